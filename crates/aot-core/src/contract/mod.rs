@@ -1,0 +1,3 @@
+//! Text to `State` and back. Knows the file's form; decides nothing.
+
+pub mod document;

@@ -1,0 +1,3 @@
+//! What is true of a loop, and what follows from it. Nothing here reads a file, a clock or the environment.
+
+pub mod contract;

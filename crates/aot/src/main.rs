@@ -1,0 +1,3 @@
+//! The doors: the command line. No rules, no processes of its own.
+
+fn main() {}
