@@ -1,3 +1,5 @@
 //! What is true of a loop, and what follows from it. Nothing here reads a file, a clock or the environment.
 
 pub mod contract;
+pub mod rules;
+pub mod state;

@@ -1,0 +1,141 @@
+//! An atom's way forward: pending, in progress, resolved; and the parent that resolves with its last child.
+
+use super::{Change, Ledger, Refusal};
+use crate::state::{AtomId, AtomStatus, Binding, Target};
+
+/// What the program knows of an atom's own check when the atom is to be resolved (decision D22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The program ran it and saw it pass.
+    Seen,
+    /// Nobody ran it: enough only for an atom that has none.
+    None,
+}
+
+/// Which attempt a start belongs to, if the loop counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    Uncounted,
+    Number(u32),
+}
+
+pub fn start(ledger: &mut Ledger, id: &AtomId, attempt: Attempt) -> Result<(), Refusal> {
+    let place = ledger.place(id)?;
+    if ledger.state().control.redirect_requested {
+        return Err(Refusal::RedirectRequested);
+    }
+    if ledger.state().control.stop_requested {
+        return Err(Refusal::StopRequested);
+    }
+    ledger.wants_status(place, AtomStatus::Pending)?;
+    is_executable(ledger, place)?;
+    let attempt = match attempt {
+        Attempt::Uncounted => None,
+        Attempt::Number(number) => Some(number),
+    };
+    ledger.enter(Change::AtomStarted { atom: id.clone(), attempt });
+    Ok(())
+}
+
+pub fn resolve(ledger: &mut Ledger, id: &AtomId, binding: Binding, proof: Proof) -> Result<(), Refusal> {
+    let place = ledger.place(id)?;
+    is_executable(ledger, place)?;
+    ledger.wants_status(place, AtomStatus::InProgress)?;
+    if proof == Proof::None && ledger.atom(place).check.is_some() {
+        return Err(Refusal::CheckNotSeen(id.clone()));
+    }
+    if let Some(group) = ledger.graph().group_of(place)
+        && ledger.graph().is_racing(ledger.state(), group)
+    {
+        win_race(ledger, place, group);
+    }
+    ledger.enter(Change::AtomResolved { atom: id.clone(), binding });
+    resolve_parents(ledger, place);
+    Ok(())
+}
+
+/// Resolves parents whose children are all resolved, upward. A parent with a check of its own waits for the check
+/// (decision D3).
+pub fn resolve_parents(ledger: &mut Ledger, child: usize) {
+    let mut at = child;
+    while let Some(parent) = ledger.graph().parent(at) {
+        if !children_resolved(ledger, parent) || ledger.atom(parent).check.is_some() {
+            return;
+        }
+        resolve_parent(ledger, parent);
+        at = parent;
+    }
+}
+
+/// Whether an unresolved parent could resolve now, its own check aside.
+pub fn children_resolved(ledger: &Ledger, parent: usize) -> bool {
+    let (state, graph) = (ledger.state(), ledger.graph());
+    state.atoms[parent].status != AtomStatus::Resolved
+        && graph.is_decomposed(parent)
+        && graph.child_targets(parent).all(|target| graph.is_resolved(state, target))
+}
+
+/// Binds a parent: its binding names the children and refers to their artifacts.
+pub fn resolve_parent(ledger: &mut Ledger, parent: usize) {
+    let (state, graph) = (ledger.state(), ledger.graph());
+    let children: Vec<AtomId> = graph
+        .child_targets(parent)
+        .map(|target| match target {
+            Target::Atom(child) => state.atoms[child].id.clone(),
+            Target::Group(group) => state.or_groups[group].selected.clone(),
+        })
+        .collect();
+    let mut artifacts: Vec<String> = Vec::new();
+    for artifact in children.iter().filter_map(|child| state.bindings.get(child)).flat_map(|b| &b.artifacts) {
+        if !artifacts.contains(artifact) {
+            artifacts.push(artifact.clone());
+        }
+    }
+    let names = children.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
+    let summary = format!("Completed via {names} resolution");
+    let binding = Binding { summary, artifacts, commit: None };
+    let atom = ledger.id(parent);
+    ledger.enter(Change::AtomResolved { atom, binding });
+}
+
+/// The first of a racing group's choices to pass is the selected one; its rivals go back to pending, unfailed (D25).
+fn win_race(ledger: &mut Ledger, winner: usize, group: usize) {
+    let rivals: Vec<usize> = ledger.graph().choices(group).iter().copied().filter(|c| *c != winner).collect();
+    let (name, entry) = ledger.group_at(group);
+    let name = name.clone();
+    if entry.selected != ledger.atom(winner).id {
+        let choice = ledger.id(winner);
+        let reason = format!("{choice} was the first of the race to pass");
+        ledger.enter(Change::ChoiceSelected { group: name, choice, reason });
+    }
+    ledger.reset_all(rivals);
+}
+
+fn is_executable(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
+    let (state, graph) = (ledger.state(), ledger.graph());
+    let atom = ledger.id(place);
+    if graph.is_decomposed(place) {
+        return Err(Refusal::IsDecomposed(atom));
+    }
+    for above in graph.line(place) {
+        let Some(group) = graph.group_of(above) else { continue };
+        let (group, entry) = ledger.group_at(group);
+        let (group, choice) = (group.clone(), ledger.id(above));
+        if entry.failed.contains(&choice) {
+            return Err(Refusal::Burnt { atom, choice, group });
+        }
+        if entry.selected != choice && graph.is_dormant(state, above) {
+            return Err(Refusal::Dormant { atom, choice, group });
+        }
+    }
+    let mut on: Vec<String> = Vec::new();
+    for target in graph.line(place).flat_map(|above| graph.depends(above)) {
+        if !graph.is_resolved(state, *target) {
+            let name = graph.name_of(state, *target);
+            if !on.contains(&name) {
+                on.push(name);
+            }
+        }
+    }
+    if on.is_empty() { Ok(()) } else { Err(Refusal::Waiting { atom, on }) }
+}

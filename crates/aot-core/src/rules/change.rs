@@ -1,0 +1,211 @@
+//! The one vocabulary of change: what rules produce, `apply` performs, the journal keeps and views follow.
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::{
+    Atom, AtomId, Binding, Checks, Confirmation, Constraints, CorrectionKind, Fingerprint, GroupName,
+    OrGroup, Spent, Stamp,
+};
+
+/// A fact about a loop. Moments are not in it: whoever applies a change says when it happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Change {
+    // The loop.
+    LoopNamed {
+        id: String,
+    },
+    /// Taken up, from the beginning or after a stop: counters that judge progress start anew (decision D15).
+    LoopStarted,
+    SessionTaken {
+        session: Option<String>,
+    },
+    StopRequested {
+        reason: Option<String>,
+    },
+    RedirectRequested,
+    RedirectEnded,
+    Stopped {
+        reason: String,
+    },
+    Completed,
+    Parked {
+        until: Stamp,
+    },
+    Unparked,
+    SpentSoFar {
+        spent: Spent,
+    },
+
+    // Iterations.
+    IterationOpened,
+    ResultCounted,
+    IterationClosed {
+        unresolved: u32,
+        stall_count: u32,
+    },
+    /// The count of unresolved atoms moved without a resolution; progress is measured from the moved mark (D9).
+    CountMoved {
+        by: i64,
+    },
+
+    // Atoms.
+    AtomAdded {
+        atom: Box<Atom>,
+    },
+    AtomRemoved {
+        atom: AtomId,
+    },
+    AtomStarted {
+        atom: AtomId,
+        attempt: Option<u32>,
+    },
+    AtomResolved {
+        atom: AtomId,
+        binding: Binding,
+    },
+    /// Back to pending, without its binding.
+    AtomReset {
+        atom: AtomId,
+    },
+    DependenciesSet {
+        atom: AtomId,
+        depends_on: Vec<AtomId>,
+    },
+    BindingSet {
+        atom: AtomId,
+        binding: Binding,
+    },
+    FailureNoted {
+        atom: AtomId,
+        reason: String,
+    },
+    ReplanNoted {
+        atom: AtomId,
+        reason: String,
+    },
+
+    // Decompositions.
+    Decomposed {
+        parent: AtomId,
+        children: Vec<AtomId>,
+        reason: String,
+    },
+    ChildAdded {
+        parent: AtomId,
+        child: AtomId,
+    },
+    ChildRemoved {
+        parent: AtomId,
+        child: AtomId,
+    },
+    DecompositionWithdrawn {
+        parent: AtomId,
+    },
+
+    // OR groups.
+    GroupAdded {
+        group: GroupName,
+        entry: OrGroup,
+    },
+    GroupRemoved {
+        group: GroupName,
+    },
+    ChoiceAdded {
+        group: GroupName,
+        choice: AtomId,
+    },
+    ChoiceRemoved {
+        group: GroupName,
+        choice: AtomId,
+    },
+    ChoicesOrdered {
+        group: GroupName,
+        choices: Vec<AtomId>,
+    },
+    ChoiceFailed {
+        group: GroupName,
+        choice: AtomId,
+    },
+    ChoiceForgiven {
+        group: GroupName,
+        choice: AtomId,
+    },
+    ChoiceSelected {
+        group: GroupName,
+        choice: AtomId,
+        reason: String,
+    },
+
+    // Redirects.
+    GoalSet {
+        goal: String,
+    },
+    BaseCaseSet {
+        base_case: Checks,
+    },
+    BackgroundIntentSet {
+        background_intent: String,
+    },
+    DeliverablesSet {
+        deliverables: String,
+    },
+    DefinitionOfDoneSet {
+        definition_of_done: String,
+    },
+    ProtectedSet {
+        protected: Vec<String>,
+    },
+    ConstraintsSet {
+        constraints: Constraints,
+    },
+    TrailCleared,
+    /// Entries of these groups are taken out of the trail.
+    TrailPruned {
+        groups: Vec<GroupName>,
+    },
+    UserCorrected {
+        description: String,
+    },
+    CorrectionNoted {
+        kind: CorrectionKind,
+        description: String,
+        trail_cleared: bool,
+    },
+
+    // Verification.
+    Verified {
+        fruitless: u32,
+        fewest_red: Option<u32>,
+    },
+    FingerprintTaken {
+        fingerprint: Fingerprint,
+    },
+    ItemConfirmed {
+        confirmation: Confirmation,
+    },
+    ConfirmationWithdrawn {
+        item: String,
+    },
+}
+
+impl Change {
+    /// Whether the shape of the graph is another one afterwards.
+    pub fn reshapes(&self) -> bool {
+        matches!(
+            self,
+            Change::AtomAdded { .. }
+                | Change::AtomRemoved { .. }
+                | Change::DependenciesSet { .. }
+                | Change::Decomposed { .. }
+                | Change::ChildAdded { .. }
+                | Change::ChildRemoved { .. }
+                | Change::DecompositionWithdrawn { .. }
+                | Change::GroupAdded { .. }
+                | Change::GroupRemoved { .. }
+                | Change::ChoiceAdded { .. }
+                | Change::ChoiceRemoved { .. }
+                | Change::ChoicesOrdered { .. }
+        )
+    }
+}

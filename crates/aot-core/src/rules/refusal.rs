@@ -1,0 +1,146 @@
+//! Why an operation is not allowed, in words for the person or the agent who asked.
+
+use crate::state::{AtomId, AtomStatus, GroupName};
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("atom `{0}` is not in the graph")]
+    UnknownAtom(AtomId),
+    #[error("OR group `{0}` does not exist")]
+    UnknownGroup(GroupName),
+    #[error("`{choice}` is not a choice of OR group `{group}`")]
+    NotAChoice { group: GroupName, choice: AtomId },
+    #[error("atom `{atom}` is {}, not {}", is.word(), wanted.word())]
+    WrongStatus { atom: AtomId, is: AtomStatus, wanted: AtomStatus },
+    #[error("atom `{atom}` waits for {}", list(on))]
+    Waiting { atom: AtomId, on: Vec<String> },
+    #[error("atom `{0}` is decomposed; its children are solved, not the atom itself")]
+    IsDecomposed(AtomId),
+    #[error("atom `{atom}` lies under `{choice}`, which OR group `{group}` has not selected")]
+    Dormant { atom: AtomId, choice: AtomId, group: GroupName },
+    #[error("atom `{atom}` lies under `{choice}`, which has failed in OR group `{group}`")]
+    Burnt { atom: AtomId, choice: AtomId, group: GroupName },
+    #[error("a stop is requested; nothing new starts")]
+    StopRequested,
+    #[error("a redirect is under way; nothing new starts")]
+    RedirectRequested,
+    #[error("atom `{0}` has a check of its own, and the program has not seen it pass")]
+    CheckNotSeen(AtomId),
+    #[error("atom id `{0}` is taken")]
+    IdTaken(AtomId),
+    #[error("`{0}` is no usable id: it is empty, or has spaces, commas or control characters in it")]
+    BadId(String),
+    #[error("a description is needed")]
+    NoDescription,
+    #[error("the change would make a cycle: {}", ring(.0))]
+    Cycle(Vec<String>),
+    #[error("a decomposition has at least one child")]
+    NoChildren,
+    #[error("atom `{0}` is the child of another atom already")]
+    HasParent(AtomId),
+    #[error("decompositions may be nested {limit} deep, and `{atom}` would lie deeper")]
+    TooDeep { atom: AtomId, limit: usize },
+    #[error("atom `{atom}` is needed by {}", list(by))]
+    Needed { atom: AtomId, by: Vec<String> },
+    #[error("`{0}` is the only atom left")]
+    LastAtom(AtomId),
+    #[error("OR group `{group}` has selected `{choice}` already")]
+    SelectedAlready { group: GroupName, choice: AtomId },
+    #[error("atom `{atom}` is a choice of OR group `{group}` already")]
+    InGroup { atom: AtomId, group: GroupName },
+    #[error("an OR group needs at least one choice")]
+    NoChoices,
+    #[error("the choices of OR group `{0}` do not share one parent")]
+    MixedParents(GroupName),
+    #[error("some children of `{0}` are resolved already")]
+    ChildrenResolved(AtomId),
+    #[error("atom `{0}` is not decomposed")]
+    NotDecomposed(AtomId),
+}
+
+impl Refusal {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Refusal::UnknownAtom(_) => "unknown_atom",
+            Refusal::UnknownGroup(_) => "unknown_group",
+            Refusal::NotAChoice { .. } => "not_a_choice",
+            Refusal::WrongStatus { .. } => "wrong_status",
+            Refusal::Waiting { .. } => "waiting",
+            Refusal::IsDecomposed(_) => "decomposed",
+            Refusal::Dormant { .. } => "dormant",
+            Refusal::Burnt { .. } => "choice_failed",
+            Refusal::StopRequested => "stop_requested",
+            Refusal::RedirectRequested => "redirect_requested",
+            Refusal::CheckNotSeen(_) => "check_not_seen",
+            Refusal::IdTaken(_) => "id_taken",
+            Refusal::BadId(_) => "bad_id",
+            Refusal::NoDescription => "no_description",
+            Refusal::Cycle(_) => "cycle",
+            Refusal::NoChildren => "no_children",
+            Refusal::HasParent(_) => "has_parent",
+            Refusal::TooDeep { .. } => "too_deep",
+            Refusal::Needed { .. } => "needed",
+            Refusal::LastAtom(_) => "last_atom",
+            Refusal::SelectedAlready { .. } => "selected_already",
+            Refusal::InGroup { .. } => "in_group",
+            Refusal::NoChoices => "no_choices",
+            Refusal::MixedParents(_) => "mixed_parents",
+            Refusal::ChildrenResolved(_) => "children_resolved",
+            Refusal::NotDecomposed(_) => "not_decomposed",
+        }
+    }
+
+    pub fn hint(&self) -> String {
+        match self {
+            Refusal::UnknownAtom(_) => "`aot show` lists the atoms".into(),
+            Refusal::UnknownGroup(group) => format!("make it with `aot or add {group} --choices A1,A2`"),
+            Refusal::NotAChoice { group, choice } => {
+                format!("add it with `aot or add {group} --choices {choice}`")
+            }
+            Refusal::WrongStatus { atom, is: AtomStatus::Pending, .. } => {
+                format!("start it first: `aot atom start {atom}`")
+            }
+            Refusal::WrongStatus { is: AtomStatus::InProgress, .. } => {
+                "it is being worked on; resolve or fail it first".into()
+            }
+            Refusal::WrongStatus { is: AtomStatus::Resolved, .. } => {
+                "what is resolved stays so; a redirect can undo it".into()
+            }
+            Refusal::Waiting { .. } => "`aot ready` lists what can start now".into(),
+            Refusal::IsDecomposed(atom) => {
+                format!("work on the children of `{atom}`; it resolves with the last")
+            }
+            Refusal::Dormant { group, choice, .. } | Refusal::Burnt { group, choice, .. } => {
+                format!("select it with `aot or switch {group} {choice} --reason …`")
+            }
+            Refusal::StopRequested => "`aot run` takes a stopped loop up again".into(),
+            Refusal::RedirectRequested => "finish or cancel the redirect first".into(),
+            Refusal::CheckNotSeen(_) => "the check must be run by the program; a report is not enough".into(),
+            Refusal::IdTaken(_) => "leave the id out to get the next free one".into(),
+            Refusal::BadId(_) => "use letters, digits, `_`, `-` and `.`".into(),
+            Refusal::NoDescription => "say in a sentence what is to be done".into(),
+            Refusal::Cycle(_) => "leave out one of these dependencies".into(),
+            Refusal::NoChildren => "name at least one with `--child`".into(),
+            Refusal::HasParent(_) => "children of a decomposition are new atoms".into(),
+            Refusal::TooDeep { .. } => "withdraw a decomposition above it".into(),
+            Refusal::Needed { .. } => "remove those first, or change what they depend on".into(),
+            Refusal::LastAtom(_) => "a work graph has at least one atom; add another first".into(),
+            Refusal::SelectedAlready { .. } => "nothing to do".into(),
+            Refusal::InGroup { .. } => "an atom is a choice of one group at most".into(),
+            Refusal::NoChoices => "name them with `--choices A4,A5`".into(),
+            Refusal::MixedParents(_) => "choose atoms that stand beside one another".into(),
+            Refusal::ChildrenResolved(_) => "only a decomposition without results can be withdrawn".into(),
+            Refusal::NotDecomposed(atom) => format!("cut it with `aot atom decompose {atom} --child …`"),
+        }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A cycle as people read it: back at the first name.
+pub(crate) fn ring(names: &[String]) -> String {
+    let first = names.first().cloned().unwrap_or_default();
+    format!("{} -> {first}", names.join(" -> "))
+}

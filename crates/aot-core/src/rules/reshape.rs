@@ -1,0 +1,212 @@
+//! Adding and removing atoms and alternatives by hand or by plan.
+
+use super::{Change, Ledger, Refusal};
+use crate::state::{Atom, AtomId, AtomStatus, Checks, GroupName, OrGroup};
+
+/// An atom as somebody asks for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewAtom {
+    pub id: Option<AtomId>,
+    pub description: String,
+    pub depends_on: Vec<AtomId>,
+    pub or_group: Option<GroupName>,
+    pub check: Option<Checks>,
+    pub run: Option<String>,
+    pub probe: Option<bool>,
+    pub agent: Option<String>,
+    pub writes: Vec<String>,
+    pub resource: Option<String>,
+}
+
+/// Adds an atom beside the others; with a group, as its last choice.
+pub fn add(ledger: &mut Ledger, new: NewAtom) -> Result<AtomId, Refusal> {
+    let group = new.or_group.clone();
+    if let Some(group) = &group {
+        ledger.group(group)?;
+    }
+    let atom = make(ledger, new)?;
+    let id = atom.id.clone();
+    let parent = group.as_ref().and_then(|group| {
+        let choices = &ledger.state().or_groups[group].choices;
+        let listed =
+            ledger.state().decompositions.iter().find(|d| d.children.iter().any(|c| choices.contains(c)));
+        listed.map(|decomposition| decomposition.parent.clone())
+    });
+    ledger.enter(Change::AtomAdded { atom: Box::new(atom) });
+    if let Some(group) = group {
+        ledger.enter(Change::ChoiceAdded { group, choice: id.clone() });
+    }
+    if let Some(parent) = parent {
+        ledger.enter(Change::ChildAdded { parent, child: id.clone() });
+    }
+    check_references(ledger, std::slice::from_ref(&id))?;
+    ledger.check_shape()?;
+    Ok(id)
+}
+
+/// Removes an atom that nobody needs. A selected choice hands over to the next one that has not failed.
+pub fn remove(ledger: &mut Ledger, id: &AtomId) -> Result<(), Refusal> {
+    let place = ledger.place(id)?;
+    ledger.wants_status(place, AtomStatus::Pending)?;
+    if ledger.state().atoms.len() == 1 {
+        return Err(Refusal::LastAtom(id.clone()));
+    }
+    let by = needed_by(ledger, place);
+    if !by.is_empty() {
+        return Err(Refusal::Needed { atom: id.clone(), by });
+    }
+    if let Some(group) = ledger.graph().group_of(place) {
+        leave_group(ledger, group, id);
+    }
+    let listed = ledger.state().decompositions.iter().find(|d| d.children.contains(id));
+    if let Some(parent) = listed.map(|decomposition| decomposition.parent.clone()) {
+        ledger.enter(Change::ChildRemoved { parent, child: id.clone() });
+    }
+    ledger.enter(Change::AtomRemoved { atom: id.clone() });
+    Ok(())
+}
+
+/// Makes an OR group of atoms that stand side by side, or adds choices to one.
+pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) -> Result<(), Refusal> {
+    let Some(first) = choices.first() else { return Err(Refusal::NoChoices) };
+    for choice in choices {
+        let place = ledger.place(choice)?;
+        if let Some(group) = ledger.graph().group_of(place) {
+            let group = ledger.group_at(group).0.clone();
+            return Err(Refusal::InGroup { atom: choice.clone(), group });
+        }
+    }
+    if ledger.state().or_groups.contains_key(name) {
+        for choice in choices {
+            ledger.enter(Change::ChoiceAdded { group: name.clone(), choice: choice.clone() });
+        }
+    } else {
+        let started = |id: &&AtomId| ledger.state().atoms[*id].status != AtomStatus::Pending;
+        let selected = choices.iter().find(started).unwrap_or(first).clone();
+        let entry = OrGroup { choices: choices.to_vec(), selected, failed: Vec::new(), speculative: None };
+        ledger.enter(Change::GroupAdded { group: name.clone(), entry });
+    }
+    if mixed_parents(ledger, name) {
+        return Err(Refusal::MixedParents(name.clone()));
+    }
+    let group = ledger.group(name)?;
+    let selected = ledger.group_at(group).1.selected.clone();
+    let dormant = ledger.graph().choices(group).iter().copied().filter(|c| ledger.atom(*c).id != selected);
+    let undone: Vec<usize> = dormant.flat_map(|choice| ledger.graph().subtree(choice)).collect();
+    ledger.reset_all(undone);
+    ledger.check_shape()
+}
+
+/// Gives an asked-for atom its id, and checks what can be checked of it alone.
+pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
+    let id = match new.id {
+        None => ledger.state().next_id(),
+        Some(id) if !is_usable(id.as_str()) => return Err(Refusal::BadId(id.to_string())),
+        Some(id) if ledger.state().atoms.contains_key(&id) => return Err(Refusal::IdTaken(id)),
+        Some(id) => id,
+    };
+    if new.description.trim().is_empty() {
+        return Err(Refusal::NoDescription);
+    }
+    Ok(Atom {
+        id,
+        description: new.description,
+        status: AtomStatus::Pending,
+        depends_on: new.depends_on,
+        or_group: new.or_group,
+        check: new.check,
+        run: new.run,
+        probe: new.probe,
+        agent: new.agent,
+        writes: new.writes,
+        resource: new.resource,
+    })
+}
+
+/// An id is one word: it stands in lists, in file names and in commit trailers.
+pub fn is_usable(id: &str) -> bool {
+    !id.is_empty()
+        && id.len() <= 128
+        && id.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+pub(super) fn check_references(ledger: &Ledger, added: &[AtomId]) -> Result<(), Refusal> {
+    for id in added {
+        for wanted in &ledger.state().atoms[id].depends_on {
+            ledger.place(wanted)?;
+        }
+    }
+    Ok(())
+}
+
+/// Enters an atom as a choice; a group that does not exist yet begins with it.
+pub(super) fn join_group(ledger: &mut Ledger, group: GroupName, choice: AtomId) {
+    if ledger.state().or_groups.contains_key(&group) {
+        ledger.enter(Change::ChoiceAdded { group, choice });
+        return;
+    }
+    let entry =
+        OrGroup { choices: vec![choice.clone()], selected: choice, failed: Vec::new(), speculative: None };
+    ledger.enter(Change::GroupAdded { group, entry });
+}
+
+/// Groups all of whose choices are among these atoms.
+pub(super) fn groups_within(ledger: &Ledger, atoms: &[AtomId]) -> Vec<GroupName> {
+    let groups = ledger.state().or_groups.iter();
+    groups
+        .filter(|(_, entry)| {
+            entry.choices.iter().any(|choice| atoms.contains(choice))
+                && entry
+                    .choices
+                    .iter()
+                    .all(|choice| atoms.contains(choice) || !ledger.state().atoms.contains_key(choice))
+        })
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+fn needed_by(ledger: &Ledger, place: usize) -> Vec<String> {
+    let id = ledger.id(place);
+    let state = ledger.state();
+    let dependents = state.atoms.values().filter(|atom| atom.depends_on.contains(&id));
+    let mut by: Vec<String> = dependents.map(|atom| atom.id.to_string()).collect();
+    by.extend(ledger.graph().kids(place).iter().map(|kid| ledger.id(*kid).to_string()));
+    let last_child = state.decompositions.iter().find(|d| d.children == [id.clone()]);
+    by.extend(last_child.map(|decomposition| decomposition.parent.to_string()));
+    by
+}
+
+fn leave_group(ledger: &mut Ledger, group: usize, id: &AtomId) {
+    let (name, entry) = ledger.group_at(group);
+    let (name, entry) = (name.clone(), entry.clone());
+    let heir = if entry.selected == *id {
+        let existing = |choice: &&AtomId| *choice != id && ledger.state().atoms.contains_key(*choice);
+        let fresh = entry.choices.iter().filter(existing).find(|choice| !entry.failed.contains(choice));
+        fresh.or_else(|| entry.choices.iter().find(existing)).cloned()
+    } else {
+        Some(entry.selected.clone())
+    };
+    match heir {
+        None => ledger.enter(Change::GroupRemoved { group: name }),
+        Some(heir) => {
+            if heir != entry.selected {
+                let reason = format!("{id} was removed");
+                ledger.enter(Change::ChoiceSelected { group: name.clone(), choice: heir, reason });
+            }
+            ledger.enter(Change::ChoiceRemoved { group: name, choice: id.clone() });
+        }
+    }
+}
+
+fn mixed_parents(ledger: &Ledger, name: &GroupName) -> bool {
+    let choices = &ledger.state().or_groups[name].choices;
+    let mut parents: Vec<&AtomId> = ledger
+        .state()
+        .decompositions
+        .iter()
+        .filter(|d| d.children.iter().any(|child| choices.contains(child)))
+        .map(|d| &d.parent)
+        .collect();
+    parents.dedup();
+    parents.len() > 1
+}

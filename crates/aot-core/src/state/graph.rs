@@ -1,0 +1,531 @@
+//! The shape of the work: who waits for whom. Derived from a `State`, never stored, tolerant of references that
+//! lead nowhere (the contract reports those).
+//!
+//! *Waits-for* (decision D5) has three kinds of nodes: an atom waits for its gate and for its children; a gate
+//! waits for what its atom depends on and for the gate of the atom's parent; a group waits for its choices.
+
+use std::collections::VecDeque;
+
+use super::{AtomId, AtomStatus, GroupName, State};
+
+/// Decompositions nested deeper than this are refused by the contract.
+pub const MAX_NESTING: usize = 64;
+
+/// What a dependency really waits for: decision D1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Target {
+    Atom(usize),
+    Group(usize),
+}
+
+/// Whether a cycle can be met as things are selected now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closes {
+    /// As selected now: an error.
+    Now,
+    /// Only once another choice is selected: a warning.
+    OnSwitch,
+}
+
+/// Names of atoms and groups that wait for one another; the last waits for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    pub names: Vec<String>,
+    pub closes: Closes,
+}
+
+#[derive(Clone, Debug)]
+pub struct Graph {
+    parent: Vec<Option<usize>>,
+    kids: Vec<Vec<usize>>,
+    group_of: Vec<Option<usize>>,
+    decomposed: Vec<bool>,
+    /// What each atom's own dependencies mean.
+    depends: Vec<Vec<Target>>,
+    choices: Vec<Vec<usize>>,
+    too_deep: Vec<usize>,
+}
+
+impl Graph {
+    pub fn new(state: &State) -> Graph {
+        let count = state.atoms.len();
+        let mut graph = Graph {
+            parent: vec![None; count],
+            kids: vec![Vec::new(); count],
+            group_of: vec![None; count],
+            decomposed: vec![false; count],
+            depends: vec![Vec::new(); count],
+            choices: vec![Vec::new(); state.or_groups.len()],
+            too_deep: Vec::new(),
+        };
+        graph.link_groups(state);
+        graph.link_parents(state);
+        graph.cut_endless_nesting();
+        for child in 0..count {
+            if let Some(parent) = graph.parent[child] {
+                graph.kids[parent].push(child);
+            }
+        }
+        for atom in 0..count {
+            graph.depends[atom] = state.atoms[atom]
+                .depends_on
+                .iter()
+                .filter_map(|id| state.atoms.get_index_of(id))
+                .map(|wanted| graph.target(wanted, atom))
+                .collect();
+        }
+        graph
+    }
+
+    fn link_groups(&mut self, state: &State) {
+        for (group, entry) in state.or_groups.values().enumerate() {
+            for choice in entry.choices.iter().filter_map(|id| state.atoms.get_index_of(id)) {
+                self.choices[group].push(choice);
+                self.group_of[choice].get_or_insert(group);
+            }
+        }
+    }
+
+    /// The parent of a choice that no decomposition lists is that of its siblings: a group has one parent.
+    fn link_parents(&mut self, state: &State) {
+        for decomposition in &state.decompositions {
+            let Some(parent) = state.atoms.get_index_of(&decomposition.parent) else { continue };
+            self.decomposed[parent] = true;
+            for child in decomposition.children.iter().filter_map(|id| state.atoms.get_index_of(id)) {
+                self.parent[child].get_or_insert(parent);
+            }
+        }
+        for choices in &self.choices {
+            if let Some(parent) = choices.iter().find_map(|choice| self.parent[*choice]) {
+                for choice in choices.iter().filter(|choice| **choice != parent) {
+                    self.parent[*choice].get_or_insert(parent);
+                }
+            }
+        }
+    }
+
+    fn cut_endless_nesting(&mut self) {
+        for atom in 0..self.parent.len() {
+            let mut above = self.parent[atom];
+            let mut depth = 0;
+            while let Some(next) = above {
+                depth += 1;
+                if depth > MAX_NESTING {
+                    self.parent[atom] = None;
+                    self.too_deep.push(atom);
+                    break;
+                }
+                above = self.parent[next];
+            }
+        }
+    }
+
+    /// A dependency on a choice, or on something inside one, means the group of the outermost choice that encloses
+    /// the target but not the dependent.
+    fn target(&self, wanted: usize, dependent: usize) -> Target {
+        let mut found = Target::Atom(wanted);
+        for enclosing in self.line(wanted) {
+            if let Some(group) = self.group_of[enclosing]
+                && !self.line(dependent).any(|above| above == enclosing)
+            {
+                found = Target::Group(group);
+            }
+        }
+        found
+    }
+
+    /// The atom itself, its parent, and so on upward.
+    pub fn line(&self, atom: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(atom), |atom| self.parent[*atom])
+    }
+
+    pub fn parent(&self, atom: usize) -> Option<usize> {
+        self.parent[atom]
+    }
+
+    /// Atoms whose parent this is, choices that are not selected included.
+    pub fn kids(&self, atom: usize) -> &[usize] {
+        &self.kids[atom]
+    }
+
+    pub fn is_decomposed(&self, atom: usize) -> bool {
+        self.decomposed[atom]
+    }
+
+    pub fn group_of(&self, atom: usize) -> Option<usize> {
+        self.group_of[atom]
+    }
+
+    pub fn choices(&self, group: usize) -> &[usize] {
+        &self.choices[group]
+    }
+
+    /// What the atom's own dependencies mean; those of its parents hold for it too.
+    pub fn depends(&self, atom: usize) -> &[Target] {
+        &self.depends[atom]
+    }
+
+    /// Atoms nested deeper than [`MAX_NESTING`], or in a ring of parents.
+    pub fn too_deep(&self) -> &[usize] {
+        &self.too_deep
+    }
+
+    /// The children a parent waits for: a child, or the group of a child that is a choice.
+    pub fn child_targets(&self, parent: usize) -> impl Iterator<Item = Target> + '_ {
+        self.kids[parent].iter().filter_map(move |kid| match self.group_of[*kid] {
+            None => Some(Target::Atom(*kid)),
+            Some(group) => {
+                let first = self.choices[group].iter().find(|choice| self.parent[**choice] == Some(parent));
+                (first == Some(kid)).then_some(Target::Group(group))
+            }
+        })
+    }
+
+    /// The atom itself or the nearest one above it that is a choice, with its group.
+    pub fn enclosing_choice(&self, atom: usize) -> Option<(usize, usize)> {
+        self.line(atom).find_map(|above| Some((above, self.group_of[above]?)))
+    }
+
+    /// The nearest choice above a group's own choices.
+    pub fn choice_around(&self, group: usize) -> Option<(usize, usize)> {
+        let parent = self.choices[group].iter().find_map(|choice| self.parent[*choice])?;
+        self.enclosing_choice(parent)
+    }
+
+    /// The atom and all below it.
+    pub fn subtree(&self, atom: usize) -> Vec<usize> {
+        let mut found = vec![atom];
+        let mut next = 0;
+        while let Some(at) = found.get(next).copied() {
+            found.extend(&self.kids[at]);
+            next += 1;
+        }
+        found
+    }
+
+    pub fn is_resolved(&self, state: &State, target: Target) -> bool {
+        match target {
+            Target::Atom(atom) => state.atoms[atom].status == AtomStatus::Resolved,
+            Target::Group(group) => state
+                .atoms
+                .get(&state.or_groups[group].selected)
+                .is_some_and(|atom| atom.status == AtomStatus::Resolved),
+        }
+    }
+
+    /// Whether a group's choices run side by side: it is speculative and none of them is resolved yet.
+    pub fn is_racing(&self, state: &State, group: usize) -> bool {
+        state.or_groups[group].is_speculative() && !self.is_resolved(state, Target::Group(group))
+    }
+
+    /// Whether a choice takes part: it is selected, or it races (decision D25).
+    fn takes_part(&self, state: &State, choice: usize, group: usize) -> bool {
+        let entry = &state.or_groups[group];
+        let id = &state.atoms[choice].id;
+        entry.selected == *id
+            || (self.is_racing(state, group) && !self.decomposed[choice] && !entry.failed.contains(id))
+    }
+
+    /// Under a choice that takes no part: neither ready nor unresolved (decision D2).
+    pub fn is_dormant(&self, state: &State, atom: usize) -> bool {
+        self.line(atom)
+            .any(|above| self.group_of[above].is_some_and(|group| !self.takes_part(state, above, group)))
+    }
+
+    /// Below, or itself, a choice that has failed.
+    pub fn is_burnt(&self, state: &State, atom: usize) -> bool {
+        self.line(atom).any(|above| {
+            self.group_of[above]
+                .is_some_and(|group| state.or_groups[group].failed.contains(&state.atoms[above].id))
+        })
+    }
+
+    /// The first thing that an atom still waits for, its own dependencies first.
+    pub fn waits_on(&self, state: &State, atom: usize) -> Option<Target> {
+        self.line(atom)
+            .flat_map(|above| self.depends[above].iter().copied())
+            .find(|target| !self.is_resolved(state, *target))
+    }
+
+    pub fn is_ready(&self, state: &State, atom: usize) -> bool {
+        state.atoms[atom].status == AtomStatus::Pending
+            && !self.decomposed[atom]
+            && self.waits_on(state, atom).is_none()
+            && !self.is_dormant(state, atom)
+            && !self.is_burnt(state, atom)
+    }
+
+    /// All that could start now, longest remaining path first, then in the written order (decision D7).
+    pub fn ready(&self, state: &State) -> Vec<usize> {
+        let mut ready: Vec<usize> =
+            (0..state.atoms.len()).filter(|atom| self.is_ready(state, *atom)).collect();
+        if ready.len() > 1 {
+            let remaining = self.remaining_paths(state);
+            ready.sort_by_key(|atom| std::cmp::Reverse(remaining[*atom]));
+        }
+        ready
+    }
+
+    /// Whether the atom counts as unresolved: neither resolved nor dormant (decision D9). Of the choices of a racing
+    /// group only one counts.
+    pub fn is_unresolved(&self, state: &State, atom: usize) -> bool {
+        if state.atoms[atom].status == AtomStatus::Resolved || self.is_dormant(state, atom) {
+            return false;
+        }
+        match self.group_of[atom] {
+            Some(group) if self.is_racing(state, group) => {
+                self.choices[group].iter().find(|choice| self.takes_part(state, **choice, group))
+                    == Some(&atom)
+            }
+            _ => true,
+        }
+    }
+
+    pub fn unresolved(&self, state: &State) -> usize {
+        (0..state.atoms.len()).filter(|atom| self.is_unresolved(state, *atom)).count()
+    }
+
+    pub fn name_of(&self, state: &State, target: Target) -> String {
+        match target {
+            Target::Atom(atom) => state.atoms[atom].id.to_string(),
+            Target::Group(group) => group_name(state, group).to_string(),
+        }
+    }
+
+    /// How many atoms must still be executed one after the other, this one included, before all that waits for it
+    /// is through. Resolved and dormant atoms weigh nothing.
+    pub fn remaining_paths(&self, state: &State) -> Vec<u32> {
+        let count = self.parent.len();
+        let followers = self.reversed();
+        let weight: Vec<u32> = (0..count)
+            .map(|atom| {
+                let counts = !self.decomposed[atom]
+                    && state.atoms[atom].status != AtomStatus::Resolved
+                    && !self.is_dormant(state, atom);
+                u32::from(counts)
+            })
+            .collect();
+        // Longest paths in topological order of the reversed relation: a node is final once all that it waits for,
+        // seen from the end, has been passed. Nodes in a cycle are never final and keep what they have.
+        let mut waiting = vec![0u32; self.node_count()];
+        for next in &followers {
+            for node in next {
+                waiting[*node] += 1;
+            }
+        }
+        let mut order = Vec::with_capacity(self.node_count());
+        let mut queue: VecDeque<usize> = (0..self.node_count()).filter(|node| waiting[*node] == 0).collect();
+        while let Some(node) = queue.pop_front() {
+            order.push(node);
+            for next in &followers[node] {
+                waiting[*next] -= 1;
+                if waiting[*next] == 0 {
+                    queue.push_back(*next);
+                }
+            }
+        }
+        let mut longest = vec![0u32; self.node_count()];
+        for node in order.into_iter().rev() {
+            let behind = followers[node].iter().map(|next| longest[*next]).max().unwrap_or(0);
+            longest[node] = behind + if node < count { weight[node] } else { 0 };
+        }
+        longest.truncate(count);
+        longest
+    }
+
+    /// Everything that rests on these atoms: what waits for them, directly or not, through dependencies, parents and
+    /// groups (decision D31). The atoms themselves are not in it, unless they wait for one another.
+    pub fn resting_on(&self, atoms: &[usize]) -> Vec<usize> {
+        let count = self.parent.len();
+        let followers = self.reversed();
+        let mut seen = vec![false; self.node_count()];
+        let given: std::collections::HashSet<usize> = atoms.iter().copied().collect();
+        let mut queue: VecDeque<usize> = atoms.iter().copied().collect();
+        let mut found = Vec::new();
+        while let Some(node) = queue.pop_front() {
+            for next in &followers[node] {
+                if !std::mem::replace(&mut seen[*next], true) {
+                    queue.push_back(*next);
+                    if *next < count && !given.contains(next) {
+                        found.push(*next);
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// One cycle for each knot of waits-for.
+    pub fn cycles(&self, state: &State) -> Vec<Cycle> {
+        let mut found = self.cycles_among(state, Closes::Now);
+        for later in self.cycles_among(state, Closes::OnSwitch) {
+            if !found.iter().any(|now| now.names.iter().any(|name| later.names.contains(name))) {
+                found.push(later);
+            }
+        }
+        found
+    }
+
+    fn cycles_among(&self, state: &State, closes: Closes) -> Vec<Cycle> {
+        let edges: Vec<Vec<usize>> =
+            (0..self.node_count()).map(|node| self.waits_for(state, node, closes)).collect();
+        knots(&edges)
+            .into_iter()
+            .map(|knot| Cycle { names: self.names_along(state, &ring(&edges, &knot)), closes })
+            .filter(|cycle| !cycle.names.is_empty())
+            .collect()
+    }
+
+    fn names_along(&self, state: &State, nodes: &[usize]) -> Vec<String> {
+        let count = self.parent.len();
+        let mut names = Vec::new();
+        for node in nodes {
+            if *node < count {
+                names.push(state.atoms[*node].id.to_string());
+            } else if *node >= 2 * count {
+                names.push(group_name(state, *node - 2 * count).to_string());
+            }
+        }
+        names
+    }
+
+    fn node_count(&self) -> usize {
+        2 * self.parent.len() + self.choices.len()
+    }
+
+    fn node(&self, target: Target) -> usize {
+        match target {
+            Target::Atom(atom) => atom,
+            Target::Group(group) => 2 * self.parent.len() + group,
+        }
+    }
+
+    fn waits_for(&self, state: &State, node: usize, closes: Closes) -> Vec<usize> {
+        let count = self.parent.len();
+        if node < count {
+            let children = self.child_targets(node).map(|target| self.node(target));
+            return std::iter::once(count + node).chain(children).collect();
+        }
+        if node < 2 * count {
+            let atom = node - count;
+            let own = self.depends[atom].iter().map(|target| self.node(*target));
+            return own.chain(self.parent[atom].map(|parent| count + parent)).collect();
+        }
+        let group = node - 2 * count;
+        let selected = &state.or_groups[group].selected;
+        self.choices[group]
+            .iter()
+            .copied()
+            .filter(|choice| closes == Closes::OnSwitch || state.atoms[*choice].id == *selected)
+            .collect()
+    }
+
+    /// For every node, the nodes that wait for it.
+    fn reversed(&self) -> Vec<Vec<usize>> {
+        let count = self.parent.len();
+        let mut followers = vec![Vec::new(); self.node_count()];
+        for atom in 0..count {
+            followers[count + atom].push(atom);
+            if let Some(parent) = self.parent[atom] {
+                followers[count + parent].push(count + atom);
+            }
+            for target in &self.depends[atom] {
+                followers[self.node(*target)].push(count + atom);
+            }
+            for target in self.child_targets(atom) {
+                followers[self.node(target)].push(atom);
+            }
+        }
+        for (group, choices) in self.choices.iter().enumerate() {
+            for choice in choices {
+                followers[*choice].push(2 * count + group);
+            }
+        }
+        followers
+    }
+}
+
+fn group_name(state: &State, group: usize) -> &GroupName {
+    state.or_groups.get_index(group).expect("a graph's group stands in its state").0
+}
+
+/// Strongly connected parts with more than one node, or with an edge to itself (Tarjan, without recursion).
+fn knots(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    const UNSEEN: usize = usize::MAX;
+    let mut number = vec![UNSEEN; edges.len()];
+    let mut low = vec![0; edges.len()];
+    let mut on_path = vec![false; edges.len()];
+    let (mut path, mut knots, mut next_number) = (Vec::new(), Vec::new(), 0);
+    let mut work: Vec<(usize, usize)> = Vec::new();
+    for start in 0..edges.len() {
+        if number[start] != UNSEEN {
+            continue;
+        }
+        work.push((start, 0));
+        while let Some((node, edge)) = work.pop() {
+            if edge == 0 {
+                number[node] = next_number;
+                low[node] = next_number;
+                next_number += 1;
+                path.push(node);
+                on_path[node] = true;
+            } else {
+                low[node] = low[node].min(low[edges[node][edge - 1]]);
+            }
+            let step = edges[node][edge..].iter().position(|to| {
+                if number[*to] != UNSEEN && on_path[*to] {
+                    low[node] = low[node].min(number[*to]);
+                }
+                number[*to] == UNSEEN
+            });
+            if let Some(skipped) = step {
+                let taken = edge + skipped;
+                work.push((node, taken + 1));
+                work.push((edges[node][taken], 0));
+                continue;
+            }
+            if low[node] == number[node] {
+                let from = path.iter().rposition(|other| *other == node).expect("a root is on its own path");
+                let knot: Vec<usize> = path.split_off(from);
+                knot.iter().for_each(|member| on_path[*member] = false);
+                if knot.len() > 1 || edges[node].contains(&node) {
+                    knots.push(knot);
+                }
+            }
+        }
+    }
+    knots
+}
+
+/// A shortest ring inside a knot, through its first node.
+fn ring(edges: &[Vec<usize>], knot: &[usize]) -> Vec<usize> {
+    let inside: std::collections::HashSet<usize> = knot.iter().copied().collect();
+    let start = *knot.iter().min().expect("a knot has a node");
+    let mut came_from = std::collections::HashMap::new();
+    let mut queue = VecDeque::from([start]);
+    while let Some(node) = queue.pop_front() {
+        for next in edges[node].iter().filter(|next| inside.contains(next)) {
+            if *next == start {
+                let mut ring = vec![node];
+                while let Some(before) = came_from.get(ring.last().expect("never empty")) {
+                    ring.push(*before);
+                }
+                ring.reverse();
+                return ring;
+            }
+            if !came_from.contains_key(next) && *next != start {
+                came_from.insert(*next, node);
+                queue.push_back(*next);
+            }
+        }
+    }
+    knot.to_vec()
+}
+
+/// What a verb or a view asks by name rather than by place.
+impl Graph {
+    pub fn ready_ids<'s>(&self, state: &'s State) -> Vec<&'s AtomId> {
+        self.ready(state).into_iter().map(|atom| &state.atoms[atom].id).collect()
+    }
+}

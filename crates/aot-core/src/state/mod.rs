@@ -1,0 +1,512 @@
+//! The contract's nouns, and pure questions about them. Nothing here changes itself: that is `rules::apply`.
+
+mod checks;
+mod graph;
+mod ids;
+
+pub use checks::{Check, Checks, Criterion, Item, Quality, Scope, Wants};
+pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
+pub use ids::{AtomId, GroupName, Span, Stamp};
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub const DEFAULT_MAX_ITERATIONS: u32 = 20;
+pub const DEFAULT_MAX_PARALLEL_AGENTS: u32 = 3;
+pub const DEFAULT_MAX_STALL_COUNT: u32 = 3;
+pub const DEFAULT_AGENT_TIMEOUT: Span = Span::from_seconds(30 * 60);
+pub const DEFAULT_CHECK_TIMEOUT: Span = Span::from_seconds(10 * 60);
+pub const DEFAULT_MAX_WALL_TIME: Span = Span::from_seconds(24 * 3600);
+
+/// The frontmatter of a state file, contract v1.3.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct State {
+    pub objective: Objective,
+    pub control: Control,
+    #[serde(serialize_with = "as_list")]
+    #[schemars(with = "Vec<Atom>", length(min = 1))]
+    pub atoms: IndexMap<AtomId, Atom>,
+    #[schemars(default)]
+    pub decompositions: Vec<Decomposition>,
+    #[schemars(default)]
+    pub or_groups: IndexMap<GroupName, OrGroup>,
+    pub bindings: IndexMap<AtomId, Binding>,
+    pub trail: Vec<TrailEntry>,
+    pub corrections: Vec<Correction>,
+}
+
+/// What must be satisfied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Objective {
+    #[schemars(length(min = 1))]
+    pub goal: String,
+    /// Absent only while the alignment is being made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(required)]
+    pub base_case: Option<Checks>,
+    #[schemars(length(min = 1))]
+    pub background_intent: String,
+    #[schemars(length(min = 1))]
+    pub deliverables: String,
+    #[schemars(length(min = 1))]
+    pub definition_of_done: String,
+    pub constraints: Constraints,
+    /// Globs that no worker may change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<VerifyWhen>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Constraints {
+    #[schemars(range(min = 1), default = "default_max_iterations")]
+    pub max_iterations: u32,
+    #[schemars(range(min = 1), default = "default_max_parallel_agents")]
+    pub max_parallel_agents: u32,
+    #[schemars(range(min = 1), default = "default_max_stall_count")]
+    pub max_stall_count: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_timeout: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_timeout: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wall_time: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub max_cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+}
+
+fn default_max_iterations() -> u32 {
+    DEFAULT_MAX_ITERATIONS
+}
+
+fn default_max_parallel_agents() -> u32 {
+    DEFAULT_MAX_PARALLEL_AGENTS
+}
+
+fn default_max_stall_count() -> u32 {
+    DEFAULT_MAX_STALL_COUNT
+}
+
+impl Default for Constraints {
+    fn default() -> Constraints {
+        Constraints {
+            max_iterations: DEFAULT_MAX_ITERATIONS,
+            max_parallel_agents: DEFAULT_MAX_PARALLEL_AGENTS,
+            max_stall_count: DEFAULT_MAX_STALL_COUNT,
+            agent_timeout: None,
+            check_timeout: None,
+            max_wall_time: None,
+            max_cost_usd: None,
+            max_tokens: None,
+        }
+    }
+}
+
+impl Constraints {
+    pub fn agent_timeout(&self) -> Span {
+        self.agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT)
+    }
+
+    pub fn check_timeout(&self) -> Span {
+        self.check_timeout.unwrap_or(DEFAULT_CHECK_TIMEOUT)
+    }
+
+    pub fn max_wall_time(&self) -> Span {
+        self.max_wall_time.unwrap_or(DEFAULT_MAX_WALL_TIME)
+    }
+}
+
+/// When the base case is evaluated, besides the beginning and the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyWhen {
+    AtEnd,
+    EachIteration,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Isolation {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<IsolationMode>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub share: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolationMode {
+    Worktree,
+    InPlace,
+}
+
+/// Where the loop stands. The optional part is the program's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Control {
+    pub status: LoopStatus,
+    pub iteration: u32,
+    pub stall_count: u32,
+    /// Unresolved atoms at the last close; -1 before the first.
+    #[schemars(range(min = -1))]
+    pub prev_pending_count: i64,
+    pub stop_requested: bool,
+    #[serde(default)]
+    pub stop_reason: Option<String>,
+    pub redirect_requested: bool,
+    /// Written at alignment; the commits' `Aot-Loop`.
+    #[serde(rename = "loop", default, skip_serializing_if = "Option::is_none")]
+    pub loop_id: Option<String>,
+    /// Counts the program's writes, so that a stale copy saved over them is noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<OpenIteration>,
+    /// The attempt that each atom in progress is in; the commits' `Aot-Attempt`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub attempts: IndexMap<AtomId, u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fruitless: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fewest_red: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_until: Option<Stamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<Confirmation>,
+}
+
+impl Control {
+    /// Before the first iteration.
+    pub fn fresh() -> Control {
+        Control {
+            status: LoopStatus::Pending,
+            iteration: 0,
+            stall_count: 0,
+            prev_pending_count: -1,
+            stop_requested: false,
+            stop_reason: None,
+            redirect_requested: false,
+            loop_id: None,
+            revision: None,
+            session: None,
+            open: None,
+            attempts: IndexMap::new(),
+            fruitless: None,
+            fewest_red: None,
+            parked_until: None,
+            spent: None,
+            fingerprint: None,
+            confirmed: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopStatus {
+    Pending,
+    Running,
+    Stopped,
+    Completed,
+}
+
+/// The iteration that is open: what was started in it, and how many results are in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenIteration {
+    #[serde(default)]
+    pub started: Vec<AtomId>,
+    #[serde(default)]
+    pub results: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spent {
+    #[serde(default)]
+    pub agent_runs: u64,
+    #[serde(default)]
+    pub seconds: u64,
+    #[serde(default)]
+    pub cost_usd: f64,
+    #[serde(default)]
+    pub tokens: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fingerprint {
+    pub base_case: String,
+    pub protected: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Confirmation {
+    pub item: String,
+    pub by: String,
+    pub at: Stamp,
+    pub tree: String,
+}
+
+/// The smallest unit of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Atom {
+    pub id: AtomId,
+    pub description: String,
+    pub status: AtomStatus,
+    pub depends_on: Vec<AtomId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub or_group: Option<GroupName>,
+    /// What the program must see pass before the atom counts as resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Checks>,
+    /// The command that solves it, without any agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}
+
+impl Atom {
+    /// A pending atom without dependencies.
+    pub fn new(id: AtomId, description: impl Into<String>) -> Atom {
+        Atom {
+            id,
+            description: description.into(),
+            status: AtomStatus::Pending,
+            depends_on: Vec::new(),
+            or_group: None,
+            check: None,
+            run: None,
+            probe: None,
+            agent: None,
+            writes: Vec::new(),
+            resource: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AtomStatus {
+    Pending,
+    InProgress,
+    Resolved,
+}
+
+impl AtomStatus {
+    pub fn word(self) -> &'static str {
+        match self {
+            AtomStatus::Pending => "pending",
+            AtomStatus::InProgress => "in_progress",
+            AtomStatus::Resolved => "resolved",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Decomposition {
+    pub parent: AtomId,
+    #[schemars(length(min = 1))]
+    pub children: Vec<AtomId>,
+    pub reason: String,
+}
+
+/// Alternatives, in the order in which they are tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OrGroup {
+    #[schemars(length(min = 1))]
+    pub choices: Vec<AtomId>,
+    pub selected: AtomId,
+    #[schemars(default)]
+    pub failed: Vec<AtomId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speculative: Option<bool>,
+}
+
+impl OrGroup {
+    /// The next choice in the written order that has not failed, other than the selected one.
+    pub fn next_choice(&self) -> Option<&AtomId> {
+        self.choices.iter().find(|choice| **choice != self.selected && !self.failed.contains(choice))
+    }
+
+    pub fn is_speculative(&self) -> bool {
+        self.speculative == Some(true)
+    }
+}
+
+/// What a resolved atom has shrunk to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Binding {
+    pub summary: String,
+    pub artifacts: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+}
+
+/// The history that backtracking and the strategy ladder read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "TrailForm", into = "TrailForm")]
+#[schemars(with = "TrailForm")]
+pub enum TrailEntry {
+    Selection { or_group: GroupName, selected: AtomId, reason: String, timestamp: Stamp },
+    Failure { atom: AtomId, reason: String, timestamp: Stamp },
+    Replan { atom: AtomId, reason: String, timestamp: Stamp },
+    UserCorrection { description: String, timestamp: Stamp },
+}
+
+/// How a [`TrailEntry`] stands in the file: a selection has no `type`.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TrailEntry")]
+struct TrailForm {
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    kind: Option<TrailKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    or_group: Option<GroupName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    selected: Option<AtomId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    atom: Option<AtomId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    timestamp: Stamp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum TrailKind {
+    Failure,
+    Replan,
+    UserCorrection,
+}
+
+impl From<TrailEntry> for TrailForm {
+    fn from(entry: TrailEntry) -> TrailForm {
+        let blank = |kind, timestamp| TrailForm {
+            kind,
+            or_group: None,
+            selected: None,
+            atom: None,
+            reason: None,
+            description: None,
+            timestamp,
+        };
+        match entry {
+            TrailEntry::Selection { or_group, selected, reason, timestamp } => TrailForm {
+                or_group: Some(or_group),
+                selected: Some(selected),
+                reason: Some(reason),
+                ..blank(None, timestamp)
+            },
+            TrailEntry::Failure { atom, reason, timestamp } => TrailForm {
+                atom: Some(atom),
+                reason: Some(reason),
+                ..blank(Some(TrailKind::Failure), timestamp)
+            },
+            TrailEntry::Replan { atom, reason, timestamp } => TrailForm {
+                atom: Some(atom),
+                reason: Some(reason),
+                ..blank(Some(TrailKind::Replan), timestamp)
+            },
+            TrailEntry::UserCorrection { description, timestamp } => TrailForm {
+                description: Some(description),
+                ..blank(Some(TrailKind::UserCorrection), timestamp)
+            },
+        }
+    }
+}
+
+impl TryFrom<TrailForm> for TrailEntry {
+    type Error = &'static str;
+
+    fn try_from(form: TrailForm) -> Result<TrailEntry, &'static str> {
+        let timestamp = form.timestamp;
+        match form.kind {
+            None => Ok(TrailEntry::Selection {
+                or_group: form.or_group.ok_or("a selection names its `or_group`")?,
+                selected: form.selected.ok_or("a selection names what was `selected`")?,
+                reason: form.reason.unwrap_or_default(),
+                timestamp,
+            }),
+            Some(TrailKind::Failure) => Ok(TrailEntry::Failure {
+                atom: form.atom.ok_or("a failure names its `atom`")?,
+                reason: form.reason.unwrap_or_default(),
+                timestamp,
+            }),
+            Some(TrailKind::Replan) => Ok(TrailEntry::Replan {
+                atom: form.atom.ok_or("a replan names its `atom`")?,
+                reason: form.reason.unwrap_or_default(),
+                timestamp,
+            }),
+            Some(TrailKind::UserCorrection) => Ok(TrailEntry::UserCorrection {
+                description: form.description.unwrap_or_default(),
+                timestamp,
+            }),
+        }
+    }
+}
+
+/// The record of one redirect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Correction {
+    pub timestamp: Stamp,
+    #[serde(rename = "type")]
+    pub kind: CorrectionKind,
+    pub description: String,
+    pub trail_cleared: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CorrectionKind {
+    ObjectiveChange,
+    DagAdjustment,
+    ConstraintChange,
+    BindingsOverride,
+}
+
+impl State {
+    /// The decomposition of an atom, if it was cut into children.
+    pub fn decomposition_of(&self, parent: &AtomId) -> Option<&Decomposition> {
+        self.decompositions.iter().find(|decomposition| decomposition.parent == *parent)
+    }
+
+    pub fn constraints(&self) -> &Constraints {
+        &self.objective.constraints
+    }
+
+    /// The first free id of the sequence `A1`, `A2`, …
+    pub fn next_id(&self) -> AtomId {
+        let listed = self.or_groups.values().flat_map(|group| group.choices.iter());
+        let highest = self.atoms.keys().chain(listed).filter_map(sequence_number).max().unwrap_or(0);
+        AtomId::new(format!("A{}", highest + 1))
+    }
+}
+
+fn sequence_number(id: &AtomId) -> Option<u64> {
+    let digits = id.as_str().strip_prefix('A')?;
+    let leading = digits.len() - digits.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    digits[..leading].parse().ok().filter(|number| *number < u64::MAX)
+}
+
+fn as_list<S: serde::Serializer>(atoms: &IndexMap<AtomId, Atom>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(atoms.values())
+}
