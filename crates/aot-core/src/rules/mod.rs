@@ -3,11 +3,14 @@
 pub mod advance;
 mod apply;
 pub mod backtrack;
+pub mod bound;
+pub mod certificate;
 mod change;
 pub mod decompose;
 pub mod gate;
 mod ledger;
 mod refusal;
+pub mod replan;
 pub mod reshape;
 
 pub use apply::{Misfit, apply};
