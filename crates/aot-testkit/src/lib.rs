@@ -1,1 +1,12 @@
-//! For tests only.
+//! Simulated worlds and measurements that drive the shipping coordinator. For tests only.
+
+pub mod audit;
+pub mod batch;
+pub mod chance;
+pub mod hands;
+pub mod life;
+pub mod makespan;
+pub mod plans;
+pub mod stage;
+pub mod temper;
+pub mod world;
