@@ -40,13 +40,23 @@ fn hold(holds: bool, rule: &'static str, guards: &'static str, detail: impl FnOn
     if holds { Ok(()) } else { Err(Breach::new(rule, guards, detail())) }
 }
 
+/// Whose word an event is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Word {
+    /// Of something that is awaited.
+    #[default]
+    Awaited,
+    /// Of a job that was killed.
+    Late,
+}
+
 /// What happened in the iteration that was opened last.
 #[derive(Clone, Debug, Default)]
 struct Iteration {
     /// The most agents that were allowed while it was open: an edit can change it.
     parallel: u32,
-    workers: u32,
-    probes: u32,
+    /// On atoms: a probe, the work, or a probe and then the work; or the check of a parent.
+    attempts: u32,
     replans: u32,
     started: Vec<AtomId>,
     /// A group went to another choice: the iteration is no stall.
@@ -56,6 +66,8 @@ struct Iteration {
 /// What one event has brought so far.
 #[derive(Clone, Debug, Default)]
 struct Step {
+    word: Word,
+    acted: Vec<AtomId>,
     undone: Vec<AtomId>,
     commits_undone: Vec<(AtomId, String)>,
     reverted: Vec<(AtomId, String)>,
@@ -71,6 +83,8 @@ struct Step {
 pub struct Audit {
     graph: Graph,
     jobs: HashSet<JobId>,
+    /// Jobs whose start was refused: they may come again.
+    refused: HashSet<JobId>,
     iteration: Iteration,
     step: Step,
     runs: u64,
@@ -85,6 +99,7 @@ impl Audit {
         Audit {
             graph: Graph::new(state),
             jobs: HashSet::new(),
+            refused: HashSet::new(),
             iteration: Iteration::default(),
             step: Step::default(),
             runs: 0,
@@ -104,14 +119,17 @@ impl Audit {
     }
 
     /// Before an event is told: `state` is the file at this moment, an edit in it included.
-    pub fn hear(&mut self, state: &State, event: &Event) {
-        self.step = Step::default();
+    pub fn hear(&mut self, state: &State, event: &Event, word: Word) {
+        self.step = Step { word, ..Step::default() };
         match event {
             Event::Edited { .. } | Event::Redirected { .. } => self.graph = Graph::new(state),
             // A start that was refused is no agent run (decision D12).
             Event::Ended { outcome: Outcome::Refused { .. }, job, .. }
             | Event::Replanned { answer: Answer::Refused { .. }, job, .. } => {
-                self.runs -= u64::from(is_agent(state, &job.task));
+                if self.jobs.contains(job) {
+                    self.refused.insert(job.clone());
+                    self.runs -= u64::from(is_agent(state, &job.task));
+                }
             }
             Event::Begun { .. }
             | Event::Ended { .. }
@@ -132,6 +150,13 @@ impl Audit {
 
     /// Before a change is written: `state` is the file without it.
     pub fn change(&mut self, state: &State, change: &Change, event: &Event) -> Held {
+        if let Change::AtomResolved { atom, .. }
+        | Change::AtomReset { atom }
+        | Change::AtomReturned { atom, .. }
+        | Change::FailureNoted { atom, .. } = change
+        {
+            self.step.acted.push(atom.clone());
+        }
         match change {
             Change::AtomStarted { atom, attempt } => self.starts_what_is_ready(state, atom, *attempt)?,
             Change::AtomResolved { atom, .. } => self.resolves_what_was_seen(state, atom, event)?,
@@ -186,7 +211,7 @@ impl Audit {
     }
 
     /// After all effects of an event are performed.
-    pub fn settled(&mut self, world: &World, coordinator: &Coordinator, event: &Event) -> Held {
+    pub fn settled(&mut self, world: &World, coordinator: &mut Coordinator, event: &Event) -> Held {
         let state = world.recorded();
         records_what_it_holds(world, coordinator)?;
         flies_what_it_asked_for(world, coordinator)?;
@@ -197,6 +222,7 @@ impl Audit {
         self.undoes_with_a_reason(event)?;
         self.reverts_what_is_undone(event)?;
         self.writes_the_trail(world, event)?;
+        self.ignores_the_dead(world, event)?;
         kills_all(world, event)?;
         self.bound_falls(coordinator, event)?;
         goes_on(world)
@@ -241,11 +267,9 @@ impl Audit {
         hold(attempt == Some(control.iteration), "an attempt has the iteration's number", "D7", || {
             format!("{atom} {attempt:?} in {}", control.iteration)
         })?;
-        let again = !parent_check && self.iteration.started.contains(atom);
+        let again = self.iteration.started.contains(atom);
         hold(!again, "an atom starts at most once in an iteration", "D8", || format!("{atom}"))?;
-        if !parent_check {
-            self.iteration.started.push(atom.clone());
-        }
+        self.iteration.started.push(atom.clone());
         Ok(())
     }
 
@@ -306,18 +330,30 @@ impl Audit {
         let control = &state.control;
         let allowed = control.status == LoopStatus::Running && !control.redirect_requested;
         hold(allowed && !control.stop_requested, "nothing starts after a stop", "D13", name)?;
-        hold(self.jobs.insert(id.clone()), "a job never comes again", "D7, D8", name)?;
+        let again = self.refused.remove(id);
+        hold(self.jobs.insert(id.clone()) || again, "a job never comes again", "D7, D8", name)?;
+        if again {
+            self.runs += u64::from(is_agent(state, &id.task));
+            return Ok(());
+        }
+        self.runs += u64::from(is_agent(state, &id.task));
+        if let Task::Work(atom) = &id.task {
+            self.runs_alone(world, atom)?;
+            self.works_on_what_is_needed(state, atom)?;
+            let probe = JobId { task: Task::Probe(atom.clone()), attempt: id.attempt };
+            if self.jobs.contains(&probe) {
+                // The second half of an attempt, which belongs to the iteration in which it began.
+                return Ok(());
+            }
+        }
         hold(id.attempt == control.iteration, "an attempt has the iteration's number", "D7", name)?;
         hold(control.open.is_some(), "what starts, starts in an iteration", "D7", name)?;
-        self.runs += u64::from(is_agent(state, &id.task));
         self.iteration.parallel = self.iteration.parallel.max(state.constraints().max_parallel_agents);
         let most = 2 * self.iteration.parallel - 1;
         match &id.task {
             Task::Work(atom) => {
-                self.iteration.workers += 1;
-                hold(self.iteration.workers <= most, "at most 2m-1 workers in an iteration", "D8", name)?;
-                self.runs_alone(world, atom)?;
-                self.works_on_what_is_needed(state, atom)?;
+                self.iteration.attempts += 1;
+                hold(self.iteration.attempts <= most, "at most 2m-1 attempts in an iteration", "D8", name)?;
                 let landed = world
                     .branch()
                     .iter()
@@ -325,19 +361,20 @@ impl Audit {
                 hold(!landed, "nothing verified is redone", "D23", name)
             }
             Task::Probe(_) => {
-                self.iteration.probes += 1;
-                hold(self.iteration.probes <= most, "at most one probe for each worker", "D8", name)
+                self.iteration.attempts += 1;
+                hold(self.iteration.attempts <= most, "at most 2m-1 attempts in an iteration", "D8", name)
             }
             Task::Check(atom) => {
                 let place = place(state, atom)?;
+                self.iteration.attempts += 1;
+                hold(self.iteration.attempts <= most, "at most 2m-1 attempts in an iteration", "D8", name)?;
                 let due = self.graph.is_decomposed(place) && children_resolved(&self.graph, state, place);
                 hold(due, "a parent is checked after its children", "D3", name)
             }
             Task::Replan => {
                 self.iteration.replans += 1;
                 hold(self.iteration.replans <= 1, "at most one replan in an iteration", "D8", name)?;
-                let first = self.iteration.workers == 0 && self.iteration.probes == 0;
-                hold(first, "a replan is at the opening", "D8", name)
+                hold(self.iteration.attempts == 0, "a replan is at the opening", "D8", name)
             }
         }
     }
@@ -405,7 +442,7 @@ impl Audit {
 
     fn writes_the_trail(&self, world: &World, event: &Event) -> Held {
         let Some(atom) = failed_atom(event) else { return Ok(()) };
-        if !world.recorded().atoms.contains_key(atom) {
+        if self.step.word == Word::Late || !world.recorded().atoms.contains_key(atom) {
             return Ok(());
         }
         let noted = self.step.failures_noted.contains(atom)
@@ -413,13 +450,41 @@ impl Audit {
         hold(noted, "each failure stands in the trail", "D30", || format!("{atom} at {}", brief(event)))
     }
 
-    fn bound_falls(&mut self, coordinator: &Coordinator, event: &Event) -> Held {
+    /// What a killed job says changes nothing, and what it landed is taken back.
+    fn ignores_the_dead(&self, world: &World, event: &Event) -> Held {
+        let job = match (self.step.word, event) {
+            (Word::Late, Event::Ended { job, .. } | Event::Landed { job, .. }) => job,
+            (Word::Late | Word::Awaited, _) => return Ok(()),
+        };
+        let acted = job.task.atom().is_some_and(|atom| self.step.acted.contains(atom));
+        hold(!acted || world.halted().is_some(), "the word of a killed job is ignored", "D7", || {
+            brief(event)
+        })?;
+        let landed = matches!(event, Event::Landed { .. })
+            && world
+                .branch()
+                .iter()
+                .any(|commit| job.task == Task::Work(commit.atom.clone()) && commit.attempt == job.attempt);
+        hold(!landed, "nothing stays landed that is not wanted", "D23", || brief(event))
+    }
+
+    fn bound_falls(&mut self, coordinator: &mut Coordinator, event: &Event) -> Held {
         let bound = coordinator.bound().agent_runs;
         let ceiling = match (self.ceiling, event) {
             (None, _) => self.runs + bound,
             (Some(ceiling), Event::Edited { .. } | Event::Redirected { .. }) => {
                 self.bound_at_opening = u64::MAX;
                 ceiling.max(self.runs + bound)
+            }
+            (Some(ceiling), Event::Begun { .. }) => {
+                let more = bound.saturating_sub(self.bound);
+                hold(
+                    more <= evaluation(coordinator.state()),
+                    "a new process adds one evaluation",
+                    "D8",
+                    || format!("{} to {bound}", self.bound),
+                )?;
+                ceiling + evaluation(coordinator.state())
             }
             (Some(ceiling), _) => {
                 hold(bound <= self.bound, "the bound never rises", "D8", || {
@@ -446,7 +511,8 @@ impl Audit {
         let state = world.recorded();
         let control = &state.control;
         let say = || format!("{:?} in {:?}", certificate.verdict, control);
-        hold(world.flights().is_empty(), "nothing runs at a halt", "D13", || {
+        let idle = world.flights().iter().all(|flight| flight.phase == Phase::Parked);
+        hold(idle, "nothing runs at a halt", "D13", || {
             format!("{:?}", world.flights().iter().map(|flight| &flight.job.id).collect::<Vec<_>>())
         })?;
         let exit = certificate.exit == certificate.verdict.exit();
@@ -579,6 +645,11 @@ fn goes_on(world: &World) -> Held {
     hold(awaited, "a loop that has not halted waits for something", "D12, D13", || {
         format!("{:?}", world.recorded().control)
     })
+}
+
+/// The most judges of one evaluation of the base case.
+fn evaluation(state: &State) -> u64 {
+    state.objective.base_case.as_ref().map_or(0, |checks| 2 * checks.quality_items() as u64)
 }
 
 fn children_resolved(graph: &Graph, state: &State, parent: usize) -> bool {

@@ -3,11 +3,11 @@
 //! The rules that must hold are in `audit`.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use aot_core::coordinator::{
     Answer, Crew, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Seat, Settings, StopHow,
-    Task, Usage,
+    Task, Trees, Usage,
 };
 use aot_core::rules::certificate::Verdict;
 use aot_core::state::State;
@@ -94,6 +94,8 @@ enum Happening {
     Verification(u32),
     /// A killed job speaks.
     Late(JobId),
+    /// A killed landing has come through.
+    Unwanted(JobId),
 }
 
 struct Life {
@@ -102,6 +104,8 @@ struct Life {
     stage: Stage,
     queue: BinaryHeap<Reverse<Foreseen>>,
     happenings: Vec<Happening>,
+    /// All that was ever asked to land.
+    landing: HashSet<JobId>,
     interferences: u32,
     crashes: u32,
     runs: u32,
@@ -124,7 +128,8 @@ impl Life {
             probe: seat(chance.percent(70)),
             coordinator: seat(chance.percent(70)),
         };
-        let settings = Settings { crew, dispatch: Dispatch::Rolling };
+        let trees = if chance.percent(90) { Trees::Separate } else { Trees::Shared };
+        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees };
         let allowed = steps_allowed(&state);
         let stage = Stage::new(state, settings, start_of_time(), tracing);
         Life {
@@ -133,6 +138,7 @@ impl Life {
             stage,
             queue: BinaryHeap::new(),
             happenings: Vec::new(),
+            landing: HashSet::new(),
             interferences: 0,
             crashes: 0,
             runs: 0,
@@ -254,7 +260,7 @@ impl Life {
             Happening::Job(id, _) | Happening::Replan(id) => phase(id) == Some(Phase::Working),
             Happening::Landing(id) => phase(id) == Some(Phase::Landing),
             Happening::Verification(number) => self.stage.world.verifying() == Some(*number),
-            Happening::Late(_) => true,
+            Happening::Late(_) | Happening::Unwanted(_) => true,
         }
     }
 
@@ -289,6 +295,11 @@ impl Life {
                 self.unasked += u64::from(matches!(evaluation, Evaluation::Lost { .. }));
                 let usage = judges(&mut self.chance, items, 2);
                 self.tell(Event::Verified { number, evaluation, usage })
+            }
+            Happening::Unwanted(job) => {
+                self.unasked += 1;
+                let binding = self.stage.world.commit(&job);
+                self.tell(Event::Landed { job, binding, usage: Usage::default() })
             }
             Happening::Late(job) => {
                 self.unasked += 1;
@@ -404,12 +415,20 @@ impl Life {
                     }
                 }
                 Effect::Land(id) => {
+                    self.landing.insert(id.clone());
                     let after = self.chance.between(0, 20);
                     self.plan(after, Happening::Landing(id.clone()));
                 }
                 Effect::Verify { number } => {
                     let after = self.chance.between(1, 300);
                     self.plan(after, Happening::Verification(*number));
+                }
+                Effect::Kill(id) if self.landing.contains(id) => {
+                    // A landing that is killed may be through already.
+                    if self.chance.percent(50) {
+                        let after = self.chance.between(0, 20);
+                        self.plan(after, Happening::Unwanted(id.clone()));
+                    }
                 }
                 Effect::Kill(id) => {
                     if id.task != Task::Replan && self.chance.percent(self.temper.late) {

@@ -1,12 +1,12 @@
 //! A coordinator in its world, under audit: tells events, performs effects, crashes at any point between them and
 //! takes the loop up again from the state file alone. Draws nothing: its drivers do.
 
-use aot_core::coordinator::{Coordinator, Effect, Event, Hold, JobId, Outcome, Settings, Task};
+use aot_core::coordinator::{Answer, Coordinator, Effect, Event, Hold, JobId, Outcome, Settings, Task};
 use aot_core::rules::gate::gate;
 use aot_core::state::State;
 use jiff::Timestamp;
 
-use crate::audit::{Audit, Breach, brief};
+use crate::audit::{Audit, Breach, Word, brief};
 use crate::world::{Phase, World};
 
 /// How much of an event's answer is performed before the process dies.
@@ -92,8 +92,9 @@ impl Stage {
     pub fn tell(&mut self, event: Event, cut: Cut) -> Result<Vec<Effect>, Breach> {
         self.events += 1;
         self.note(|| format!("<- {}", brief(&event)));
+        let word = self.word(&event);
         self.happen(&event);
-        self.audit.hear(self.world.recorded(), &event);
+        self.audit.hear(self.world.recorded(), &event, word);
         let mut effects = self.coordinator.on(event.clone(), self.world.now);
         let performed = match cut {
             Cut::Never => effects.len(),
@@ -118,7 +119,7 @@ impl Stage {
         match cut {
             Cut::Never => {
                 self.let_go();
-                self.audit.settled(&self.world, &self.coordinator, &event)?;
+                self.audit.settled(&self.world, &mut self.coordinator, &event)?;
             }
             Cut::After(count) => {
                 self.note(|| format!("!! the process dies after {count} effects"));
@@ -139,21 +140,43 @@ impl Stage {
         Ok(())
     }
 
+    fn word(&self, event: &Event) -> Word {
+        let job = match event {
+            Event::Ended { job, .. }
+            | Event::Landed { job, .. }
+            | Event::Conflict { job, .. }
+            | Event::Replanned { job, .. } => job,
+            Event::Begun { .. }
+            | Event::Verified { .. }
+            | Event::Edited { .. }
+            | Event::Tampered { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::Redirected { .. }
+            | Event::RedirectAbandoned
+            | Event::Woke
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => return Word::Awaited,
+        };
+        if self.world.flight(job).is_some() { Word::Awaited } else { Word::Late }
+    }
+
     /// What an event says of the world is true of it.
     fn happen(&mut self, event: &Event) {
         match event {
             Event::Ended { job, outcome, .. } => match (outcome, &job.task) {
                 (Outcome::Done { .. }, Task::Work(_)) => self.world.report(job),
+                (Outcome::Refused { .. }, _) => self.world.park(job),
                 (
                     Outcome::Done { .. }
                     | Outcome::Failed { .. }
                     | Outcome::TooLarge { .. }
                     | Outcome::Probed { .. }
-                    | Outcome::Refused { .. }
                     | Outcome::Lost { .. },
                     Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan,
                 ) => self.world.end(job),
             },
+            Event::Replanned { job, answer: Answer::Refused { .. }, .. } => self.world.park(job),
             Event::Landed { job, .. } | Event::Conflict { job, .. } | Event::Replanned { job, .. } => {
                 self.world.end(job);
             }
@@ -170,15 +193,15 @@ impl Stage {
         }
     }
 
-    /// A report that the coordinator is through with is thrown away with its tree.
+    /// A report that the coordinator is through with is thrown away with its tree; a refused start is forgotten.
     fn let_go(&mut self) {
         let kept = self.coordinator.running();
-        let reported = |phase| phase == Phase::Reported;
+        let over = |phase| matches!(phase, Phase::Reported | Phase::Parked);
         let gone: Vec<JobId> = self
             .world
             .flights()
             .iter()
-            .filter(|flight| reported(flight.phase) && !kept.contains(&flight.job.id))
+            .filter(|flight| over(flight.phase) && !kept.contains(&flight.job.id))
             .map(|flight| flight.job.id.clone())
             .collect();
         gone.iter().for_each(|id| self.world.end(id));
@@ -198,7 +221,7 @@ impl Stage {
 
 fn take_up(state: &State, settings: &Settings, now: Timestamp) -> Coordinator {
     let aligned = gate(state.clone()).expect("drawn states are aligned");
-    Coordinator::resume(aligned, settings.clone(), now)
+    Coordinator::resume(aligned, *settings, now)
 }
 
 /// A plan in a few lines.

@@ -8,6 +8,7 @@ use aot_core::rules::reshape::NewAtom;
 use aot_core::state::{AtomId, Graph, Span, State};
 
 use crate::chance::Chance;
+use crate::world::is_agent;
 
 /// Chances in percent, drawn once for a life.
 #[derive(Clone, Debug)]
@@ -103,7 +104,8 @@ impl Temper {
     /// How a job ends, and after how many seconds.
     pub fn outcome(&self, chance: &mut Chance, state: &State, job: &Job) -> (Outcome, u64) {
         let seconds = (60.0 * chance.pareto(1.5)).min(1_700.0) as u64;
-        if self.down || chance.percent(self.refuse) {
+        let by_agent = is_agent(state, &job.id.task);
+        if by_agent && (self.down || chance.percent(self.refuse)) {
             let retry_after = chance.percent(30).then(|| Span::from_seconds(chance.between(1, 600)));
             return (Outcome::Refused { reason: "rate limit".into(), retry_after }, 1);
         }

@@ -17,6 +17,8 @@ pub enum Phase {
     /// It has ended, and nobody has asked to land it yet.
     Reported,
     Landing,
+    /// Its start was refused; it is to begin again.
+    Parked,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -107,11 +109,15 @@ impl World {
     pub fn perform(&mut self, effect: &Effect) -> Result<(), Breach> {
         match effect {
             Effect::Record(changes) => return changes.iter().try_for_each(|change| self.write(change)),
-            Effect::Start(job) => self.flights.push(Flight { job: job.clone(), phase: Phase::Working }),
+            Effect::Start(job) => {
+                self.flights.retain(|flight| flight.job.id != job.id);
+                self.flights.push(Flight { job: job.clone(), phase: Phase::Working });
+            }
             Effect::Kill(id) => {
-                let flight = self.take(id, "only what runs is killed")?;
-                if flight.phase == Phase::Landing {
-                    return Err(Breach::new("a landing is never killed", "D23", format!("{id:?}")));
+                let before = self.flights.len();
+                self.flights.retain(|flight| flight.job.id != *id);
+                if self.flights.len() == before {
+                    return Err(Breach::new("only what runs is killed", "D13", format!("{id:?}")));
                 }
             }
             Effect::Land(id) => {
@@ -119,7 +125,7 @@ impl World {
                 match asked {
                     Some(flight) if flight.phase == Phase::Reported => flight.phase = Phase::Landing,
                     Some(_) | None => {
-                        return Err(Breach::new("only what is done can land", "D23", format!("{id:?}")));
+                        return Err(Breach::new("only what is done lands", "D23", format!("{id:?}")));
                     }
                 }
             }
@@ -140,6 +146,13 @@ impl World {
     pub fn report(&mut self, id: &JobId) {
         if let Some(flight) = self.flights.iter_mut().find(|flight| flight.job.id == *id) {
             flight.phase = Phase::Reported;
+        }
+    }
+
+    /// A job could not be started, and waits.
+    pub fn park(&mut self, id: &JobId) {
+        if let Some(flight) = self.flights.iter_mut().find(|flight| flight.job.id == *id) {
+            flight.phase = Phase::Parked;
         }
     }
 
@@ -190,12 +203,6 @@ impl World {
                 binding: commit.binding.clone(),
             })
             .collect()
-    }
-
-    fn take(&mut self, id: &JobId, rule: &'static str) -> Result<Flight, Breach> {
-        let place = self.flights.iter().position(|flight| flight.job.id == *id);
-        let place = place.ok_or_else(|| Breach::new(rule, "D23", format!("{id:?}")))?;
-        Ok(self.flights.remove(place))
     }
 }
 
