@@ -105,7 +105,6 @@ pub fn next(ledger: &Ledger, floor: &Floor<'_>, reserved: &mut Vec<AtomId>) -> O
         let atom = reserved.remove(at);
         return Some(pick(ledger, floor, atom));
     }
-    let keeps_free: Vec<AtomId> = reserved.clone();
     for place in frontier.ready() {
         let atom = ledger.atom(place);
         match barred(ledger, floor, place) {
@@ -121,7 +120,7 @@ pub fn next(ledger: &Ledger, floor: &Floor<'_>, reserved: &mut Vec<AtomId>) -> O
             }
         }
         let in_the_way = |id: &AtomId| *id != atom.id && conflict(atom, &ledger.state().atoms[id]);
-        if !keeps_free.iter().any(in_the_way) {
+        if !reserved.iter().any(in_the_way) {
             return Some(pick(ledger, floor, atom.id.clone()));
         }
     }
