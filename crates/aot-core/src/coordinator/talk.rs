@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::rules::certificate::{Certificate, Red};
+use crate::rules::plan::Why;
 use crate::rules::replan::PlanChange;
 use crate::rules::{Change, Refusal};
 use crate::state::{AtomId, Binding, Fingerprint, Span, State};
@@ -234,26 +235,14 @@ pub struct Job {
     pub refusals: Vec<String>,
 }
 
-/// Why the coordinator agent is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It has failed too often since its plan last changed (D11).
-    Failing { atom: AtomId },
-    /// A worker calls it too large for one go.
-    TooLarge { atom: AtomId, reason: String },
-    /// One more iteration without progress and replans end (D11).
-    Stalling,
-    /// Nothing is unresolved, and yet the base case does not hold (D14).
-    Red { checks: Vec<Red> },
-}
-
 /// A wish. They are performed in the order given; what is recorded comes first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Write these into the state file, in one write. The coordinator has applied them to its own state.
     Record(Vec<Change>),
     Start(Job),
-    /// End the job and discard its tree; whatever it still says is ignored. A landing is never killed.
+    /// End the job and discard its tree; whatever it still says is ignored. If it is a landing and is through
+    /// already, its `Landed` is answered with `Revert`.
     Kill(JobId),
     /// Merge, check again if the branch moved, compare and swap: answered by `Landed` or `Conflict`.
     Land(JobId),
