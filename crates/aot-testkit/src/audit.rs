@@ -11,6 +11,7 @@ use aot_core::rules::Change;
 use aot_core::rules::certificate::{Certificate, Verdict};
 use aot_core::state::{AtomId, AtomStatus, Closes, Graph, LoopStatus, State, Target};
 
+use crate::words::of_event;
 use crate::world::{Phase, World, is_agent};
 
 /// A rule that did not hold.
@@ -87,6 +88,8 @@ pub struct Audit {
     refused: HashSet<JobId>,
     iteration: Iteration,
     step: Step,
+    /// What ran when somebody lowered `m`, as far as it still runs.
+    above: usize,
     runs: u64,
     bound: u64,
     bound_at_opening: u64,
@@ -102,6 +105,7 @@ impl Audit {
             refused: HashSet::new(),
             iteration: Iteration::default(),
             step: Step::default(),
+            above: 0,
             runs: 0,
             bound: u64::MAX,
             bound_at_opening: u64::MAX,
@@ -215,7 +219,7 @@ impl Audit {
         let state = world.recorded();
         records_what_it_holds(world, coordinator)?;
         flies_what_it_asked_for(world, coordinator)?;
-        runs_at_most_the_allowed(world)?;
+        self.runs_at_most_the_allowed(world, event)?;
         marks_what_flies(world)?;
         self.resolves_parents_with_their_children(state)?;
         self.has_no_cycle(state)?;
@@ -379,6 +383,20 @@ impl Audit {
         }
     }
 
+    /// Whoever lowers `m` does not end what runs; but nothing new begins above it.
+    fn runs_at_most_the_allowed(&mut self, world: &World, event: &Event) -> Held {
+        let running = world.flights().iter().filter(|flight| match flight.job.id.task {
+            Task::Work(_) | Task::Probe(_) | Task::Replan => true,
+            Task::Check(_) => false,
+        });
+        let (running, most) = (running.count(), world.recorded().constraints().max_parallel_agents as usize);
+        if matches!(event, Event::Edited { .. }) {
+            self.above = self.above.max(running);
+        }
+        self.above = self.above.min(running);
+        hold(running <= most.max(self.above), "at most m run", "D7, D8", || format!("{running} of {most}"))
+    }
+
     fn works_on_what_is_needed(&self, state: &State, atom: &AtomId) -> Held {
         let place = place(state, atom)?;
         let graph = &self.graph;
@@ -428,7 +446,7 @@ impl Audit {
         let by_a_person = matches!(event, Event::Edited { .. } | Event::Redirected { .. });
         let allowed = self.step.undone.is_empty() || self.step.backtracked || by_a_person;
         hold(allowed, "nothing verified is undone without a backtrack or a redirect", "D2, D31", || {
-            format!("{:?} at {}", self.step.undone, brief(event))
+            format!("{:?} at {}", self.step.undone, of_event(event))
         })
     }
 
@@ -447,7 +465,7 @@ impl Audit {
         }
         let noted = self.step.failures_noted.contains(atom)
             || self.step.selections.iter().any(|reason| reason.contains(atom.as_str()));
-        hold(noted, "each failure stands in the trail", "D30", || format!("{atom} at {}", brief(event)))
+        hold(noted, "each failure stands in the trail", "D30", || format!("{atom} at {}", of_event(event)))
     }
 
     /// What a killed job says changes nothing, and what it landed is taken back.
@@ -458,14 +476,14 @@ impl Audit {
         };
         let acted = job.task.atom().is_some_and(|atom| self.step.acted.contains(atom));
         hold(!acted || world.halted().is_some(), "the word of a killed job is ignored", "D7", || {
-            brief(event)
+            of_event(event)
         })?;
         let landed = matches!(event, Event::Landed { .. })
             && world
                 .branch()
                 .iter()
                 .any(|commit| job.task == Task::Work(commit.atom.clone()) && commit.attempt == job.attempt);
-        hold(!landed, "nothing stays landed that is not wanted", "D23", || brief(event))
+        hold(!landed, "nothing stays landed that is not wanted", "D23", || of_event(event))
     }
 
     fn bound_falls(&mut self, coordinator: &mut Coordinator, event: &Event) -> Held {
@@ -488,14 +506,14 @@ impl Audit {
             }
             (Some(ceiling), _) => {
                 hold(bound <= self.bound, "the bound never rises", "D8", || {
-                    format!("{} to {bound} at {}", self.bound, brief(event))
+                    format!("{} to {bound} at {}", self.bound, of_event(event))
                 })?;
                 ceiling
             }
         };
         self.ceiling = Some(ceiling);
         hold(self.runs + bound <= ceiling, "agent runs stay within the bound shown", "D8", || {
-            format!("{} done and {bound} to come, {ceiling} shown, at {}", self.runs, brief(event))
+            format!("{} done and {bound} to come, {ceiling} shown, at {}", self.runs, of_event(event))
         })?;
         if self.step.opened {
             hold(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
@@ -511,8 +529,7 @@ impl Audit {
         let state = world.recorded();
         let control = &state.control;
         let say = || format!("{:?} in {:?}", certificate.verdict, control);
-        let idle = world.flights().iter().all(|flight| flight.phase == Phase::Parked);
-        hold(idle, "nothing runs at a halt", "D13", || {
+        hold(world.flights().is_empty(), "nothing runs at a halt", "D13", || {
             format!("{:?}", world.flights().iter().map(|flight| &flight.job.id).collect::<Vec<_>>())
         })?;
         let exit = certificate.exit == certificate.verdict.exit();
@@ -569,7 +586,7 @@ fn opens_within_the_limit(state: &State) -> Held {
 
 fn completes_on_a_pass(event: &Event) -> Held {
     let passed = matches!(event, Event::Verified { evaluation: Evaluation::Passed, .. });
-    hold(passed, "completed is written right after a pass", "D14", || brief(event))
+    hold(passed, "completed is written right after a pass", "D14", || of_event(event))
 }
 
 fn records_what_it_holds(world: &World, coordinator: &Coordinator) -> Held {
@@ -586,15 +603,6 @@ fn flies_what_it_asked_for(world: &World, coordinator: &Coordinator) -> Held {
     held.sort_by_key(|id| format!("{id:?}"));
     real.sort_by_key(|id| format!("{id:?}"));
     hold(held == real, "the coordinator knows what runs", "§4", || format!("{held:?}, not {real:?}"))
-}
-
-fn runs_at_most_the_allowed(world: &World) -> Held {
-    let running = world.flights().iter().filter(|flight| match flight.job.id.task {
-        Task::Work(_) | Task::Probe(_) | Task::Replan => flight.phase == Phase::Working,
-        Task::Check(_) => false,
-    });
-    let (running, most) = (running.count(), world.recorded().constraints().max_parallel_agents as usize);
-    hold(running <= most, "at most m run", "D7, D8", || format!("{running} of {most}"))
 }
 
 /// In progress is what flies, and nothing else.
@@ -631,7 +639,7 @@ fn kills_all(world: &World, event: &Event) -> Held {
     };
     let left = world.flights().iter().find(|flight| flight.phase != Phase::Landing);
     hold(!all || left.is_none(), "all that runs is killed", "D13, D16", || {
-        format!("{:?} at {}", left.map(|flight| &flight.job.id), brief(event))
+        format!("{:?} at {}", left.map(|flight| &flight.job.id), of_event(event))
     })
 }
 
@@ -699,26 +707,5 @@ fn usage_of(event: &Event) -> Option<&Usage> {
         | Event::Woke
         | Event::StartAsked { .. }
         | Event::TurnEnded => None,
-    }
-}
-
-/// An event in a few words.
-pub fn brief(event: &Event) -> String {
-    match event {
-        Event::Edited { .. } => "Edited".into(),
-        Event::Redirected { .. } => "Redirected".into(),
-        Event::Begun { .. }
-        | Event::Ended { .. }
-        | Event::Landed { .. }
-        | Event::Conflict { .. }
-        | Event::Verified { .. }
-        | Event::Replanned { .. }
-        | Event::Tampered { .. }
-        | Event::StopAsked { .. }
-        | Event::RedirectAsked
-        | Event::RedirectAbandoned
-        | Event::Woke
-        | Event::StartAsked { .. }
-        | Event::TurnEnded => format!("{event:?}"),
     }
 }

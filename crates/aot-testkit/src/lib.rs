@@ -9,4 +9,5 @@ pub mod makespan;
 pub mod plans;
 pub mod stage;
 pub mod temper;
+pub mod words;
 pub mod world;

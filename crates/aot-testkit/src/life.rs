@@ -293,6 +293,8 @@ impl Life {
                 self.whole_evaluations += u32::from(left == 0);
                 let evaluation = self.temper.evaluation(&mut self.chance, left, self.whole_evaluations);
                 self.unasked += u64::from(matches!(evaluation, Evaluation::Lost { .. }));
+                // The judges of an evaluation that got lost are known to nobody.
+                let items = if matches!(evaluation, Evaluation::Lost { .. }) { 0 } else { items };
                 let usage = judges(&mut self.chance, items, 2);
                 self.tell(Event::Verified { number, evaluation, usage })
             }

@@ -6,7 +6,8 @@ use aot_core::rules::gate::gate;
 use aot_core::state::State;
 use jiff::Timestamp;
 
-use crate::audit::{Audit, Breach, Word, brief};
+use crate::audit::{Audit, Breach, Word};
+use crate::words;
 use crate::world::{Phase, World};
 
 /// How much of an event's answer is performed before the process dies.
@@ -44,7 +45,7 @@ impl Stage {
         let world = World::new(state, now);
         let mut stage = Stage { coordinator, world, audit, settings, tracing, trace: Vec::new(), events: 0 };
         if tracing == Tracing::On {
-            let plan = describe(stage.world.recorded());
+            let plan = words::of_plan(stage.world.recorded());
             stage.trace.push(plan);
         }
         stage
@@ -91,17 +92,18 @@ impl Stage {
     /// Tells an event, and performs the answer as far as the process lives. The effects performed come back.
     pub fn tell(&mut self, event: Event, cut: Cut) -> Result<Vec<Effect>, Breach> {
         self.events += 1;
-        self.note(|| format!("<- {}", brief(&event)));
+        self.note(|| format!("<- {}", words::of_event(&event)));
         let word = self.word(&event);
         self.happen(&event);
         self.audit.hear(self.world.recorded(), &event, word);
         let mut effects = self.coordinator.on(event.clone(), self.world.now);
+        self.let_go(&effects);
         let performed = match cut {
             Cut::Never => effects.len(),
             Cut::After(count) => count.min(effects.len()),
         };
         for effect in &effects[..performed] {
-            self.note(|| format!("   -> {effect:?}"));
+            self.note(|| format!("   -> {}", words::of_effect(effect)));
             self.audit.effect(&self.world, effect)?;
             match effect {
                 Effect::Record(changes) => self.record(changes, &event)?,
@@ -117,10 +119,7 @@ impl Stage {
         }
         effects.truncate(performed);
         match cut {
-            Cut::Never => {
-                self.let_go();
-                self.audit.settled(&self.world, &mut self.coordinator, &event)?;
-            }
+            Cut::Never => self.audit.settled(&self.world, &mut self.coordinator, &event)?,
             Cut::After(count) => {
                 self.note(|| format!("!! the process dies after {count} effects"));
                 self.audit.forget_unrecorded(&event, &effects);
@@ -194,8 +193,19 @@ impl Stage {
     }
 
     /// A report that the coordinator is through with is thrown away with its tree; a refused start is forgotten.
-    fn let_go(&mut self) {
-        let kept = self.coordinator.running();
+    fn let_go(&mut self, effects: &[Effect]) {
+        let mut kept = self.coordinator.running();
+        kept.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Kill(id) => Some(id.clone()),
+            Effect::Record(_)
+            | Effect::Start(_)
+            | Effect::Land(_)
+            | Effect::Verify { .. }
+            | Effect::Revert { .. }
+            | Effect::WakeAt(_)
+            | Effect::Refuse(_)
+            | Effect::Halt(_) => None,
+        }));
         let over = |phase| matches!(phase, Phase::Reported | Phase::Parked);
         let gone: Vec<JobId> = self
             .world
@@ -222,50 +232,4 @@ impl Stage {
 fn take_up(state: &State, settings: &Settings, now: Timestamp) -> Coordinator {
     let aligned = gate(state.clone()).expect("drawn states are aligned");
     Coordinator::resume(aligned, *settings, now)
-}
-
-/// A plan in a few lines.
-pub fn describe(state: &State) -> String {
-    let limits = state.constraints();
-    let mut lines = vec![format!(
-        "m={} N={} stalls={} wall={} verify={:?}",
-        limits.max_parallel_agents,
-        limits.max_iterations,
-        limits.max_stall_count,
-        limits.max_wall_time(),
-        state.objective.verify
-    )];
-    for atom in state.atoms.values() {
-        let mut line = format!("  {} {}", atom.id, atom.status.word());
-        if !atom.depends_on.is_empty() {
-            line += &format!(" <- {:?}", atom.depends_on);
-        }
-        for (name, there) in [
-            ("check", atom.check.is_some()),
-            ("run", atom.run.is_some()),
-            ("probe", atom.probe == Some(true)),
-        ] {
-            if there {
-                line += &format!(" {name}");
-            }
-        }
-        if !atom.writes.is_empty() {
-            line += &format!(" writes {:?}", atom.writes);
-        }
-        if let Some(resource) = &atom.resource {
-            line += &format!(" resource {resource}");
-        }
-        lines.push(line);
-    }
-    for cut in &state.decompositions {
-        lines.push(format!("  {} -> {:?}", cut.parent, cut.children));
-    }
-    for (name, group) in &state.or_groups {
-        let race = if group.is_speculative() { " race" } else { "" };
-        lines.push(format!(
-            "  {name} = {:?} selected {} failed {:?}{race}",
-            group.choices, group.selected, group.failed
-        ));
-    }
-    lines.join("\n")
 }

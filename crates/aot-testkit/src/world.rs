@@ -175,8 +175,9 @@ impl World {
         self.verifying = None;
     }
 
+    /// A wake that comes earlier than asked for leaves the other standing.
     pub fn woke(&mut self) {
-        self.wake = None;
+        self.wake = self.wake.filter(|at| *at > self.now);
     }
 
     /// The process dies with all that it had in hand. What was on the branch and in the file stays.

@@ -136,7 +136,7 @@ impl Coordinator {
     fn wind_up(&mut self, stop: Stop) -> Turn {
         self.verifying = None;
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
-        if stop.running == Fate::Killed || overspent {
+        if stop.running == Fate::Killed || overspent || self.tampered.is_some() {
             self.kill_all(&stop.reason);
         } else {
             // What waits to be started again, and a plan that nobody will carry out, would be new starts.
@@ -241,7 +241,8 @@ impl Coordinator {
 
     /// All that is due for another plan is asked for at the opening of an iteration, once.
     fn open_with_replan(&mut self) {
-        if !self.has_slot() {
+        // A replan that outlives its iteration is still the one that was asked.
+        if !self.has_slot() || self.flight.replan.is_some() {
             return;
         }
         let red = match &self.base_case {
