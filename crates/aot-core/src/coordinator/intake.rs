@@ -395,6 +395,7 @@ impl Coordinator {
             }
             Evaluation::Lost { reason: _ } => {
                 self.evaluation_due = true;
+                self.evaluated_in = None;
                 None
             }
         };

@@ -70,6 +70,8 @@ pub struct Coordinator {
     /// The evaluation of the base case under way, and how many there have been.
     verifying: Option<u32>,
     evaluations: u32,
+    /// The iteration whose evaluation has been used.
+    evaluated_in: Option<u32>,
     /// An evaluation is due: the first, or the one at a close.
     evaluation_due: bool,
     base_case: Option<BaseCase>,
@@ -131,6 +133,7 @@ impl Coordinator {
             phase,
             verifying: None,
             evaluations: 0,
+            evaluated_in: None,
             evaluation_due: false,
             base_case: None,
             overtaken: false,
@@ -196,6 +199,11 @@ impl Coordinator {
         self.ledger.state()
     }
 
+    /// The state with all that is derived from it: the frontier in its order, failures.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     pub fn graph(&self) -> &Graph {
         self.ledger.graph()
     }
@@ -205,11 +213,22 @@ impl Coordinator {
         let judges = *self.judges.get_or_insert_with(|| bound::judges(self.ledger.state()));
         let judgements = bound::judgements(judges);
         let attempts = self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements)).sum();
-        let open = self.state().control.open.is_some();
-        let first = self.state().control.iteration == 0 && self.evaluations == 0;
-        let evaluations = u64::from(first || (!open && (self.verifying.is_some() || self.evaluation_due)));
+        let evaluations = u64::from(self.may_evaluate());
         let flight = bound::Flight { judges, attempts, evaluations };
         bound::left(self.ledger.state(), flight, self.seconds_spent())
+    }
+
+    /// Whether an evaluation can still come before the next iteration opens.
+    fn may_evaluate(&self) -> bool {
+        let control = &self.state().control;
+        let expected = control.iteration == 0
+            || self.evaluation_due
+            || !self.flight.is_empty()
+            || self.ledger.frontier().unresolved() == 0;
+        let unused = self.evaluated_in != Some(control.iteration);
+        self.phase != Phase::Halted
+            && control.open.is_none()
+            && (self.verifying.is_some() || (unused && expected))
     }
 
     /// The jobs in flight, those that are landing among them.

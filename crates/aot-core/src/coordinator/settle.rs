@@ -53,6 +53,7 @@ impl Coordinator {
             self.evaluation_due |= converge::verifies_each(&self.ledger);
         }
         if self.wants_evaluation() && !overspent {
+            self.give_evaluation_its_iteration();
             self.verify();
             return Turn::Wait;
         }
@@ -194,17 +195,28 @@ impl Coordinator {
         self.evaluation_due = false;
         self.base_case = None;
         self.verifying = Some(self.evaluations);
+        self.evaluated_in = Some(self.state().control.iteration);
         self.wishes.push(Effect::Verify { number: self.evaluations });
     }
 
-    /// The base case held while something ran, and that has landed since. The next evaluation gets an iteration of
-    /// its own, so that the bound holds.
+    /// Each iteration has one evaluation (D8). When something landed after it, the next one gets an iteration of its
+    /// own, so that the bound holds.
+    fn give_evaluation_its_iteration(&mut self) {
+        let control = &self.state().control;
+        let again = control.open.is_none() && self.evaluated_in == Some(control.iteration);
+        if again && control.iteration < self.state().constraints().max_iterations {
+            self.ledger.enter(Change::IterationOpened);
+            converge::close(&mut self.ledger);
+        }
+    }
+
+    /// The base case held while something ran, and that has landed since: when all of it is through, it is evaluated
+    /// again.
     fn see_again(&mut self) -> Turn {
         if !self.flight.is_empty() {
             return Turn::Wait;
         }
         self.overtaken = false;
-        self.ledger.enter(Change::IterationOpened);
         self.evaluation_due = true;
         Turn::Again
     }

@@ -25,7 +25,7 @@ use aot_core::coordinator::*;
 use aot_core::rules::certificate::{Certificate, Red};
 use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
-use aot_core::rules::{apply, gate};
+use aot_core::rules::{Ledger, Tally, apply, backtrack, gate};
 use aot_core::state::*;
 use indexmap::IndexMap;
 use jiff::{SignedDuration, Timestamp};
@@ -68,6 +68,8 @@ pub struct World {
     /// Jobs asked for, until their last word.
     asked: Vec<JobId>,
     landing: Vec<JobId>,
+    /// Jobs that have said that they are done.
+    said: Vec<JobId>,
     verify: Option<u32>,
     replans: u32,
     lowest: u64,
@@ -109,6 +111,7 @@ impl World {
             wake: None,
             asked: Vec::new(),
             landing: Vec::new(),
+            said: Vec::new(),
             verify: None,
             replans: 0,
             lowest: u64::MAX,
@@ -121,6 +124,9 @@ impl World {
     }
 
     pub fn send(&mut self, event: Event) {
+        if matches!(event, Event::Redirected { .. } | Event::Edited { .. }) {
+            self.lowest = u64::MAX;
+        }
         let effects = self.coordinator.on(event, self.now);
         for effect in effects {
             match effect {
@@ -156,11 +162,47 @@ impl World {
         assert!(bound <= self.lowest, "the bound rose from {} to {bound}", self.lowest);
         self.lowest = bound;
         self.most_running = self.most_running.max(self.coordinator.running().len());
-        let graph = Graph::new(self.coordinator.state());
-        assert_eq!(
-            self.coordinator.graph().ready(self.coordinator.state()),
-            graph.ready(self.coordinator.state())
-        );
+        derived_is_plain(self.coordinator.ledger());
+    }
+
+    /// What can be said to the coordinator now, as words.
+    pub fn sayable(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for job in self.asked.iter().filter(|job| !self.said.contains(job)) {
+            match &job.task {
+                Task::Probe(atom) => words.extend(["?+", "?-", "?."].map(|how| format!("{atom}{how}"))),
+                Task::Work(atom) => {
+                    words.extend(
+                        ["+", "+", "=", "-", "*", "~", ".", "%", "<", "#"].map(|how| format!("{atom}{how}")),
+                    );
+                }
+                Task::Check(atom) => words.extend(["+", "*", "~"].map(|how| format!("{atom}{how}"))),
+                Task::Replan => words.extend(["r0", "r-", "r<"].map(str::to_owned)),
+            }
+        }
+        for job in &self.landing {
+            words.extend(["^", "^", "%"].map(|how| format!("{}{how}", job.task.atom().expect("work lands"))));
+        }
+        if self.verify.is_some() && self.coordinator.verifying().is_some() {
+            words.extend(["v-", "v-2", "v+", "v."].map(str::to_owned));
+        }
+        words
+    }
+
+    pub fn is_halted(&self) -> bool {
+        self.halt.is_some()
+    }
+
+    pub fn is_parked(&self) -> bool {
+        self.file.control.parked_until.is_some()
+    }
+
+    pub fn replan_is_asked(&self) -> bool {
+        self.asked.iter().any(|job| job.task == Task::Replan)
+    }
+
+    pub fn attempts(&self) -> Vec<JobId> {
+        self.coordinator.running().into_iter().filter(|job| job.task != Task::Replan).collect()
     }
 
     pub fn word(&mut self, word: &str) {
@@ -215,7 +257,10 @@ impl World {
         self.asked.clear();
         self.landing.clear();
         self.verify = None;
-        self.halt = None;
+        if self.halt.take().is_some() {
+            // A person takes the loop up again, and may have it evaluated once more.
+            self.lowest = u64::MAX;
+        }
         self.begin(found);
     }
 
@@ -240,7 +285,7 @@ impl World {
 
     fn planned(&mut self, rest: &str) {
         let at = self.asked.iter().position(|job| job.task == Task::Replan).expect("a replan was asked for");
-        let job = if rest == "<" { self.asked[at].clone() } else { self.asked.remove(at) };
+        let job = self.asked.remove(at);
         let answer = match rest {
             "0" => Answer::Plan(PlanChange::default()),
             "-" => Answer::Failed { reason: "no answer".into() },
@@ -309,7 +354,9 @@ impl World {
             "<" => Outcome::Refused { reason: why(), retry_after: None },
             other => panic!("{other}?"),
         };
-        if !matches!(how, "+" | "=" | "%" | "<") {
+        if matches!(how, "+" | "=" | "%") {
+            self.said.push(job.clone());
+        } else {
             self.asked.retain(|asked| *asked != job);
         }
         let check_only = matches!(job.task, Task::Check(_));
@@ -658,4 +705,41 @@ pub fn blank() -> State {
         trail: Vec::new(),
         corrections: Vec::new(),
     }
+}
+
+/// What is kept in step says the same as the plain definitions.
+pub fn derived_is_plain(ledger: &Ledger) {
+    let state = ledger.state();
+    let (graph, frontier) = (Graph::new(state), ledger.frontier());
+    let atoms = 0..state.atoms.len();
+    assert_eq!(frontier.ready().collect::<Vec<_>>(), graph.ready(state), "ready");
+    assert_eq!(frontier.unresolved(), graph.unresolved(state), "unresolved");
+    let due: Vec<usize> = atoms.clone().filter(|atom| graph.is_due(state, *atom)).collect();
+    assert_eq!(frontier.due().collect::<Vec<_>>(), due, "due");
+    let running = |atom: &usize| state.atoms[*atom].status == AtomStatus::InProgress;
+    assert_eq!(
+        frontier.in_progress().collect::<Vec<_>>(),
+        atoms.clone().filter(running).collect::<Vec<_>>(),
+        "in progress"
+    );
+    assert_eq!(frontier.exhausted(&graph, state), graph.exhausted(state), "exhausted");
+    let paths = graph.remaining_paths(state);
+    for atom in atoms {
+        assert_eq!(frontier.path(atom), paths[atom], "path of {}", state.atoms[atom].id);
+        assert_eq!(
+            frontier.is_dormant(atom),
+            graph.is_dormant(state, atom),
+            "{} dormant",
+            state.atoms[atom].id
+        );
+        assert_eq!(
+            frontier.counts(atom),
+            graph.is_unresolved(state, atom),
+            "{} counts",
+            state.atoms[atom].id
+        );
+        let id = &state.atoms[atom].id;
+        assert_eq!(ledger.tally().failures(id), backtrack::failures(state, id), "failures of {id}");
+    }
+    assert_eq!(*ledger.tally(), Tally::new(state), "tally");
 }
