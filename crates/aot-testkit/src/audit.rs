@@ -90,6 +90,8 @@ pub struct Audit {
     step: Step,
     /// What ran when somebody lowered `m`, as far as it still runs.
     above: usize,
+    /// The last evaluation passed, and nothing has moved the branch since.
+    passed: bool,
     runs: u64,
     bound: u64,
     bound_at_opening: u64,
@@ -106,6 +108,7 @@ impl Audit {
             iteration: Iteration::default(),
             step: Step::default(),
             above: 0,
+            passed: false,
             runs: 0,
             bound: u64::MAX,
             bound_at_opening: u64::MAX,
@@ -126,13 +129,15 @@ impl Audit {
     pub fn hear(&mut self, state: &State, event: &Event, word: Word) {
         self.step = Step { word, ..Step::default() };
         match event {
-            Event::Edited { .. } | Event::Redirected { .. } => self.graph = Graph::new(state),
-            // A start that was refused is no agent run (decision D12).
+            Event::Edited { .. } | Event::Redirected { .. } => {
+                self.graph = Graph::new(state);
+                self.iteration.moved |= state.control.open.as_ref().is_some_and(|open| open.moved);
+            }
+            // A start that was refused is no agent run (decision D12): it comes again, and counts once.
             Event::Ended { outcome: Outcome::Refused { .. }, job, .. }
             | Event::Replanned { answer: Answer::Refused { .. }, job, .. } => {
-                if self.jobs.contains(job) {
+                if word == Word::Awaited {
                     self.refused.insert(job.clone());
-                    self.runs -= u64::from(is_agent(state, &job.task));
                 }
             }
             Event::Begun { .. }
@@ -149,7 +154,30 @@ impl Audit {
             | Event::StartAsked { .. }
             | Event::TurnEnded => {}
         }
-        self.runs += usage_of(event).map_or(0, |usage| usage.agent_runs);
+        let judges = usage_of(event).map_or(0, |usage| usage.agent_runs);
+        self.runs += judges;
+        if matches!((event, word), (Event::Verified { .. }, Word::Late)) {
+            // An evaluation that a person cut off: its judges were shown before, and are nobody's any more.
+            self.ceiling = self.ceiling.map(|ceiling| ceiling + judges);
+        }
+        self.passed = match event {
+            Event::Verified { evaluation, .. } => {
+                word == Word::Awaited && matches!(evaluation, Evaluation::Passed)
+            }
+            Event::Begun { .. } | Event::Landed { .. } | Event::Edited { .. } | Event::Redirected { .. } => {
+                false
+            }
+            Event::Ended { .. }
+            | Event::Conflict { .. }
+            | Event::Replanned { .. }
+            | Event::Tampered { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::RedirectAbandoned
+            | Event::Woke
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => self.passed,
+        };
     }
 
     /// Before a change is written: `state` is the file without it.
@@ -181,7 +209,9 @@ impl Audit {
             Change::IterationClosed { unresolved, stall_count } => {
                 self.closes_by_the_count(state, *unresolved, *stall_count, event)?;
             }
-            Change::Completed => completes_on_a_pass(event)?,
+            Change::Completed => {
+                hold(self.passed, "completed is written after a pass only", "D14, D20", || of_event(event))?
+            }
             Change::Stopped { .. } => self.step.stopped = true,
             _ => {}
         }
@@ -201,6 +231,7 @@ impl Audit {
         match effect {
             Effect::Start(job) => self.starts(world, job),
             Effect::Revert { atom, commit } => {
+                self.passed = false;
                 self.step.reverted.push((atom.clone(), commit.clone()));
                 Ok(())
             }
@@ -251,6 +282,9 @@ impl Audit {
         let recorded = performed.iter().any(|effect| matches!(effect, Effect::Record(_)));
         if !recorded {
             self.runs -= usage_of(event).map_or(0, |usage| usage.agent_runs);
+        }
+        if matches!(event, Event::Edited { .. } | Event::Redirected { .. }) {
+            self.edited();
         }
     }
 
@@ -314,7 +348,8 @@ impl Audit {
         let progress = before.prev_pending_count < 0
             || i64::from(unresolved) < before.prev_pending_count
             || self.iteration.moved;
-        let redirected = matches!(event, Event::RedirectAsked | Event::Redirected { .. });
+        let redirected =
+            !self.step.opened && matches!(event, Event::RedirectAsked | Event::Redirected { .. });
         let expected = match (progress, redirected) {
             (true, _) => 0,
             (false, true) => before.stall_count,
@@ -337,7 +372,6 @@ impl Audit {
         let again = self.refused.remove(id);
         hold(self.jobs.insert(id.clone()) || again, "a job never comes again", "D7, D8", name)?;
         if again {
-            self.runs += u64::from(is_agent(state, &id.task));
             return Ok(());
         }
         self.runs += u64::from(is_agent(state, &id.task));
@@ -390,7 +424,7 @@ impl Audit {
             Task::Check(_) => false,
         });
         let (running, most) = (running.count(), world.recorded().constraints().max_parallel_agents as usize);
-        if matches!(event, Event::Edited { .. }) {
+        if matches!(event, Event::Edited { .. } | Event::Redirected { .. }) {
             self.above = self.above.max(running);
         }
         self.above = self.above.min(running);
@@ -582,11 +616,6 @@ fn opens_within_the_limit(state: &State) -> Held {
     hold(control.open.is_none(), "one iteration is open at a time", "D7", || format!("{control:?}"))?;
     let most = state.constraints().max_iterations;
     hold(control.iteration < most, "no iteration beyond the limit", "D8", || format!("{control:?}"))
-}
-
-fn completes_on_a_pass(event: &Event) -> Held {
-    let passed = matches!(event, Event::Verified { evaluation: Evaluation::Passed, .. });
-    hold(passed, "completed is written right after a pass", "D14", || of_event(event))
 }
 
 fn records_what_it_holds(world: &World, coordinator: &Coordinator) -> Held {

@@ -1,12 +1,14 @@
 //! What people do to a state file: edits by hand, and redirects of all kinds. Draws valid ones only; the contract
 //! refuses the others before any coordinator sees them.
 
+use aot_core::rules::redirect::{self, Correct};
 use aot_core::rules::reshape::{self, NewAtom};
 use aot_core::rules::{Change, Ledger, apply, backtrack};
 use aot_core::state::{AtomStatus, State};
 use jiff::Timestamp;
 
 use crate::chance::Chance;
+use crate::plans;
 
 /// The file after somebody edited it.
 pub fn edited(state: &State, chance: &mut Chance, now: Timestamp) -> State {
@@ -23,16 +25,60 @@ pub fn edited(state: &State, chance: &mut Chance, now: Timestamp) -> State {
     edited
 }
 
-/// The file after a redirect.
+/// The file after a redirect: cancelled, or with one or two corrections of any kind. Refused ones change nothing.
 pub fn redirected(state: &State, chance: &mut Chance, now: Timestamp) -> State {
-    let mut redirected = state.clone();
-    redirected.control.redirect_requested = false;
-    match chance.below(3) {
-        0 => limits_changed(&mut redirected, chance, now),
-        1 => return reshaped(redirected, chance, now),
-        _ => {}
+    let mut cancelled = state.clone();
+    cancelled.control.redirect_requested = false;
+    if chance.percent(15) {
+        return cancelled;
     }
-    redirected
+    let corrections = (0..chance.between(1, 2)).map(|_| correction(state, chance)).collect();
+    let mut ledger = Ledger::open(cancelled.clone(), now);
+    match redirect::redirect(&mut ledger, corrections) {
+        Ok(()) => ledger.close().0,
+        Err(_) => cancelled,
+    }
+}
+
+fn correction(state: &State, chance: &mut Chance) -> Correct {
+    let any = |chance: &mut Chance| state.atoms[chance.below(state.atoms.len())].id.clone();
+    let new = NewAtom { description: "as a person wants it".into(), ..NewAtom::default() };
+    let group = |chance: &mut Chance| {
+        state
+            .or_groups
+            .get_index(chance.below(state.or_groups.len().max(1)))
+            .map(|(name, group)| (name.clone(), chance.pick(&group.choices).clone()))
+    };
+    match chance.below(14) {
+        0 => Correct::Goal("another goal".into()),
+        1 => Correct::BaseCase(plans::judged(chance.below(3))),
+        2 => Correct::BackgroundIntent("another background".into()),
+        3 => Correct::DefinitionOfDone("done differently".into()),
+        4 => {
+            let mut state = state.clone();
+            limits_changed(&mut state, chance, Timestamp::UNIX_EPOCH);
+            Correct::Constraints(state.objective.constraints)
+        }
+        5 => Correct::AddAtom(NewAtom { depends_on: vec![any(chance)], ..new }),
+        6 => Correct::RemoveAtom(any(chance)),
+        7 => Correct::Decompose {
+            parent: any(chance),
+            children: vec![new.clone(), new],
+            reason: "large".into(),
+        },
+        8 => Correct::Withdraw { parent: any(chance) },
+        9 => Correct::Dependencies { atom: any(chance), depends_on: vec![any(chance)] },
+        10 => match group(chance) {
+            Some((group, _)) => Correct::AddChoice { group, atom: new },
+            None => Correct::AddAtom(new),
+        },
+        11 => match group(chance) {
+            Some((group, choice)) => Correct::ForceChoice { group, choice, reason: "by hand".into() },
+            None => Correct::AddAtom(new),
+        },
+        12 => Correct::Rebind { atom: any(chance), summary: "as it really is".into(), artifacts: None },
+        _ => Correct::Redo { atom: any(chance) },
+    }
 }
 
 fn limits_changed(state: &mut State, chance: &mut Chance, now: Timestamp) {

@@ -91,7 +91,8 @@ enum Happening {
     Job(JobId, Outcome),
     Replan(JobId),
     Landing(JobId),
-    Verification(u32),
+    /// With so many items for judges.
+    Verification(u32, usize),
     /// A killed job speaks.
     Late(JobId),
     /// A killed landing has come through.
@@ -112,6 +113,8 @@ struct Life {
     whole_evaluations: u32,
     /// Events that the loop did not bring about itself: they are not limited by its rules.
     unasked: u64,
+    /// Each follows a refused start, or the end of the time.
+    wakes: u64,
     /// The most that the rules allow, summed over the constraints that were in force.
     allowed: u64,
     verdicts: Vec<Verdict>,
@@ -144,6 +147,7 @@ impl Life {
             runs: 0,
             whole_evaluations: 0,
             unasked: 0,
+            wakes: 0,
             allowed,
             verdicts: Vec::new(),
         }
@@ -185,8 +189,8 @@ impl Life {
 
     /// Halting is a theorem (decisions D8, D12): a life has a computed number of steps.
     fn halts_in_time(&self) -> Result<(), Breach> {
-        let steps = self.stage.events() - self.unasked;
-        if steps <= self.allowed {
+        let steps = self.stage.events() - self.unasked - self.wakes;
+        if steps <= self.allowed && self.wakes <= 20 + self.unasked {
             return Ok(());
         }
         Err(Breach::new("a loop halts within a computed number of steps", "D8", format!("{}", self.allowed)))
@@ -235,7 +239,10 @@ impl Life {
                 let happening = self.happenings[number as usize].clone();
                 self.happen(happening)
             }
-            Some(_) | None => self.tell(Event::Woke),
+            Some(_) | None => {
+                self.wakes += 1;
+                self.tell(Event::Woke)
+            }
         }
     }
 
@@ -259,7 +266,7 @@ impl Life {
         match happening {
             Happening::Job(id, _) | Happening::Replan(id) => phase(id) == Some(Phase::Working),
             Happening::Landing(id) => phase(id) == Some(Phase::Landing),
-            Happening::Verification(number) => self.stage.world.verifying() == Some(*number),
+            Happening::Verification(number, _) => self.stage.world.verifying() == Some(*number),
             Happening::Late(_) | Happening::Unwanted(_) => true,
         }
     }
@@ -267,8 +274,9 @@ impl Life {
     fn happen(&mut self, happening: Happening) -> Result<(), Breach> {
         match happening {
             Happening::Job(job, outcome) => {
-                self.unasked += u64::from(matches!(outcome, Outcome::Refused { .. }));
-                let usage = self.usage_of(&job);
+                let refused = matches!(outcome, Outcome::Refused { .. });
+                self.unasked += u64::from(refused);
+                let usage = if refused { Usage::default() } else { self.usage_of(&job) };
                 self.tell(Event::Ended { job, outcome, usage })
             }
             Happening::Replan(id) => {
@@ -286,10 +294,9 @@ impl Life {
                     self.tell(Event::Landed { job, binding, usage })
                 }
             }
-            Happening::Verification(number) => {
+            Happening::Verification(number, items) => {
                 let state = self.stage.world.recorded();
                 let left = unresolved(state);
-                let items = state.objective.base_case.as_ref().map_or(0, |checks| checks.quality_items());
                 self.whole_evaluations += u32::from(left == 0);
                 let evaluation = self.temper.evaluation(&mut self.chance, left, self.whole_evaluations);
                 self.unasked += u64::from(matches!(evaluation, Evaluation::Lost { .. }));
@@ -422,8 +429,10 @@ impl Life {
                     self.plan(after, Happening::Landing(id.clone()));
                 }
                 Effect::Verify { number } => {
+                    let base_case = &self.stage.world.recorded().objective.base_case;
+                    let items = base_case.as_ref().map_or(0, |checks| checks.quality_items());
                     let after = self.chance.between(1, 300);
-                    self.plan(after, Happening::Verification(*number));
+                    self.plan(after, Happening::Verification(*number, items));
                 }
                 Effect::Kill(id) if self.landing.contains(id) => {
                     // A landing that is killed may be through already.
@@ -456,7 +465,7 @@ impl Life {
 }
 
 /// The most events that a loop with these limits can bring about by itself: in each iteration every worker is probed,
-/// ends and lands, there is a replan, an evaluation, and a check of every parent; and wakes besides.
+/// ends and lands, there is a replan, an evaluation, and a check of every parent.
 fn steps_allowed(state: &State) -> u64 {
     let limits = state.constraints();
     let workers = 2 * u64::from(limits.max_parallel_agents) - 1;

@@ -76,7 +76,7 @@ pub fn random(chance: &mut Chance) -> State {
     if chance.percent(15) {
         state.objective.base_case = Some(judged(chance.between(1, 2) as usize));
     }
-    let mut draft = Draft { state, left: atoms, next: 1, listed_only: Vec::new() };
+    let mut draft = Draft { state, left: atoms, next: 1 };
     let richness = chance.between(0, 50);
     while draft.left > 0 {
         draft.grow(chance, None, 0, richness);
@@ -109,8 +109,6 @@ struct Draft {
     state: State,
     left: usize,
     next: usize,
-    /// Choices that no atom stands for yet (decision D4).
-    listed_only: Vec<AtomId>,
 }
 
 impl Draft {
@@ -170,9 +168,8 @@ impl Draft {
             choices.push(choice);
         }
         if chance.percent(10) {
-            let id = AtomId::new(format!("A{}_alt", self.next));
-            self.listed_only.push(id.clone());
-            choices.push(id);
+            // Listed, and no atom stands for it yet (decision D4).
+            choices.push(AtomId::new(format!("{}_alt", choices[0])));
         }
         let speculative = chance.percent(30).then_some(true);
         let selected = choices[0].clone();

@@ -140,6 +140,9 @@ impl Stage {
     }
 
     fn word(&self, event: &Event) -> Word {
+        if let Event::Verified { number, .. } = event {
+            return if self.coordinator.verifying() == Some(*number) { Word::Awaited } else { Word::Late };
+        }
         let job = match event {
             Event::Ended { job, .. }
             | Event::Landed { job, .. }

@@ -7,7 +7,7 @@ use super::flight::{Attempt, Replan, Stage, blank_job};
 use super::talk::{Effect, JobId, Task};
 use super::{Coordinator, Dispatch, Phase, Trees};
 use crate::rules::advance::{self, Attempt as Counted};
-use crate::rules::certificate::certify;
+use crate::rules::certificate::{Verdict, certify};
 use crate::rules::converge::{self, BaseCase, Fate, Stop};
 use crate::rules::plan::{self, Pick, Seat, Step, Why};
 use crate::rules::{Change, backtrack};
@@ -34,6 +34,10 @@ impl Coordinator {
     }
 
     fn step(&mut self) -> Turn {
+        if self.abandoned {
+            let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
+            return self.wind_up(Stop { verdict, reason, running: Fate::Killed });
+        }
         let urgent = self.with_standing(|ledger, standing| converge::urgent(ledger, standing, self.stop));
         if let Some(stop) = urgent {
             return self.wind_up(stop);
