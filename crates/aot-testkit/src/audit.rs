@@ -121,8 +121,10 @@ impl Audit {
         self.runs
     }
 
-    pub fn graph(&self) -> &Graph {
-        &self.graph
+    /// What later judgements depend on, beside the file and the world.
+    pub fn memory(&self) -> impl fmt::Debug {
+        let iteration = self.iteration.clone();
+        (iteration, self.above, self.passed, self.runs, self.bound, self.bound_at_opening, self.ceiling)
     }
 
     /// Before an event is told: `state` is the file at this moment, an edit in it included.
