@@ -13,7 +13,7 @@
 //! `A?.` a probe's answer; `A@1-` the same for attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
 //! case; the first evaluation is red unless the script begins with one. `r0`, `r-`, `r<`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
-//! `redirected`, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `cost3`, `ask(A)`, `turn`.
+//! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `cost3`, `ask(A)`, `turn`.
 //!
 //! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
 //! checking) or `#2 stall 1 halt stalled`, then any of `left 3`, `done A B`, `trail …`, `failed G:A`, `sel G:B`,
@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 
 use aot_core::coordinator::*;
 use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::rules::redirect::{self, Correct};
 use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
 use aot_core::rules::{Ledger, Tally, apply, backtrack, gate};
@@ -70,6 +71,7 @@ pub struct World {
     landing: Vec<JobId>,
     /// Jobs that have said that they are done.
     said: Vec<JobId>,
+    jobs: Vec<Job>,
     verify: Option<u32>,
     replans: u32,
     lowest: u64,
@@ -112,6 +114,7 @@ impl World {
             asked: Vec::new(),
             landing: Vec::new(),
             said: Vec::new(),
+            jobs: Vec::new(),
             verify: None,
             replans: 0,
             lowest: u64::MAX,
@@ -136,9 +139,12 @@ impl World {
                     }
                 }
                 Effect::Start(job) => {
-                    self.why = job.why.iter().map(why).collect();
-                    self.replans += u32::from(job.id.task == Task::Replan);
-                    self.asked.push(job.id);
+                    if job.id.task == Task::Replan {
+                        self.why = job.why.iter().map(why).collect();
+                        self.replans += 1;
+                    }
+                    self.asked.push(job.id.clone());
+                    self.jobs.push(job);
                 }
                 Effect::Kill(job) => {
                     self.asked.retain(|asked| *asked != job);
@@ -227,6 +233,10 @@ impl World {
         if let Some(inside) = argument(word, "crash") {
             return self.crash(vec![inside]);
         }
+        if let Some(corrections) = argument(word, "fix") {
+            self.send(Event::RedirectAsked);
+            return self.fix(corrections);
+        }
         if let Some(atom) = argument(word, "ask") {
             return self.send(Event::StartAsked { atom: atom.into() });
         }
@@ -241,6 +251,86 @@ impl World {
             return self.planned(rest);
         }
         self.result(word);
+    }
+
+    /// Redirects as another process would: on the file, under its lock.
+    fn fix(&mut self, corrections: &str) {
+        let mut ledger = Ledger::open(self.file.clone(), self.now);
+        let corrections = corrections.split(';').map(|text| self.correction(text)).collect();
+        match redirect::redirect(&mut ledger, corrections) {
+            Ok(()) => self.file = ledger.close().0,
+            Err(refusal) => self.refused.push(refusal.code().to_owned()),
+        }
+        self.file.control.redirect_requested = false;
+        if self.halt.is_some() {
+            return;
+        }
+        let state = Box::new(self.file.clone());
+        self.send(Event::Redirected { state });
+    }
+
+    fn correction(&self, text: &str) -> Correct {
+        let new = |name: &str| NewAtom {
+            id: Some(name.into()),
+            description: format!("do {name}"),
+            ..NewAtom::default()
+        };
+        let list =
+            |text: &str| text.split(',').filter(|id| !id.is_empty()).map(AtomId::from).collect::<Vec<_>>();
+        match text {
+            "goal" => return Correct::Goal("another goal".into()),
+            "blank" => return Correct::Goal(" ".into()),
+            "background" => return Correct::BackgroundIntent("why".into()),
+            "deliverables" => return Correct::Deliverables("what".into()),
+            "done" => return Correct::DefinitionOfDone("when".into()),
+            "base" => return Correct::BaseCase(Checks::Single(Check::File { value: "x".into() })),
+            "protect" => return Correct::Protected(vec!["tests/**".into()]),
+            "accept" => {
+                return Correct::Accept(Fingerprint { base_case: "b".into(), protected: "p".into() });
+            }
+            _ => {}
+        }
+        if let Some(rest) = text.strip_prefix('+') {
+            let (name, wanted) = rest.split_once("<-").unwrap_or((rest, ""));
+            return Correct::AddAtom(NewAtom { depends_on: list(wanted), ..new(name) });
+        }
+        if let Some(name) = text.strip_prefix('-') {
+            return Correct::RemoveAtom(name.into());
+        }
+        if let Some(name) = text.strip_prefix('~') {
+            return Correct::Withdraw { parent: name.into() };
+        }
+        if let Some(name) = text.strip_suffix('!') {
+            return Correct::Redo { atom: name.into() };
+        }
+        if let Some((parent, children)) = text.split_once("->") {
+            let children = children.split(',').filter(|name| !name.is_empty()).map(new).collect();
+            return Correct::Decompose { parent: parent.into(), children, reason: "smaller".into() };
+        }
+        if let Some((atom, wanted)) = text.split_once("<-") {
+            return Correct::Dependencies { atom: atom.into(), depends_on: list(wanted) };
+        }
+        if let Some((group, name)) = text.split_once('|') {
+            return Correct::AddChoice { group: group.into(), atom: new(name) };
+        }
+        if let Some((atom, summary)) = text.split_once(':') {
+            return Correct::Rebind { atom: atom.into(), summary: summary.into(), artifacts: None };
+        }
+        let (name, value) = text.split_once('=').expect("a correction");
+        let mut constraints = self.file.constraints().clone();
+        match name {
+            "N" => constraints.max_iterations = value.parse().expect("N"),
+            "m" => constraints.max_parallel_agents = value.parse().expect("m"),
+            "s" => constraints.max_stall_count = value.parse().expect("s"),
+            group => {
+                return Correct::ForceChoice {
+                    group: group.into(),
+                    choice: value.into(),
+                    reason: String::new(),
+                };
+            }
+        }
+        Correct::Constraints(constraints)
     }
 
     fn crash(&mut self, found: Vec<&str>) {
@@ -372,6 +462,20 @@ impl World {
         }
     }
 
+    /// Somebody edits the file, and the store tells it.
+    pub fn edit(&mut self, state: State) {
+        self.file = state.clone();
+        self.send(Event::Edited { state: Box::new(state) });
+    }
+
+    pub fn last_job(&self) -> &Job {
+        self.jobs.last().expect("a job was started")
+    }
+
+    pub fn refusals(&self) -> &[String] {
+        &self.last_job().refusals
+    }
+
     /// What stands, in the words of the expectation.
     pub fn tell(&self, expected: &str) -> String {
         let mut parts = vec![self.headline()];
@@ -413,6 +517,11 @@ impl World {
             "sel" => {
                 let all = state.or_groups.iter();
                 all.map(|(name, group)| format!("{name}:{}", group.selected)).collect::<Vec<_>>().join(" ")
+            }
+            "verified" => format!("{:?}", state.control.fewest_red),
+            "summary" => {
+                let binding = &state.bindings[rest.split(':').next().expect("an atom")];
+                format!("{}:{}", rest.split(':').next().expect("an atom"), binding.summary)
             }
             "bound" => self.lowest.to_string(),
             "killed" => self.killed.join(" "),
