@@ -13,8 +13,10 @@ use jiff::Timestamp;
 
 const SIZES: [usize; 3] = [50_000, 100_000, 200_000];
 
+type Shape = fn(usize) -> State;
+
 fn main() {
-    let shapes: [(&str, fn(usize) -> State); 7] = [
+    let shapes: [(&str, Shape); 7] = [
         ("wide", wide),
         ("chains", chains),
         ("layered", layered),
@@ -124,10 +126,12 @@ fn run(state: State, fails: Fails) -> Life {
 }
 
 fn blank() -> State {
-    let mut constraints = Constraints::default();
-    constraints.max_iterations = 10_000_000;
-    constraints.max_parallel_agents = 8;
-    constraints.max_stall_count = 1000;
+    let constraints = Constraints {
+        max_iterations: 10_000_000,
+        max_parallel_agents: 8,
+        max_stall_count: 1000,
+        ..Constraints::default()
+    };
     State {
         objective: Objective {
             goal: "a goal".into(),

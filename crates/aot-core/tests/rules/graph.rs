@@ -129,7 +129,8 @@ fn decompositions_copy_dependencies_and_make_no_ring() {
             .collect();
         Ok::<String, Refusal>(told.join(" "))
     };
-    let rows: [(&str, &str, Vec<NewAtom>, Result<&str, &str>); 8] = [
+    type Row = (&'static str, &'static str, Vec<NewAtom>, Result<&'static str, &'static str>);
+    let rows: [Row; 8] = [
         ("A1; A2; A2 <- A1", "A2", vec![child(None, &[]), child(None, &[])], Ok("A3<-A1 A4<-A1")),
         ("A1", "A1", vec![child(Some("X"), &[]), child(None, &["X"])], Ok("X<- A2<-X")),
         ("A1; A2; A2 <- A1", "A2", vec![child(None, &["A1"])], Ok("A3<-A1")),

@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 
 use aot_core::coordinator::*;
+use aot_core::rules::bound;
 use aot_core::rules::certificate::{Certificate, Red};
 use aot_core::rules::redirect::{self, Correct};
 use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
@@ -75,6 +76,8 @@ pub struct World {
     verify: Option<u32>,
     replans: u32,
     lowest: u64,
+    first: State,
+    redirected: bool,
     pub most_running: usize,
 }
 
@@ -103,7 +106,9 @@ impl World {
         World {
             coordinator: Coordinator::resume(aligned, settings, now),
             settings,
-            file: state,
+            file: state.clone(),
+            first: state,
+            redirected: false,
             now,
             halt: None,
             killed: Vec::new(),
@@ -129,6 +134,7 @@ impl World {
     pub fn send(&mut self, event: Event) {
         if matches!(event, Event::Redirected { .. } | Event::Edited { .. }) {
             self.lowest = u64::MAX;
+            self.redirected = true;
         }
         let effects = self.coordinator.on(event, self.now);
         for effect in effects {
@@ -167,6 +173,12 @@ impl World {
         let bound = self.coordinator.bound().agent_runs;
         assert!(bound <= self.lowest, "the bound rose from {} to {bound}", self.lowest);
         self.lowest = bound;
+        let runs = self.file.control.spent.as_ref().map_or(0, |spent| spent.agent_runs);
+        let total = bound::total(&self.first).agent_runs;
+        assert!(
+            self.redirected || runs + bound <= total,
+            "{runs} agents ran and {bound} may follow, of {total} that were promised"
+        );
         self.most_running = self.most_running.max(self.coordinator.running().len());
         derived_is_plain(self.coordinator.ledger());
     }
@@ -350,6 +362,7 @@ impl World {
         if self.halt.take().is_some() {
             // A person takes the loop up again, and may have it evaluated once more.
             self.lowest = u64::MAX;
+            self.redirected = true;
         }
         self.begin(found);
     }
@@ -370,7 +383,10 @@ impl World {
                 Evaluation::Failed { red: red(count.unwrap_or_else(|| panic!("v{other}?"))) }
             }
         };
-        self.send(Event::Verified { number, evaluation, usage: Usage::default() });
+        // Judges are asked as often as they may be; a lost evaluation asked nobody.
+        let judges = self.file.objective.base_case.as_ref().map_or(0, |checks| checks.quality_items());
+        let agent_runs = if rest == "." { 0 } else { 2 * judges as u64 };
+        self.send(Event::Verified { number, evaluation, usage: Usage { agent_runs, ..Usage::default() } });
     }
 
     fn planned(&mut self, rest: &str) {
@@ -620,8 +636,7 @@ fn argument<'w>(word: &'w str, verb: &str) -> Option<&'w str> {
 
 /// Reads the graph language.
 pub fn parse(text: &str) -> (State, Settings) {
-    let mut reader = Reader::default();
-    reader.state = Some(blank());
+    let mut reader = Reader { state: Some(blank()), ..Reader::default() };
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         reader.statement(statement);
     }
