@@ -102,6 +102,8 @@ pub struct Coordinator {
     spent_changed: bool,
     judges: Option<usize>,
     wake: Option<Timestamp>,
+    /// The state came from outside, and may show other attempts than those in flight.
+    replaced: bool,
     /// A host's turn has ended, and the loop is judged.
     turn_is_over: bool,
     wishes: Vec<Effect>,
@@ -158,6 +160,7 @@ impl Coordinator {
             spent_changed: false,
             judges: None,
             wake: None,
+            replaced: false,
             turn_is_over: false,
             wishes: Vec::new(),
             ledger,
@@ -264,16 +267,11 @@ impl Coordinator {
         self.ledger.enter(crate::rules::Change::SpentSoFar { spent });
     }
 
+    /// What the judgement sees.
     fn with_standing<T>(&self, ask: impl FnOnce(&Ledger, &Standing<'_>) -> T) -> T {
-        let running = self.flight.atoms();
-        let none = Vec::new();
         let standing = Standing {
-            floor: Floor {
-                running: &running,
-                replanned: self.flight.replan.as_ref().map_or(&none, |replan| &replan.atoms),
-                held: &self.held,
-                crew: self.settings.crew,
-            },
+            // Conflicts pass; whether the loop can go on does not depend on what runs now.
+            floor: self.floor(&[]),
             running: self.flight.len(),
             tampered: self.tampered.as_deref(),
             base_case: self.base_case.as_ref(),
@@ -281,5 +279,14 @@ impl Coordinator {
             seconds_spent: self.seconds_spent(),
         };
         ask(&self.ledger, &standing)
+    }
+
+    fn floor<'f>(&'f self, running: &'f [AtomId]) -> Floor<'f> {
+        Floor {
+            running,
+            replanned: self.flight.replan.as_ref().map_or(&[], |replan| &replan.atoms),
+            held: &self.held,
+            crew: self.settings.crew,
+        }
     }
 }

@@ -90,6 +90,11 @@ impl Coordinator {
 
     /// Attempts that the state no longer shows: a switch, a won race, a hand took them away. They are results (D7).
     pub(super) fn sweep(&mut self) {
+        // Only the coordinator puts atoms in progress, so as many as are in flight are the same ones.
+        if self.ledger.frontier().in_progress().len() == self.flight.attempts.len() && !self.replaced {
+            return;
+        }
+        self.replaced = false;
         let mut at = 0;
         while at < self.flight.attempts.len() {
             if self.flight.attempts[at].stands(self.ledger.state()) {
@@ -111,7 +116,9 @@ impl Coordinator {
     /// A redirect is under way: everything but a landing is killed, and the iteration ends without a stall (D16).
     fn interrupt(&mut self) {
         self.kill_all("interrupted by a redirect");
+        // An evaluation that was broken off comes again; a redirect may raise the bound.
         self.verifying = None;
+        self.evaluated_in = None;
         self.evaluation_due = false;
         self.base_case = None;
         converge::break_off(&mut self.ledger);
@@ -232,8 +239,8 @@ impl Coordinator {
         }
         while self.has_slot() {
             let mut reserved = std::mem::take(&mut self.reserved);
-            let pick =
-                self.with_standing(|ledger, standing| plan::next(ledger, &standing.floor, &mut reserved));
+            let running = self.flight.atoms();
+            let pick = plan::next(&self.ledger, &self.floor(&running), &mut reserved);
             self.reserved = reserved;
             let Some(pick) = pick else { return };
             self.begin(pick);

@@ -167,7 +167,7 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, factor) = UNITS
             .into_iter()
-            .find(|(_, factor)| self.seconds > 0 && self.seconds % factor == 0)
+            .find(|(_, factor)| self.seconds > 0 && self.seconds.is_multiple_of(*factor))
             .unwrap_or(('s', 1));
         write!(f, "{}{unit}", self.seconds / factor)
     }
