@@ -4,19 +4,17 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use aot_testkit::model::Counts;
-use aot_testkit::survey::{settings, survey};
+use aot_testkit::survey::{parts, survey};
 
 fn main() -> ExitCode {
     let size = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3);
     let mut whole = Counts::default();
-    for setting in settings() {
-        let begun = Instant::now();
-        match survey(size, &[setting]) {
-            Ok(rows) => {
-                for (setting, counts) in rows {
-                    println!("{setting:?}\n  {counts}, {:.1} s", begun.elapsed().as_secs_f64());
-                    whole.add(counts);
-                }
+    let begun = Instant::now();
+    for part in parts(size) {
+        match survey(&part) {
+            Ok(counts) => {
+                println!("{} (up to {} atoms)\n    {counts}", part.name, part.size);
+                whole.add(counts);
             }
             Err(counterexample) => {
                 println!("{counterexample}");
@@ -24,6 +22,6 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!("up to {size} atoms, all settings: {whole}");
+    println!("all\n    {whole}\n{:.1} s", begun.elapsed().as_secs_f64());
     ExitCode::SUCCESS
 }

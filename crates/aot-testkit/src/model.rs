@@ -51,8 +51,9 @@ pub struct Counts {
     pub graphs: u64,
     pub states: u64,
     pub transitions: u64,
+    /// Transitions that end in a halt.
     pub halts: u64,
-    /// The longest way to a halt.
+    /// The longest way that was gone.
     pub depth: usize,
 }
 
@@ -111,15 +112,12 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
     let mut counts = Counts { graphs: 1, ..Counts::default() };
     let mut known: HashSet<u64> = HashSet::new();
     let begun = begin(shape, setting, Tracing::Off).map_err(|breach| explain(shape, setting, &[], breach))?;
-    known.insert(fingerprint(&begun));
+    let mut text = String::new();
+    known.insert(fingerprint(&begun, &mut text));
     let mut open = vec![begun];
     while let Some(node) = open.pop() {
         counts.states += 1;
-        counts.depth = counts.depth.max(node.path.len());
-        if node.stage.world.halted().is_some() {
-            counts.halts += 1;
-            continue;
-        }
+        counts.depth = counts.depth.max(node.path.len() + 1);
         let before = measure(&node);
         for (number, next) in moves(&node).into_iter().enumerate() {
             counts.transitions += 1;
@@ -129,7 +127,9 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
             take(&mut after, next)
                 .and_then(|()| falls(&before, &measure(&after), &after))
                 .map_err(|breach| explain(shape, setting, &after.path, breach))?;
-            if known.insert(fingerprint(&after)) {
+            if after.stage.world.halted().is_some() {
+                counts.halts += 1;
+            } else if known.insert(fingerprint(&after, &mut text)) {
                 open.push(after);
             }
         }
@@ -381,30 +381,22 @@ fn falls(before: &Measure, after: &Measure, node: &Node) -> Result<(), Breach> {
 }
 
 /// All that can matter later: the coordinator with what it remembers, the world, what the audit counts, and what may
-/// still strike.
-fn fingerprint(node: &Node) -> u64 {
-    let mut hash = Hashed(DefaultHasher::new());
+/// still strike. `text` is room to write in.
+fn fingerprint(node: &Node, text: &mut String) -> u64 {
     let world = &node.stage.world;
+    text.clear();
     let written = write!(
-        hash,
-        "{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
+        text,
+        "{:?}{:?}{:?}{:?}{:?}{:?}",
         node.stage.coordinator(),
         world.flights(),
         world.branch(),
         world.verifying(),
-        world.halted().is_some(),
         node.stage.audit().memory(),
         node.left
     );
-    written.expect("hashing cannot fail");
-    hash.0.finish()
-}
-
-struct Hashed(DefaultHasher);
-
-impl Write for Hashed {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.write(text.as_bytes());
-        Ok(())
-    }
+    written.expect("writing into a string cannot fail");
+    let mut hash = DefaultHasher::new();
+    hash.write(text.as_bytes());
+    hash.finish()
 }

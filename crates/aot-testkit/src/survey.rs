@@ -7,31 +7,41 @@ use aot_core::coordinator::Seat;
 use crate::model::{Counterexample, Counts, Outside, Setting, check};
 use crate::shapes::{self, ParentChecks, Shape};
 
-/// How a graph is run: one agent and two, with a coordinator agent and without, few iterations, and everything that
-/// can strike from outside.
-pub fn settings() -> Vec<Setting> {
-    let outside = Outside { crashes: 1, redirects: 1, stops: 0, conflicts: 0 };
-    let stops = Outside { crashes: 0, redirects: 0, stops: 1, conflicts: 1 };
-    let setting = |parallel, iterations, coordinator, checks, outside| Setting {
-        parallel,
-        iterations,
-        stalls: 2,
-        coordinator,
-        checks,
-        outside,
+/// A setting, and the largest graphs that are run in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    pub name: &'static str,
+    pub size: usize,
+    pub setting: Setting,
+}
+
+/// How graphs of up to `size` atoms are run: with everything that can strike from outside; one atom more with a
+/// crash only; one atom less for many iterations.
+pub fn parts(size: usize) -> Vec<Part> {
+    let nothing = Outside { crashes: 0, redirects: 0, stops: 0, conflicts: 0 };
+    let strikes = Outside { crashes: 1, redirects: 1, ..nothing };
+    let stops = Outside { stops: 1, conflicts: 1, ..nothing };
+    let crash = Outside { crashes: 1, ..nothing };
+    let (none, all) = (ParentChecks::None, ParentChecks::All);
+    let part = |name, size, parallel, iterations, stalls, coordinator, checks, outside| Part {
+        name,
+        size,
+        setting: Setting { parallel, iterations, stalls, coordinator, checks, outside },
     };
     vec![
-        setting(2, 2, Seat::Empty, ParentChecks::All, outside),
-        setting(1, 3, Seat::Taken, ParentChecks::None, outside),
-        setting(2, 3, Seat::Taken, ParentChecks::None, stops),
-        setting(1, 3, Seat::Empty, ParentChecks::All, stops),
+        part("crash and redirect, two agents", size, 2, 2, 2, Seat::Empty, all, strikes),
+        part("crash and redirect, replans", size, 1, 3, 2, Seat::Taken, none, strikes),
+        part("stop and conflict, replans", size, 2, 3, 2, Seat::Taken, none, stops),
+        part("stop and conflict, one agent", size, 1, 3, 2, Seat::Empty, all, stops),
+        part("one atom more, crash", size + 1, 2, 2, 2, Seat::Empty, all, crash),
+        part("long lives, crash, replans", size.saturating_sub(1), 2, 5, 3, Seat::Taken, all, crash),
     ]
 }
 
-/// Checks every graph of up to `size` atoms in every setting. Stops at the first counterexample.
-pub fn survey(size: usize, settings: &[Setting]) -> Result<Vec<(Setting, Counts)>, Box<Counterexample>> {
-    let shapes: Vec<Shape> = (1..=size).flat_map(shapes::all).collect();
-    settings.iter().map(|setting| Ok((*setting, over(&shapes, *setting)?))).collect()
+/// Checks every graph of a part. Stops at the first counterexample.
+pub fn survey(part: &Part) -> Result<Counts, Box<Counterexample>> {
+    let shapes: Vec<Shape> = (1..=part.size).flat_map(shapes::all).collect();
+    over(&shapes, part.setting)
 }
 
 fn over(shapes: &[Shape], setting: Setting) -> Result<Counts, Box<Counterexample>> {
