@@ -261,11 +261,7 @@ impl Coordinator {
 
     /// Of a race, one at a time is asked to land (D25).
     fn land(&mut self, at: usize) {
-        let rival_lands = self
-            .flight
-            .attempts
-            .iter()
-            .any(|other| other.stage == Stage::Landing && self.are_rivals(&other.atom, at));
+        let rival_lands = self.rivals(at).any(|rival| self.flight.attempts[rival].stage == Stage::Landing);
         let attempt = &mut self.flight.attempts[at];
         if rival_lands {
             attempt.stage = Stage::Waiting;
@@ -275,11 +271,15 @@ impl Coordinator {
         }
     }
 
-    fn are_rivals(&self, atom: &AtomId, at: usize) -> bool {
-        let group =
-            |id: &AtomId| self.ledger.place(id).ok().and_then(|place| self.ledger.graph().group_of(place));
-        let this = &self.flight.attempts[at].atom;
-        this != atom && group(this).is_some() && group(this) == group(atom)
+    /// Attempts on other choices of the same group.
+    fn rivals(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        let group = |at: usize| {
+            let place = self.ledger.place(&self.flight.attempts[at].atom).ok()?;
+            self.ledger.graph().group_of(place)
+        };
+        let ours = group(at);
+        let others = if ours.is_some() { 0..self.flight.attempts.len() } else { 0..0 };
+        others.filter(move |other| *other != at && group(*other) == ours)
     }
 
     fn landed(&mut self, job: JobId, binding: Binding) {
@@ -320,10 +320,7 @@ impl Coordinator {
     fn conflict(&mut self, job: JobId, reason: String) {
         let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
         let Some(at) = at else { return };
-        let rival = (0..self.flight.attempts.len()).find(|other| {
-            self.flight.attempts[*other].stage == Stage::Waiting
-                && self.are_rivals(&self.flight.attempts[at].atom, *other)
-        });
+        let rival = self.rivals(at).find(|rival| self.flight.attempts[*rival].stage == Stage::Waiting);
         if let Some(rival) = rival {
             self.flight.attempts[rival].stage = Stage::Landing;
             self.wishes.push(Effect::Land(self.flight.attempts[rival].job()));
