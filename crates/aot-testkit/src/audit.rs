@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Job, JobId, Outcome, Seat, Settings, StopHow,
-    Task, Trees, Usage,
+    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Found, Job, JobId, Outcome, Seat, Settings,
+    StopHow, Task, Trees, Usage,
 };
 use aot_core::rules::Change;
 use aot_core::rules::certificate::{Certificate, Verdict};
-use aot_core::state::{AtomId, AtomStatus, Closes, Graph, LoopStatus, State, Target};
+use aot_core::state::{AtomId, AtomStatus, Closes, Graph, LoopStatus, State, Target, TrailEntry};
 
 use crate::words::of_event;
 use crate::world::{Phase, World, is_agent};
@@ -92,6 +92,9 @@ pub struct Audit {
     refused: HashSet<JobId>,
     iteration: Iteration,
     step: Step,
+    /// Attempts in flight and results of the open iteration, after the last event.
+    flying: Vec<(AtomId, u32)>,
+    results: Option<u32>,
     /// What ran when somebody lowered `m`, as far as it still runs.
     above: usize,
     /// The last evaluation passed, and nothing has moved the branch since.
@@ -115,6 +118,8 @@ impl Audit {
             refused: HashSet::new(),
             iteration: Iteration::default(),
             step: Step::default(),
+            flying: Vec::new(),
+            results: None,
             above: 0,
             passed: false,
             tampered: false,
@@ -133,7 +138,16 @@ impl Audit {
     /// What later judgements depend on, beside the file and the world.
     pub fn memory(&self) -> impl fmt::Debug {
         let iteration = self.iteration.clone();
-        (iteration, self.above, self.passed, self.runs, self.bound, self.bound_at_opening, self.ceiling)
+        (
+            iteration,
+            self.results,
+            self.above,
+            self.passed,
+            self.runs,
+            self.bound,
+            self.bound_at_opening,
+            self.ceiling,
+        )
     }
 
     /// Before an event is told: `state` is the file at this moment, an edit in it included.
@@ -244,6 +258,13 @@ impl Audit {
                 self.closes_by_the_count(state, *unresolved, *stall_count, event)?;
                 self.step.closed_with = state.control.open.as_ref().map(|open| open.results);
             }
+            Change::Verified { fruitless, fewest_red } => {
+                let (expected, fewest) = after_a_red_evaluation(state, event);
+                let right = *fruitless == expected && *fewest_red == Some(fewest);
+                hold(right, "an evaluation is fruitless unless fewer are red than ever", "D14", || {
+                    format!("{fruitless}, {fewest_red:?}, not {expected}, {fewest}")
+                })?;
+            }
             Change::Completed => {
                 hold(self.passed, "completed is written after a pass only", "D14, D20", || of_event(event))?
             }
@@ -293,6 +314,8 @@ impl Audit {
         self.writes_the_trail(world, event)?;
         self.ignores_the_dead(world, event)?;
         kills_all(world, event)?;
+        recognises_what_landed(world, event)?;
+        self.counts_results(world)?;
         self.closes_when_over(world, event)?;
         self.fills_its_slots(world, coordinator)?;
         self.bound_falls(coordinator, event)?;
@@ -310,6 +333,8 @@ impl Audit {
     pub fn crashed(&mut self, state: &State) {
         self.graph = Graph::new(state);
         self.step = Step::default();
+        self.flying.clear();
+        self.results = None;
     }
 
     /// The process died before it recorded an event: the judges that the event told of are known to nobody. A crash
@@ -344,7 +369,13 @@ impl Audit {
         let again = self.iteration.started.contains(atom);
         hold(!again, "an atom starts at most once in an iteration", "D8", || format!("{atom}"))?;
         self.iteration.started.push(atom.clone());
-        Ok(())
+        let at_the_limit = control.stall_count >= state.constraints().max_stall_count;
+        hold(
+            !at_the_limit || failures(state, atom) < 2,
+            "at the stall limit, only the hopeful are tried",
+            "D11",
+            || format!("{atom}"),
+        )
     }
 
     fn resolves_what_was_seen(&self, state: &State, atom: &AtomId, event: &Event) -> Held {
@@ -447,6 +478,8 @@ impl Audit {
             }
             Task::Replan => {
                 self.iteration.replans += 1;
+                let at_the_limit = control.stall_count >= state.constraints().max_stall_count;
+                hold(!at_the_limit, "no replan at the stall limit", "D11", name)?;
                 hold(self.iteration.replans <= 1, "at most one replan in an iteration", "D8", name)?;
                 hold(self.iteration.attempts == 0, "a replan is at the opening", "D8", name)
             }
@@ -476,6 +509,28 @@ impl Audit {
         let mut landing = world.flights().iter().filter(|flight| flight.phase == Phase::Landing);
         let rival = group(job).and_then(|mine| landing.find(|flight| group(&flight.job.id) == Some(mine)));
         hold(rival.is_none(), "one of a race lands at a time", "D25", || format!("{job:?}"))
+    }
+
+    /// Whatever ends an attempt is a result: success, failure, return, the death of a rival.
+    fn counts_results(&mut self, world: &World) -> Held {
+        let flying: Vec<(AtomId, u32)> = world
+            .flights()
+            .iter()
+            .filter_map(|flight| Some((flight.job.id.task.atom()?.clone(), flight.job.id.attempt)))
+            .collect();
+        let gone = self.flying.iter().filter(|attempt| !flying.contains(attempt)).count() as u32;
+        let results = world.recorded().control.open.as_ref().map(|open| open.results);
+        let (before, undisturbed) = (self.results, !self.step.opened && self.step.closed_with.is_none());
+        self.flying = flying;
+        self.results = results;
+        match (before, results) {
+            (Some(before), Some(after)) if undisturbed => {
+                hold(after == before + gone, "whatever ends an attempt is a result", "D7", || {
+                    format!("{before} results and {gone} more are not {after}")
+                })
+            }
+            (Some(_) | None, _) => Ok(()),
+        }
     }
 
     /// A barrier for judgement: `m` results are in, or nothing runs but what the next iteration has begun.
@@ -557,7 +612,20 @@ impl Audit {
             let whole = !self.graph.is_decomposed(place) || children_resolved(&self.graph, state, place);
             hold(whole, "undoing a child undoes the parent", "D3", || format!("{}", atom.id))?;
         }
-        Ok(())
+        let waits_for_nothing = |place: &usize| {
+            state.atoms[*place].status == AtomStatus::Pending
+                && state.atoms[*place].check.is_none()
+                && self.graph.is_decomposed(*place)
+                && children_resolved(&self.graph, state, *place)
+                && !self.graph.is_dormant(state, *place)
+                && !self.graph.is_burnt(state, *place)
+        };
+        // While a redirect is made, and after a refusal to go on, nothing is brought in order.
+        let at_work = state.control.status == LoopStatus::Running && !state.control.redirect_requested;
+        let left = (0..state.atoms.len()).filter(|_| at_work).find(waits_for_nothing);
+        hold(left.is_none(), "a parent resolves with its last child", "D3", || {
+            format!("{:?}", left.map(|place| &state.atoms[place].id))
+        })
     }
 
     /// Backtracking may select a cycle, which is a deadlock then; nothing else makes one.
@@ -688,6 +756,7 @@ impl Audit {
             Verdict::IterationLimit => control.iteration >= state.constraints().max_iterations,
             Verdict::Deadlock { atoms } => {
                 !atoms.is_empty()
+                    && self.graph.cycles(state).iter().any(|cycle| cycle.closes == Closes::Now)
                     && self.graph.ready(state).is_empty()
                     && atoms.iter().all(|atom| {
                         place(state, atom).is_ok_and(|place| self.graph.is_unresolved(state, place))
@@ -732,6 +801,20 @@ fn flies_what_it_asked_for(world: &World, coordinator: &Coordinator) -> Held {
     held.sort_by_key(|id| format!("{id:?}"));
     real.sort_by_key(|id| format!("{id:?}"));
     hold(held == real, "the coordinator knows what runs", "§4", || format!("{held:?}, not {real:?}"))
+}
+
+/// What landed before a crash is not done again.
+fn recognises_what_landed(world: &World, event: &Event) -> Held {
+    let Event::Begun { found, .. } = event else { return Ok(()) };
+    let resolved = |atom: &AtomId| {
+        let atom = world.recorded().atoms.get(atom);
+        atom.is_some_and(|atom| atom.status == AtomStatus::Resolved)
+    };
+    let kept = |found: &Found| world.branch().iter().any(|commit| commit.binding == found.binding);
+    let again = found.iter().find(|found| !resolved(&found.atom) && kept(found));
+    hold(again.is_none(), "what landed before a crash is resolved, or reverted", "D23", || {
+        format!("{again:?}")
+    })
 }
 
 /// In progress is what flies, and nothing else.
@@ -828,6 +911,28 @@ fn failed_atom(event: &Event) -> Option<&AtomId> {
         Task::Work(atom) | Task::Check(atom) => failed.then_some(atom),
         Task::Probe(_) | Task::Replan => None,
     }
+}
+
+/// How many evaluations in a row brought nothing, and the fewest that were red, after one more.
+fn after_a_red_evaluation(state: &State, event: &Event) -> (u32, u32) {
+    let red = match event {
+        Event::Verified { evaluation: Evaluation::Failed { red }, .. } => red.len() as u32,
+        _ => return (u32::MAX, u32::MAX),
+    };
+    let control = &state.control;
+    match control.fewest_red {
+        Some(fewest) if red >= fewest => (control.fruitless.unwrap_or(0) + 1, fewest),
+        Some(_) | None => (0, red),
+    }
+}
+
+/// How often an atom has failed since its plan last changed, by the trail.
+fn failures(state: &State, atom: &AtomId) -> usize {
+    let since = state.trail.iter().rev().take_while(|entry| match entry {
+        TrailEntry::Replan { atom: replanned, .. } => replanned != atom,
+        TrailEntry::Selection { .. } | TrailEntry::Failure { .. } | TrailEntry::UserCorrection { .. } => true,
+    });
+    since.filter(|entry| matches!(entry, TrailEntry::Failure { atom: failed, .. } if failed == atom)).count()
 }
 
 /// Whether an attempt came back through nobody's fault.

@@ -23,6 +23,7 @@ impl Coordinator {
         if by != 0 {
             self.ledger.enter(Change::CountMoved { by });
         }
+        backtrack::straighten(&mut self.ledger);
     }
 
     pub(super) fn redirected(&mut self, state: State) {

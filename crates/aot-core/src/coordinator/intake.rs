@@ -106,8 +106,12 @@ impl Coordinator {
     fn adopt(&mut self, found: Vec<Found>) {
         for Found { atom, attempt, binding } in found {
             let ours = self.flight.attempts.iter().any(|a| a.atom == atom && a.number == attempt);
+            let commit = binding.commit.clone();
             if ours && advance::resolve(&mut self.ledger, &atom, binding, Proof::Seen).is_ok() {
                 converge::resolved(&mut self.ledger);
+            } else if let Some(commit) = commit {
+                // A rival landed first, or the plan is another one by now: it is not wanted any more.
+                self.wishes.push(Effect::Revert { atom, commit });
             }
         }
         let orphans: Vec<usize> = self.ledger.frontier().in_progress().collect();

@@ -175,8 +175,8 @@ pub fn abandon(ledger: &mut Ledger, group: usize, reason: &str) -> Option<Fallou
     Some(Fallout::Switched { group: name, to: next })
 }
 
-/// Brings groups in order that a hand or an older program left behind: a selected choice that has failed hands over
-/// to the next, and one without an atom gets it (D4).
+/// Brings in order what a hand or an older program left behind: a selected choice that has failed hands over to the
+/// next, one without an atom gets it (D4), and a parent that waits for nothing any more resolves (D3).
 pub fn straighten(ledger: &mut Ledger) {
     for group in 0..ledger.state().or_groups.len() {
         let (name, entry) = ledger.group_at(group);
@@ -193,6 +193,14 @@ pub fn straighten(ledger: &mut Ledger) {
             if let Some(model) = model.cloned() {
                 create_choice(ledger, &name, &selected, &model, "it was chosen instead");
             }
+        }
+    }
+    for parent in 0..ledger.state().atoms.len() {
+        let live = !ledger.graph().is_dormant(ledger.state(), parent)
+            && !ledger.graph().is_burnt(ledger.state(), parent);
+        if live && ledger.atom(parent).check.is_none() && advance::children_resolved(ledger, parent) {
+            advance::resolve_parent(ledger, parent);
+            advance::resolve_parents(ledger, parent);
         }
     }
 }
@@ -253,7 +261,8 @@ fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason: &str, fail
     });
     if let Some(old) = ledger.state().atoms.get_index_of(&old).filter(|_| old != *choice) {
         let under = ledger.graph().subtree(old);
-        let resting = if was_resolved { ledger.graph().resting_on(&under) } else { Vec::new() };
+        let resting =
+            if was_resolved { ledger.graph().resting_on(ledger.state(), &under) } else { Vec::new() };
         ledger.reset_all(under.into_iter().chain(resting));
     }
     if !ledger.state().atoms.contains_key(choice) {

@@ -274,7 +274,7 @@ enum What {
 
 /// Resets what rests on an atom, and takes the trail's entries of the groups that lie within that part out.
 fn reset(ledger: &mut Ledger, place: usize, what: What) {
-    let mut part: Vec<usize> = ledger.graph().resting_on(&[place]);
+    let mut part: Vec<usize> = ledger.graph().resting_on(ledger.state(), &[place]);
     if what == What::TheAtomToo {
         part.push(place);
     }

@@ -224,7 +224,7 @@ fn add_alternative(ledger: &mut Ledger, alternative: Alternative) -> Result<Rewi
 fn resting_on_group(ledger: &Ledger, group: usize) -> Vec<AtomId> {
     let graph = ledger.graph();
     let under: Vec<usize> = graph.choices(group).to_vec();
-    let resting = graph.resting_on(&under);
+    let resting = graph.resting_on(ledger.state(), &under);
     let failed = |place: &usize| ledger.tally().failures(&ledger.atom(*place).id) > 0;
     resting.into_iter().filter(failed).map(|place| ledger.id(place)).collect()
 }

@@ -375,16 +375,22 @@ impl Graph {
     }
 
     /// Everything that rests on these atoms: what waits for them, directly or not, through dependencies, parents and
-    /// groups (decision D31). The atoms themselves are not in it, unless they wait for one another.
-    pub fn resting_on(&self, atoms: &[usize]) -> Vec<usize> {
+    /// groups (decision D31). A group rests on its selected choice, not on those that sleep; on the atoms given it
+    /// rests in any case. The atoms themselves are not in it, unless they wait for one another.
+    pub fn resting_on(&self, state: &State, atoms: &[usize]) -> Vec<usize> {
         let count = self.parent.len();
         let followers = self.reversed();
         let mut seen = vec![false; self.node_count()];
         let given: std::collections::HashSet<usize> = atoms.iter().copied().collect();
         let mut queue: VecDeque<usize> = atoms.iter().copied().collect();
         let mut found = Vec::new();
+        let sleeps = |node: usize, next: usize| {
+            next >= 2 * count
+                && !given.contains(&node)
+                && state.or_groups[next - 2 * count].selected != state.atoms[node].id
+        };
         while let Some(node) = queue.pop_front() {
-            for next in &followers[node] {
+            for next in followers[node].iter().filter(|next| !sleeps(node, **next)) {
                 if !std::mem::replace(&mut seen[*next], true) {
                     queue.push_back(*next);
                     if *next < count && !given.contains(next) {
