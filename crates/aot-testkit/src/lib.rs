@@ -1,1 +1,3 @@
-//! For tests only.
+//! For tests only: fixtures of the contract, and generated files.
+
+pub mod fixtures;

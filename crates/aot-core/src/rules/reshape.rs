@@ -1,22 +1,9 @@
 //! Adding and removing atoms and alternatives by hand or by plan.
 
 use super::{Change, Ledger, Refusal};
-use crate::state::{Atom, AtomId, AtomStatus, Checks, GroupName, OrGroup};
+use crate::state::{Atom, AtomId, AtomStatus, GroupName, OrGroup};
 
-/// An atom as somebody asks for it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NewAtom {
-    pub id: Option<AtomId>,
-    pub description: String,
-    pub depends_on: Vec<AtomId>,
-    pub or_group: Option<GroupName>,
-    pub check: Option<Checks>,
-    pub run: Option<String>,
-    pub probe: Option<bool>,
-    pub agent: Option<String>,
-    pub writes: Vec<String>,
-    pub resource: Option<String>,
-}
+pub use crate::state::NewAtom;
 
 /// Adds an atom beside the others; with a group, as its last choice.
 pub fn add(ledger: &mut Ledger, new: NewAtom) -> Result<AtomId, Refusal> {
@@ -101,7 +88,7 @@ pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) ->
 pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
     let id = match new.id {
         None => ledger.state().next_id(),
-        Some(id) if !is_usable(id.as_str()) => return Err(Refusal::BadId(id.to_string())),
+        Some(id) if !AtomId::is_usable(id.as_str()) => return Err(Refusal::BadId(id.to_string())),
         Some(id) if ledger.state().atoms.contains_key(&id) => return Err(Refusal::IdTaken(id)),
         Some(id) => id,
     };
@@ -121,13 +108,6 @@ pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
         writes: new.writes,
         resource: new.resource,
     })
-}
-
-/// An id is one word: it stands in lists, in file names and in commit trailers.
-pub fn is_usable(id: &str) -> bool {
-    !id.is_empty()
-        && id.len() <= 128
-        && id.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 pub(super) fn check_references(ledger: &Ledger, added: &[AtomId]) -> Result<(), Refusal> {

@@ -44,6 +44,8 @@ pub struct Graph {
     depends: Vec<Vec<Target>>,
     choices: Vec<Vec<usize>>,
     too_deep: Vec<usize>,
+    /// Atoms that are, through decompositions, their own parents; each waits for the next.
+    rings: Vec<Vec<usize>>,
 }
 
 impl Graph {
@@ -57,6 +59,7 @@ impl Graph {
             depends: vec![Vec::new(); count],
             choices: vec![Vec::new(); state.or_groups.len()],
             too_deep: Vec::new(),
+            rings: Vec::new(),
         };
         graph.link_groups(state);
         graph.link_parents(state);
@@ -106,16 +109,13 @@ impl Graph {
 
     fn cut_endless_nesting(&mut self) {
         for atom in 0..self.parent.len() {
-            let mut above = self.parent[atom];
-            let mut depth = 0;
-            while let Some(next) = above {
-                depth += 1;
-                if depth > MAX_NESTING {
-                    self.parent[atom] = None;
-                    self.too_deep.push(atom);
-                    break;
-                }
-                above = self.parent[next];
+            let line: Vec<usize> = self.line(atom).take(MAX_NESTING + 2).collect();
+            if let Some(again) = line.iter().skip(1).position(|above| *above == atom) {
+                self.rings.push(line[..=again].iter().rev().copied().collect());
+                self.parent[atom] = None;
+            } else if line.len() > MAX_NESTING + 1 {
+                self.too_deep.push(atom);
+                self.parent[atom] = None;
             }
         }
     }
@@ -165,7 +165,7 @@ impl Graph {
         &self.depends[atom]
     }
 
-    /// Atoms nested deeper than [`MAX_NESTING`], or in a ring of parents.
+    /// Atoms nested deeper than [`MAX_NESTING`].
     pub fn too_deep(&self) -> &[usize] {
         &self.too_deep
     }
@@ -358,7 +358,9 @@ impl Graph {
 
     /// One cycle for each knot of waits-for.
     pub fn cycles(&self, state: &State) -> Vec<Cycle> {
-        let mut found = self.cycles_among(state, Closes::Now);
+        let rings = self.rings.iter().map(|ring| self.names_along(state, ring));
+        let mut found: Vec<Cycle> = rings.map(|names| Cycle { names, closes: Closes::Now }).collect();
+        found.extend(self.cycles_among(state, Closes::Now));
         for later in self.cycles_among(state, Closes::OnSwitch) {
             if !found.iter().any(|now| now.names.iter().any(|name| later.names.contains(name))) {
                 found.push(later);

@@ -302,6 +302,31 @@ impl Atom {
     }
 }
 
+/// An atom as somebody asks for it: without an id it gets the next in sequence.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewAtom {
+    #[serde(default)]
+    pub id: Option<AtomId>,
+    pub description: String,
+    #[serde(default)]
+    pub depends_on: Vec<AtomId>,
+    #[serde(default)]
+    pub or_group: Option<GroupName>,
+    #[serde(default)]
+    pub check: Option<Checks>,
+    #[serde(default)]
+    pub run: Option<String>,
+    #[serde(default)]
+    pub probe: Option<bool>,
+    #[serde(default)]
+    pub agent: Option<String>,
+    #[serde(default)]
+    pub writes: Vec<String>,
+    #[serde(default)]
+    pub resource: Option<String>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomStatus {
