@@ -3,3 +3,4 @@
 pub mod contract;
 pub mod rules;
 pub mod state;
+pub mod view;

@@ -254,5 +254,5 @@ fn hostile_text_is_refused_with_its_place() {
     check("---\n? [a, b]\n: c\n---\n", "key_not_scalar 2:3");
     check("---\na: 1\n...\nb: 2\n---\n", "several_documents 3:1");
     let found = contract::read(b"---\ngoal: \xff\n---\n".to_vec()).expect_err("not UTF-8");
-    assert_eq!((found.code, found.place.line, found.place.column), ("not_utf8", 2, 7));
+    assert_eq!((&*found.code, found.place.line, found.place.column), ("not_utf8", 2, 7));
 }

@@ -36,7 +36,7 @@ impl Default for Limits {
 }
 
 /// A place as a person counts it: both numbers start at 1, and the column counts characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Place {
     pub line: u32,
     pub column: u32,

@@ -1,13 +1,16 @@
 //! What is wrong or odd in a state file: where it stands and what helps.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::document::{Document, Place, SyntaxError};
 
 /// More mistakes than this are counted, not listed.
 pub const MAX_FINDINGS: usize = 500;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The file cannot be understood as it stands.
     Error,
@@ -17,11 +20,10 @@ pub enum Severity {
     Warning,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    #[serde(skip)]
     pub severity: Severity,
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     pub message: String,
     #[serde(flatten)]
     pub place: Place,
@@ -32,7 +34,7 @@ impl From<SyntaxError> for Finding {
     fn from(error: SyntaxError) -> Finding {
         Finding {
             severity: Severity::Error,
-            code: error.code,
+            code: error.code.into(),
             message: error.message,
             place: error.place,
             hint: error.hint,
@@ -93,7 +95,7 @@ impl Findings {
             .into_iter()
             .map(|noted| Finding {
                 severity: noted.severity,
-                code: noted.code,
+                code: noted.code.into(),
                 message: noted.message,
                 place: document.place(noted.offset),
                 hint: noted.hint,
@@ -102,7 +104,7 @@ impl Findings {
         if self.left_out > 0 {
             found.push(Finding {
                 severity: Severity::Warning,
-                code: "more",
+                code: "more".into(),
                 message: format!("{} more findings are not listed", self.left_out),
                 place: document.place(0),
                 hint: "mend the listed ones first".into(),

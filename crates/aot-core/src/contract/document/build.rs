@@ -406,6 +406,10 @@ impl<'s> Builder<'s> {
                 let message = "directives (`%YAML`, `%TAG`) are not allowed";
                 self.fault("directive", at, message, "remove the line that begins with `%`")
             }
+            ErrorKind::RecursionLimitExceeded => {
+                let message = format!("collections are nested deeper than {} levels", self.limits.depth);
+                self.fault("too_deep", at, message, "nest less deeply")
+            }
             _ => {
                 let hint = "correct the YAML at this place; a text with special characters needs quotes";
                 self.fault("invalid_yaml", at, error.info(), hint)
