@@ -1,1 +1,11 @@
 //! The only hands on the state file: lock, read again, apply, replace, watch, journal. Interprets nothing.
+
+pub mod cache;
+pub mod error;
+pub mod file;
+pub mod home;
+pub mod journal;
+pub mod lock;
+mod replace;
+pub mod text;
+pub mod watch;
