@@ -108,16 +108,18 @@ impl<'a> Hands<'a> {
 
     /// Takes up what a killed process left, and looks at the displaced files again.
     pub(super) fn recover(&mut self) -> Result<(), FileError> {
-        let mut lingering = Vec::new();
-        for name in self.names()? {
-            let path = self.workplace.join(format!("{}{name}", self.prefix));
-            if name.starts_with("part-") {
-                remove(&path)?;
-            } else if let Some((base, new)) = name.strip_prefix("swap-").and_then(|rest| rest.split_once('-'))
-            {
-                self.take_up(&path, base, new)?;
+        // The parts first: taking up a swap writes some of the same names.
+        let (parts, others): (Vec<_>, Vec<_>) =
+            self.names()?.into_iter().partition(|name| name.starts_with("part-"));
+        for part in parts {
+            remove_if_there(&self.name(&part))?;
+        }
+        for name in others {
+            if let Some((base, new)) = name.strip_prefix("swap-").and_then(|rest| rest.split_once('-')) {
+                self.take_up(&self.name(&name), base, new)?;
             }
         }
+        let mut lingering = Vec::new();
         // Listed again, because what was taken up may linger now.
         for name in self.names()? {
             if let Some((number, base)) =
@@ -130,7 +132,7 @@ impl<'a> Hands<'a> {
         self.next_lingering = lingering.last().map_or(0, |(number, ..)| number + 1);
         let expired = lingering.len().saturating_sub(LINGERING - 1);
         for (index, (_, name, base)) in lingering.iter().enumerate() {
-            self.look_again(&self.workplace.join(format!("{}{name}", self.prefix)), base, index < expired)?;
+            self.look_again(&self.name(name), base, index < expired)?;
         }
         Ok(())
     }
