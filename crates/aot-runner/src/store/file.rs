@@ -143,6 +143,7 @@ impl StateFile {
         let held = Held::take(&self.home, "make the state file", self.wait)?;
         let mut hands = Hands::new(&self.home, &held, self.limit, self.way, &*self.at);
         hands.recover()?;
+        hands.keep_hidden(None)?;
         let rescued = std::mem::take(&mut hands.rescued);
         replace::put_new(&self.home, bytes)?;
         let text = Text::read(self.home.state(), self.limit)?;
@@ -160,40 +161,39 @@ impl StateFile {
         let held = Held::take(&self.home, purpose, self.wait)?;
         let mut hands = Hands::new(&self.home, &held, self.limit, self.way, &*self.at);
         hands.recover()?;
+        let ended = self.rounds(&mut hands, &mut decide);
+        // Unless it is part of the new text by now, it is kept.
+        hands.keep_hidden(None)?;
+        let rescued = std::mem::take(&mut hands.rescued);
+        let (value, text, change) = ended?;
+        Ok(Done { value, text, change, rescued, held })
+    }
+
+    fn rounds<T, E>(
+        &self,
+        hands: &mut Hands,
+        decide: &mut impl FnMut(Look) -> Result<Decision<T, E>, E>,
+    ) -> Result<(T, Text, Changed), TransactError<E>> {
         let mut before: Option<Text> = None;
-        let mut hidden: Option<Text> = None;
         for _ in 0..ROUNDS {
             let text = self.read()?;
-            self.keep_hidden(hidden.take(), Some(&text), &mut hands)?;
+            hands.keep_hidden(Some(&text))?;
             let ours = self.ours_unless(&text);
             let look = Look { text: &text, ours: ours.as_ref(), before: before.as_ref() };
-            let (bytes, value) = match decide(look).map_err(TransactError::Refused)? {
-                Decision::Replace(bytes, value) if bytes != text.bytes => (bytes, value),
-                Decision::Replace(_, value) | Decision::Keep(value) => {
-                    let rescued = std::mem::take(&mut hands.rescued);
-                    return Ok(Done { value, text, change: Changed::No, rescued, held });
-                }
-                Decision::Doubt(error) => match self.becomes_another(&text) {
-                    true => {
-                        before = Some(text);
-                        continue;
+            match decide(look).map_err(TransactError::Refused)? {
+                Decision::Replace(bytes, value) if bytes != text.bytes => {
+                    self.fits(&bytes)?;
+                    match hands.put(&text, &bytes)? {
+                        Put::Done => return Ok((value, self.written(bytes), Changed::Yes)),
+                        Put::Moved => {}
                     }
-                    false => return Err(TransactError::Refused(error)),
-                },
-            };
-            self.fits(&bytes)?;
-            match hands.put(&text, &bytes)? {
-                Put::Done => {
-                    let rescued = std::mem::take(&mut hands.rescued);
-                    let text = self.written(bytes)?;
-                    return Ok(Done { value, text, change: Changed::Yes, rescued, held });
                 }
-                Put::Moved => {}
-                Put::Displaced(theirs) => hidden = Some(theirs),
+                Decision::Replace(_, value) | Decision::Keep(value) => return Ok((value, text, Changed::No)),
+                Decision::Doubt(_) if self.becomes_another(&text) => {}
+                Decision::Doubt(error) => return Err(TransactError::Refused(error)),
             }
             before = Some(text);
         }
-        self.keep_hidden(hidden, None, &mut hands)?;
         Err(FileError::Contended { path: self.home.state().to_path_buf(), rounds: ROUNDS }.into())
     }
 
@@ -205,25 +205,6 @@ impl StateFile {
     /// The conflicts that are kept, oldest first.
     pub fn conflicts(&self) -> Vec<PathBuf> {
         replace::conflicts(&self.home)
-    }
-
-    /// While a text was displaced, another program could read ours and save that over it. So if the displaced text, put
-    /// back, is not what is found next, it is kept.
-    fn keep_hidden(
-        &self,
-        hidden: Option<Text>,
-        now: Option<&Text>,
-        hands: &mut Hands,
-    ) -> Result<(), FileError> {
-        match (hidden, now) {
-            (Some(hidden), Some(now)) if hidden.hash == now.hash => Ok(()),
-            (Some(hidden), now) => {
-                let now = now.map_or(&[][..], |now| &now.bytes);
-                hands.rescued.push(replace::keep_conflict(&self.home, now, &hidden.bytes)?);
-                Ok(())
-            }
-            (None, _) => Ok(()),
-        }
     }
 
     fn ours_unless(&self, text: &Text) -> Option<Text> {
@@ -247,10 +228,10 @@ impl StateFile {
     }
 
     /// The text just put in place. If somebody has saved since, its stamp is not theirs and never equal to it.
-    fn written(&self, bytes: Vec<u8>) -> Result<Text, FileError> {
+    fn written(&self, bytes: Vec<u8>) -> Text {
         match Text::read(self.home.state(), self.limit) {
-            Ok(text) if text.bytes == bytes => Ok(text),
-            _ => Ok(Text::gone(bytes)),
+            Ok(text) if text.bytes == bytes => text,
+            _ => Text::gone(bytes),
         }
     }
 

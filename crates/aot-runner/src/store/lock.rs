@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::store::error::FileError;
 use crate::store::home::Home;
+use crate::store::system::is_at;
 
 /// How long a process waits for the others before it gives up.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -74,7 +75,7 @@ impl Held {
     /// Whether the lock file is still where the others look for it. If somebody deleted the sidecar folder, the next
     /// process locks a new file, and two hold "the" lock.
     pub(super) fn is_whole(&self) -> bool {
-        same_file(&self.file, &self.path).unwrap_or(false)
+        is_at(&self.file, &self.path).unwrap_or(false)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -135,19 +136,6 @@ fn holder(path: &Path) -> String {
         (Ok(_), Some((pid, purpose))) => format!("pid {pid} ({purpose})"),
         _ => "a process that left no note".into(),
     }
-}
-
-#[cfg(unix)]
-fn same_file(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let (ours, there) = (file.metadata()?, std::fs::metadata(path)?);
-    Ok((ours.dev(), ours.ino()) == (there.dev(), there.ino()))
-}
-
-/// A locked file cannot be deleted there, so it is enough that one is there.
-#[cfg(not(unix))]
-fn same_file(_file: &File, path: &Path) -> io::Result<bool> {
-    path.try_exists()
 }
 
 #[cfg(test)]

@@ -7,5 +7,6 @@ pub mod home;
 pub mod journal;
 pub mod lock;
 mod replace;
+mod system;
 pub mod text;
 pub mod watch;

@@ -15,7 +15,7 @@
 //! Where the system cannot exchange, the state file is compared once more and then renamed over, with a hard link to
 //! the old one to look at; a save by rename in the few microseconds between is then lost.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,9 @@ use blake3::Hash;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LockError};
+use crate::store::system::{
+    cannot_exchange, create_private, exchange, same_device, same_file, sync_folder, take_after, writable,
+};
 use crate::store::text::{Stamp, Text};
 
 /// How many displaced files are watched for a late write.
@@ -68,16 +71,8 @@ pub(super) const WAY: Way = if cfg!(any(target_os = "linux", target_os = "androi
 pub(super) enum Put {
     /// The new text is in place, and nobody's was lost.
     Done,
-    /// Another text was in place before ours was.
+    /// Another text is in place, and ours is not.
     Moved,
-    /// This text was displaced, and is in place again.
-    Displaced(Text),
-}
-
-/// What became of a displaced text of somebody else.
-enum Back {
-    InPlace,
-    Kept,
 }
 
 /// One transaction's hands.
@@ -90,6 +85,9 @@ pub(super) struct Hands<'a> {
     workplace: PathBuf,
     prefix: String,
     next_lingering: u64,
+    /// A foreign text that was displaced for a moment and is in place again. In that moment another program could read
+    /// ours instead, and save that over it; so it is safe only when it has become part of a text of ours.
+    pub(super) hidden: Option<Text>,
     /// Foreign texts that could not be put back, each in a folder of its own.
     pub(super) rescued: Vec<PathBuf>,
 }
@@ -103,7 +101,18 @@ impl<'a> Hands<'a> {
         at: &'a dyn Fn(Step),
     ) -> Hands<'a> {
         let (workplace, prefix) = workplace(home);
-        Hands { home, held, limit, way, at, workplace, prefix, next_lingering: 0, rescued: Vec::new() }
+        Hands {
+            home,
+            held,
+            limit,
+            way,
+            at,
+            workplace,
+            prefix,
+            next_lingering: 0,
+            hidden: None,
+            rescued: Vec::new(),
+        }
     }
 
     /// Takes up what a killed process left, and looks at the displaced files again.
@@ -159,6 +168,7 @@ impl<'a> Hands<'a> {
             Way::Rename => self.rename_over(swap, base, new, &hash)?,
         };
         if let Put::Done = done {
+            self.hidden = None;
             sync_folder(self.home.folder())
                 .map_err(|e| FileError::of("sync the folder", self.home.folder(), e))?;
         }
@@ -203,10 +213,8 @@ impl<'a> Hands<'a> {
         (self.at)(Step::Exchanged);
         let displaced = Text::read(&swap, u64::MAX);
         if !displaced.as_ref().is_ok_and(|displaced| displaced.hash == base.hash) {
-            return Ok(match self.put_back(&swap, &short(hash))? {
-                Back::InPlace => Put::Displaced(displaced?),
-                Back::Kept => Put::Moved,
-            });
+            self.put_back(&swap, &short(hash))?;
+            return displaced.map(|_| Put::Moved);
         }
         self.record(new, hash)?;
         self.let_linger(&swap, &short(&base.hash))?;
@@ -215,25 +223,27 @@ impl<'a> Hands<'a> {
 
     /// Exchanges the displaced text of somebody else back into its place, where our own new text is expected. If a third
     /// text took that place meanwhile, the third, being the newest, stays, and the displaced one is kept.
-    fn put_back(&mut self, swap: &Path, new: &str) -> Result<Back, FileError> {
+    fn put_back(&mut self, swap: &Path, new: &str) -> Result<(), FileError> {
         let state = self.home.state();
+        let theirs = Text::read(swap, u64::MAX).ok();
         match exchange(swap, state) {
-            Ok(()) => {}
-            // Somebody removed the file; whose text is missing there is the displaced one.
+            Ok(()) => {
+                (self.at)(Step::Restored);
+                if !is_hash(&Text::read(swap, u64::MAX)?.hash, new) {
+                    exchange(swap, state).map_err(|e| FileError::of("put back", state, e))?;
+                    return self.rescue(swap);
+                }
+            }
+            // Somebody removed the file; then nobody's text is in the way of the displaced one.
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                return match fs::hard_link(swap, state) {
-                    Ok(()) => remove(swap).map(|()| Back::InPlace),
-                    Err(_) => self.rescue(swap).map(|()| Back::Kept),
-                };
+                if fs::hard_link(swap, state).is_err() {
+                    return self.rescue(swap);
+                }
             }
             Err(e) => return Err(FileError::of("put back", state, e)),
         }
-        (self.at)(Step::Restored);
-        if is_hash(&Text::read(swap, u64::MAX)?.hash, new) {
-            return remove(swap).map(|()| Back::InPlace);
-        }
-        exchange(swap, state).map_err(|e| FileError::of("put back", state, e))?;
-        self.rescue(swap).map(|()| Back::Kept)
+        self.hidden = theirs;
+        remove(swap)
     }
 
     /// The second-best way: compare, then rename. The old file is kept in sight by a hard link where that is possible.
@@ -253,7 +263,8 @@ impl<'a> Hands<'a> {
             let displaced = Text::read(&kept, u64::MAX)?;
             if displaced.hash != base.hash {
                 fs::rename(&kept, state).map_err(|e| FileError::of("put back", state, e))?;
-                return Ok(Put::Displaced(displaced));
+                self.hidden = Some(displaced);
+                return Ok(Put::Moved);
             }
             self.next_lingering += 1;
         }
@@ -275,8 +286,7 @@ impl<'a> Hands<'a> {
                 self.let_linger(swap, base)
             }
             (true, None) => self.let_linger(swap, base),
-            // Kept or in place, it is not lost; what is kept is told by `rescued`.
-            (false, Some(_)) => self.put_back(swap, new).map(|_| ()),
+            (false, Some(_)) => self.put_back(swap, new),
             (false, None) => self.rescue(swap),
         }
     }
@@ -292,6 +302,16 @@ impl<'a> Hands<'a> {
             (false, true) => Ok(()),
             (false, false) => self.rescue(kept),
         }
+    }
+
+    /// Keeps the text that was hidden for a moment, if it is not the one that is in place `now`.
+    pub(super) fn keep_hidden(&mut self, now: Option<&Text>) -> Result<(), FileError> {
+        let hidden = self.hidden.take_if(|hidden| now.is_none_or(|now| now.hash != hidden.hash));
+        if let Some(hidden) = hidden {
+            let ours = Text::read(self.home.state(), u64::MAX).map(|text| text.bytes).unwrap_or_default();
+            self.rescued.push(keep_conflict(self.home, &ours, &hidden.bytes)?);
+        }
+        Ok(())
     }
 
     fn let_linger(&mut self, swap: &Path, base: &str) -> Result<(), FileError> {
@@ -523,97 +543,4 @@ fn remove_if_there(path: &Path) -> Result<(), FileError> {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(FileError::of("remove", path, e)),
         _ => Ok(()),
     }
-}
-
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-fn exchange(_a: &Path, _b: &Path) -> io::Result<()> {
-    Err(ErrorKind::Unsupported.into())
-}
-
-fn cannot_exchange(error: &io::Error) -> bool {
-    // A file system without the flag answers EINVAL.
-    matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput)
-}
-
-#[cfg(unix)]
-fn create_private(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-#[cfg(not(unix))]
-fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).open(path)
-}
-
-/// Gives the new file the old one's owner and mode.
-#[cfg(unix)]
-fn take_after(file: &File, like: &fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, fchown};
-    let now = file.metadata()?;
-    if (now.uid(), now.gid()) != (like.uid(), like.gid()) {
-        // Only root may give a file away; for everybody else the file becomes theirs, as with any editor.
-        let _ = fchown(file, Some(like.uid()), Some(like.gid()))
-            .or_else(|_| fchown(file, None, Some(like.gid())));
-    }
-    file.set_permissions(like.permissions())
-}
-
-#[cfg(not(unix))]
-fn take_after(file: &File, like: &fs::Metadata) -> io::Result<()> {
-    file.set_permissions(like.permissions())
-}
-
-/// Replacing needs no right to write the file itself; but who made it read-only meant it.
-#[cfg(unix)]
-fn writable(state: &Path, _like: &fs::Metadata) -> Result<(), FileError> {
-    use rustix::fs::{Access, access};
-    access(state, Access::WRITE_OK).map_err(|e| FileError::of("write", state, e.into()))
-}
-
-#[cfg(not(unix))]
-fn writable(state: &Path, like: &fs::Metadata) -> Result<(), FileError> {
-    match like.permissions().readonly() {
-        true => Err(FileError::of("write", state, ErrorKind::PermissionDenied.into())),
-        false => Ok(()),
-    }
-}
-
-#[cfg(unix)]
-fn same_device(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    matches!((fs::metadata(a), fs::metadata(b)), (Ok(a), Ok(b)) if a.dev() == b.dev())
-}
-
-#[cfg(not(unix))]
-fn same_device(_a: &Path, _b: &Path) -> bool {
-    true
-}
-
-#[cfg(unix)]
-fn same_file(a: &Stamp, b: &Stamp) -> bool {
-    (a.dev, a.ino) == (b.dev, b.ino)
-}
-
-/// Without inode numbers a link cannot be told from a copy.
-#[cfg(not(unix))]
-fn same_file(a: &Stamp, b: &Stamp) -> bool {
-    a == b
-}
-
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-/// Folders cannot be synced there.
-#[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> io::Result<()> {
-    Ok(())
 }

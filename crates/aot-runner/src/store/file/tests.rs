@@ -146,6 +146,46 @@ fn a_third_text_over_ours_while_the_second_is_put_back_keeps_both() {
 }
 
 #[test]
+fn a_text_that_was_hidden_and_did_not_become_part_of_ours_is_kept() {
+    let place = Place::with("a\n");
+    let path = place.path.clone();
+    let mut file = place.file();
+    file.at = Box::new(move |step| {
+        if step == Step::Compared {
+            save(&path, Save::ByRename, "a\neditor\n");
+        }
+    });
+    let done = file.transact("give up", |look| match look.before {
+        None => Ok::<_, Infallible>(Decision::Replace(b"a\nours\n".to_vec(), ())),
+        Some(_) => Ok(Decision::Keep(())),
+    });
+    let done = done.expect("done");
+    let [folder] = &done.rescued[..] else { panic!("one conflict, not {:?}", done.rescued) };
+    assert_eq!(fs::read_to_string(folder.join("theirs.md")).expect("kept"), "a\neditor\n");
+    assert_eq!(place.text(), "a\neditor\n");
+}
+
+#[test]
+fn a_file_removed_while_its_text_is_put_back_is_there_again() {
+    let place = Place::with("a\n");
+    let path = place.path.clone();
+    let mut file = place.file();
+    let saves = Mutex::new(0);
+    file.at = Box::new(move |step| {
+        let mut made = saves.lock().expect("one thread");
+        match (step, *made) {
+            (Step::Compared, 0) => save(&path, Save::ByRename, "a\neditor\n"),
+            (Step::Exchanged, 1) => fs::remove_file(&path).expect("removed"),
+            _ => return,
+        }
+        *made += 1;
+    });
+    drop(add(&file, "ours").expect("done"));
+    assert_eq!(place.text(), "a\neditor\nours\n");
+    assert_eq!(place.litter(), Vec::<String>::new());
+}
+
+#[test]
 fn a_save_from_a_stale_copy_shows_what_was_written_last() {
     let place = Place::with("a\n");
     drop(add(&place.file(), "ours").expect("done"));
