@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,6 +17,7 @@ use aot_runner::store::error::FileError;
 use aot_runner::store::file::{Decision, Done, Look, StateFile, TransactError};
 use aot_runner::store::journal::{Entry, Journal, Reach};
 use aot_runner::store::lock::LOCK_WAIT;
+use aot_runner::store::watch::Watch;
 
 const LIMIT: u64 = 16 << 20;
 
@@ -396,6 +399,7 @@ fn a_full_disk_leaves_the_old_text_and_no_litter() {
     let ballast = dir.path().join("ballast");
     let mut filling = fs::File::create(&ballast).expect("made");
     while filling.write_all(&[0; 4_096]).is_ok() {}
+    drop(filling);
     for _ in 0..8 {
         // What lingers is dropped by and by, which makes room; so the text is a large one.
         check_full(&add(&file, &"x".repeat(64 << 10)).expect_err("the disk is full"));
@@ -403,8 +407,18 @@ fn a_full_disk_leaves_the_old_text_and_no_litter() {
         assert_eq!(litter(file.home().sidecar()), Vec::<String>::new());
     }
     fs::remove_file(&ballast).expect("removed");
+    remount(dir.path(), "ro");
+    let error = add(&file, "x").expect_err("read-only");
+    assert!(matches!(error, TransactError::File(FileError::ReadOnly { .. })), "{error}");
+    assert_eq!(file.read().expect("readable").bytes, before);
+    remount(dir.path(), "rw");
     drop(add(&file, "room again").expect("added"));
     assert_eq!(List::parse(&fs::read(&path).expect("there")).expect("whole").0.len(), 6);
+}
+
+fn remount(folder: &Path, mode: &str) {
+    let done = Command::new("mount").args(["-o", &format!("remount,{mode}")]).arg(folder).status();
+    assert!(done.is_ok_and(|status| status.success()), "remounted {mode}");
 }
 
 struct Unmount<'a>(&'a Path);
@@ -443,5 +457,148 @@ fn role_limited() {
         check_full(&add(&file, &"long ".repeat(10_000)).expect_err("over the limit"));
         assert_eq!(fs::read(&path).expect("there"), before);
         assert_eq!(litter(file.home().sidecar()), Vec::<String>::new());
+    }
+}
+
+// --- missing rights ----------------------------------------------------------------------------------------------
+
+#[test]
+fn missing_rights_are_named_and_nothing_is_left() {
+    let place = Place::new();
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", "role_without_rights", "--ignored", "--nocapture"]);
+    command.env("AOT_TEST_STATE", &place.path).env("AOT_TEST_WORDS", "").stdin(Stdio::null());
+    if rustix::process::getuid().is_root() {
+        // Root has every right, so the role is played by nobody.
+        let nobody = 65_534;
+        let root = place._dir.path();
+        for path in [root, &root.join(".claude")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permitted");
+        }
+        for path in [&root.join(".claude"), &place.path, place.file().home().sidecar()] {
+            std::os::unix::fs::chown(path, Some(nobody), Some(nobody)).expect("given away");
+        }
+        for entry in fs::read_dir(place.file().home().sidecar()).expect("a sidecar") {
+            std::os::unix::fs::chown(entry.expect("an entry").path(), Some(nobody), Some(nobody))
+                .expect("given away");
+        }
+        command.uid(nobody).gid(nobody);
+    }
+    match command.output() {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Err(e) => eprintln!(
+            "SKIPPED missing_rights_are_named_and_nothing_is_left: nobody may not run this test: {e}"
+        ),
+    }
+}
+
+#[test]
+#[ignore = "a process of its own for other tests"]
+fn role_without_rights() {
+    let (file, path, _) = told();
+    let mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("permitted");
+    let denied = |named: &Path| {
+        let error = add(&file, "x").expect_err("denied");
+        let TransactError::File(error @ FileError::Denied { path, .. }) = &error else {
+            panic!("not {error:?}")
+        };
+        assert!(path.starts_with(named), "{error}");
+        assert!(error.hint().contains("ls -ld"));
+        assert_eq!(litter(file.home().sidecar()), Vec::<String>::new());
+    };
+    let (state, folder, sidecar) = (file.home().state(), file.home().folder(), file.home().sidecar());
+    mode(&path, 0o000);
+    assert!(matches!(file.read(), Err(FileError::Denied { .. })));
+    denied(state);
+    mode(&path, 0o444);
+    file.read().expect("readable");
+    denied(state);
+    mode(&path, 0o644);
+    mode(sidecar, 0o555);
+    denied(sidecar);
+    mode(sidecar, 0o755);
+    mode(folder, 0o555);
+    denied(state);
+    mode(folder, 0o755);
+    drop(add(&file, "at last").expect("permitted again"));
+}
+
+// --- figures, not assertions -------------------------------------------------------------------------------------
+
+#[test]
+#[ignore = "prints figures: cargo test --release --test store figures -- --ignored --nocapture"]
+fn figures_of_the_watch() {
+    let place = Place::new();
+    let (told, heard) = std::sync::mpsc::channel();
+    let home = place.file().home().clone();
+    let _watch = Watch::new(&home, move |_| told.send(Instant::now()).expect("heard")).expect("watching");
+    for style in ["in place", "rename", "exchange"] {
+        let mut latencies: Vec<Duration> = (0..200)
+            .map(|number| {
+                while heard.recv_timeout(Duration::from_millis(30)).is_ok() {}
+                match style {
+                    "exchange" => {
+                        // Until it is in place, not until it is synced.
+                        let line = format!("{style} {number}");
+                        let began = Instant::now();
+                        drop(add(&place.file(), &line).expect("added"));
+                        heard.recv_timeout(LOCK_WAIT).expect("told").saturating_duration_since(began)
+                    }
+                    _ => {
+                        let list = List([format!("{style} {number}")].into());
+                        let began = Instant::now();
+                        save(&place.path, style, &list.text());
+                        heard.recv_timeout(LOCK_WAIT).expect("told").duration_since(began)
+                    }
+                }
+            })
+            .collect();
+        latencies.sort();
+        println!("{style}: median {:?}, 99% {:?}, max {:?}", latencies[100], latencies[197], latencies[199]);
+    }
+}
+
+#[test]
+#[ignore = "prints figures: cargo test --release --test store figures -- --ignored --nocapture"]
+fn figures_of_a_transaction() {
+    for size in [10 << 10, 100 << 10, 1 << 20] {
+        let place = Place::new();
+        let file = place.file();
+        let text = |number: u32| format!("{number:08}{}", "x".repeat(size)).into_bytes();
+        let count = 100;
+        let began = Instant::now();
+        for number in 0..count {
+            let done = file.transact("measure", |_| Ok::<_, String>(Decision::Replace(text(number), ())));
+            drop(done.expect("done"));
+        }
+        let ours = began.elapsed() / count;
+        let aside = place.path.with_extension("plain");
+        let began = Instant::now();
+        for number in 0..count {
+            let mut plain = fs::File::create(&aside).expect("made");
+            plain.write_all(&text(number)).and_then(|()| plain.sync_all()).expect("written");
+            fs::rename(&aside, &place.path).expect("renamed");
+            fs::File::open(place.path.parent().expect("a folder"))
+                .and_then(|it| it.sync_all())
+                .expect("synced");
+        }
+        let plain = began.elapsed() / count;
+        let began = Instant::now();
+        for _ in 0..count {
+            file.read().expect("read");
+        }
+        let read = began.elapsed() / count;
+        let known = file.read().expect("read");
+        let began = Instant::now();
+        for _ in 0..count {
+            assert!(file.read_newer(&known).expect("read").is_none());
+        }
+        let unchanged = began.elapsed() / count;
+        let ratio = ours.as_secs_f64() / plain.as_secs_f64();
+        println!(
+            "{size} bytes: transaction {ours:?} = {ratio:.2} of write+sync+rename+sync ({plain:?}); \
+             read {read:?}, unchanged {unchanged:?}"
+        );
     }
 }
