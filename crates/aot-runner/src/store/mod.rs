@@ -1,1 +1,12 @@
 //! The only hands on the state file: lock, read again, apply, replace, watch, journal. Interprets nothing.
+
+pub mod cache;
+pub mod error;
+pub mod file;
+pub mod home;
+pub mod journal;
+pub mod lock;
+mod replace;
+mod system;
+pub mod text;
+pub mod watch;
