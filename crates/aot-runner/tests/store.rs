@@ -226,7 +226,13 @@ fn role_writer() {
 fn add_with_journal(file: &StateFile, line: String) {
     let done = add(file, &line).expect("added");
     let hash = done.text.hash.to_hex().to_string();
-    let entry = Entry { revision: done.value as u64, at: String::new(), hash, changes: vec![line] };
+    let entry = Entry {
+        revision: done.value as u64,
+        at: String::new(),
+        from: String::new(),
+        hash,
+        changes: vec![line],
+    };
     Journal::of(file.home()).append(&done.held, &entry).expect("appended");
 }
 

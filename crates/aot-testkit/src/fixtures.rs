@@ -10,9 +10,13 @@ pub const INITIAL_CHECKLIST: &str = include_str!("../fixtures/initial_checklist.
 pub fn with_graph(graph: &str) -> String {
     let head = INITIAL_LEGACY.split("atoms:\n").next().expect("split gives at least one part");
     let mut text = format!("{head}{graph}");
-    for (section, empty) in
-        [("decompositions", "[]"), ("or_groups", "{}"), ("bindings", "{}"), ("trail", "[]"), ("corrections", "[]")]
-    {
+    for (section, empty) in [
+        ("decompositions", "[]"),
+        ("or_groups", "{}"),
+        ("bindings", "{}"),
+        ("trail", "[]"),
+        ("corrections", "[]"),
+    ] {
         if !graph.contains(&format!("\n{section}:")) {
             writeln!(text, "{section}: {empty}").expect("writing to a string does not fail");
         }

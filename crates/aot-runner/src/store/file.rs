@@ -197,6 +197,13 @@ impl StateFile {
         Err(FileError::Contended { path: self.home.state().to_path_buf(), rounds: ROUNDS }.into())
     }
 
+    /// Takes a text that somebody else saved as if we had written it: what came before is settled.
+    pub fn accept(&self, text: &Text) -> Result<(), FileError> {
+        let _held = Held::take(&self.home, "accept the state file as it stands", self.wait)?;
+        let last = Last::of(&self.home);
+        last.write(&text.bytes, &text.hash).map_err(|e| FileError::of("write", self.home.sidecar(), e))
+    }
+
     /// Keeps two texts that cannot be made one under `aot/conflicts/`, and says where.
     pub fn keep_conflict(&self, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, FileError> {
         replace::keep_conflict(&self.home, ours, theirs)

@@ -26,6 +26,9 @@ pub struct Entry<C> {
     /// The revision of the resulting text.
     pub revision: u64,
     pub at: String,
+    /// The content hash of the text that was changed, in hex.
+    #[serde(default)]
+    pub from: String,
     /// The content hash of the resulting text, in hex.
     pub hash: String,
     pub changes: Vec<C>,
@@ -251,7 +254,13 @@ mod tests {
         fn append(&self, revision: u64, change: &str) {
             let held = Held::take(&self.home, "append", LOCK_WAIT).expect("free");
             let changes = vec![change.to_string()];
-            let entry = Entry { revision, at: "2026-11-15T20:00:00Z".into(), hash: "00".into(), changes };
+            let entry = Entry {
+                revision,
+                at: "2026-11-15T20:00:00Z".into(),
+                from: String::new(),
+                hash: "00".into(),
+                changes,
+            };
             self.journal.append(&held, &entry).expect("appended");
         }
 

@@ -5,8 +5,11 @@ pub mod error;
 pub mod file;
 pub mod home;
 pub mod journal;
+mod keep;
 pub mod lock;
 mod replace;
 mod system;
 pub mod text;
 pub mod watch;
+
+pub use keep::{Answers, Foreign, Note, Recorded, Store, StoreError, Unreadable};

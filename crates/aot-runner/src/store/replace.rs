@@ -396,7 +396,7 @@ impl Last {
         (text.hash == hash).then_some(text)
     }
 
-    fn write(&self, bytes: &[u8], hash: &Hash) -> io::Result<()> {
+    pub(super) fn write(&self, bytes: &[u8], hash: &Hash) -> io::Result<()> {
         let aside = Aside::new(self.path.with_file_name("part-last"));
         let mut file = create_private(&aside.path)?;
         file.write_all(format!("{}\n", hash.to_hex()).as_bytes())?;
