@@ -12,7 +12,8 @@ pub struct View {
     pub stall_count: u32,
     pub stop_reason: Option<String>,
     pub counts: Counts,
-    /// What could start now, in the order in which it would.
+    /// What could start now, in the order in which it would. Kept apart where a view is stored: it may be long.
+    #[serde(skip)]
     pub ready: Vec<AtomId>,
     pub running: Vec<AtomId>,
     /// What the alignment lacks; empty if the gate is open.

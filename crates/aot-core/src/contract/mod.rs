@@ -50,3 +50,10 @@ impl Reading {
 pub fn read(bytes: Vec<u8>) -> Result<Reading, Finding> {
     Ok(Reading::of(Document::from_bytes(bytes, &Limits::default())?))
 }
+
+/// The JSON Schema of the frontmatter.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(State).to_value();
+    schema["title"] = "The state file of an aot loop, contract v1.3".into();
+    schema
+}

@@ -20,8 +20,12 @@ use crate::store::text::Text;
 /// How many of the newest journal entries are searched for a text that somebody put back.
 const REMEMBERED: usize = 1_000;
 
+/// How many characters of a description are kept with the ready atoms.
+const DESCRIPTION_KEPT: usize = 120;
+
 const TREE: &str = "tree";
 const ANSWERS: &str = "answers";
+const READY: &str = "ready";
 
 #[derive(Debug)]
 pub struct Store {
@@ -47,6 +51,35 @@ pub struct Answers {
     /// Absent if the text has errors.
     pub view: Option<View>,
     pub findings: Vec<Finding>,
+}
+
+/// The atoms that can start now, with their descriptions, as they are kept: a line each.
+#[derive(Clone, Debug, Default)]
+pub struct Ready(String);
+
+impl Ready {
+    fn of(state: &State, view: &View) -> Ready {
+        let mut text = String::new();
+        for id in &view.ready {
+            let description = state.atoms.get(id).map_or("", |atom| &atom.description);
+            let cut =
+                description.char_indices().nth(DESCRIPTION_KEPT).map_or(description.len(), |(at, _)| at);
+            text.push_str(id.as_str());
+            text.push('\t');
+            text.extend(description[..cut].chars().map(|c| if c.is_control() { ' ' } else { c }));
+            text.push('\n');
+        }
+        Ready(text)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Id and the beginning of the description, in the order in which they would start.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.lines().map(|line| line.split_once('\t').unwrap_or((line, "")))
+    }
 }
 
 /// What a transaction met on its way; to be told.
@@ -125,25 +158,56 @@ impl Store {
     pub fn answers<E>(&mut self) -> Result<Answers, StoreError<E>> {
         let text = self.file.read()?;
         let kept = self.cache.get(&text.hash, ANSWERS);
-        if let Some(answers) = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
-            return Ok(answers);
+        match kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+            Some(answers) => Ok(answers),
+            None => Ok(self.work_out(text).0),
         }
+    }
+
+    /// What can start now; as quick as [`Store::answers`].
+    pub fn ready<E>(&mut self) -> Result<Ready, StoreError<E>> {
+        let text = self.file.read()?;
+        if let Some(kept) = self.cache.get(&text.hash, READY).and_then(|bytes| String::from_utf8(bytes).ok())
+        {
+            return Ok(Ready(kept));
+        }
+        match self.work_out(text) {
+            (Answers { view: Some(_), .. }, ready) => Ok(ready),
+            (Answers { view: None, .. }, _) => {
+                // It has errors, and loading tells them.
+                self.load::<E>()?;
+                Ok(Ready::default())
+            }
+        }
+    }
+
+    /// Works the answers out of a text, and keeps them for the next who asks.
+    fn work_out(&mut self, text: Text) -> (Answers, Ready) {
         let hash = text.hash;
         let known = match self.learn(text) {
             Ok(known) => known,
             // A text that is no YAML has no tree to keep; telling its mistake is quick.
-            Err(unreadable) => return Ok(Answers { view: None, findings: unreadable.findings }),
+            Err(unreadable) => {
+                return (Answers { view: None, findings: unreadable.findings }, Ready::default());
+            }
         };
         let findings = match &known.findings {
             Some(findings) => findings.clone(),
             // After a change of our own they were not asked for.
             None => Reading::of(known.document.clone()).findings,
         };
-        let answers = Answers { view: known.state.as_ref().map(View::of), findings };
+        let view = known.state.as_ref().map(View::of);
+        let ready = known.state.as_ref().zip(view.as_ref()).map(|(state, view)| Ready::of(state, view));
+        let answers = Answers { view, findings };
         let packed = known.document.pack();
         let written = serde_json::to_vec(&answers).expect("answers are plain data");
-        self.cache.put(&hash, &[(ANSWERS, &written), (TREE, &packed)]);
-        Ok(answers)
+        let mut sections: Vec<(&str, &[u8])> = vec![(ANSWERS, &written)];
+        if let Some(Ready(lines)) = &ready {
+            sections.push((READY, lines.as_bytes()));
+        }
+        sections.push((TREE, &packed));
+        self.cache.put(&hash, &sections);
+        (answers, ready.unwrap_or_default())
     }
 
     /// The document and the state, if the text is in order.

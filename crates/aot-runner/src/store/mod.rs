@@ -12,4 +12,4 @@ mod system;
 pub mod text;
 pub mod watch;
 
-pub use keep::{Answers, Foreign, Note, Recorded, Store, StoreError, Unreadable};
+pub use keep::{Answers, Foreign, Note, Ready, Recorded, Store, StoreError, Unreadable};

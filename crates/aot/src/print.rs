@@ -1,0 +1,45 @@
+//! What goes to standard output: one JSON object, or lines for people.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use serde_json::Value;
+
+/// Writes to standard output in one piece. A reader that has gone away is no failure of ours.
+pub fn out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+    let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let written = write(&mut stdout).and_then(|()| stdout.flush());
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        // Nothing is left to tell it with but the exit code's own channel.
+        let _ = writeln!(io::stderr(), "error: cannot write to standard output: {error}");
+    }
+}
+
+pub fn line(text: &str) {
+    out(|stdout| writeln!(stdout, "{text}"));
+}
+
+pub fn json(value: &Value) {
+    out(|stdout| {
+        serde_json::to_writer(&mut *stdout, value)?;
+        writeln!(stdout)
+    });
+}
+
+/// Whether people look at this stream and like colour.
+pub fn colourful(stream: &impl IsTerminal) -> bool {
+    let off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !off && !dumb && stream.is_terminal()
+}
+
+/// A text cut to so many columns, with an ellipsis where it was cut; line breaks become spaces.
+pub fn fit(text: &str, columns: usize) -> String {
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if flat.chars().count() <= columns {
+        return flat;
+    }
+    let cut: String = flat.chars().take(columns.saturating_sub(1)).collect();
+    cut.trim_end().to_owned() + "…"
+}
