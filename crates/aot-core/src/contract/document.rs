@@ -7,6 +7,8 @@ pub(in crate::contract) mod build;
 mod node;
 mod pack;
 pub(in crate::contract) mod scalar;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::ops::Range;

@@ -281,8 +281,8 @@ impl<'s> Builder<'s> {
         let keeps = header.split_whitespace().next().is_some_and(|indicators| indicators.contains('+'));
         let mut end = end.max(header_end);
         if keeps {
-            end = end.min(self.source.trim_end_matches([' ', '\t']).len()).max(header_end);
-            let content = &self.source[start..end];
+            // The parser's span runs on into the indentation of the next line.
+            let content = self.source[start..end].trim_end_matches([' ', '\t']);
             let content = content.strip_suffix('\n').unwrap_or(content);
             return Ok(start..(start + content.strip_suffix('\r').unwrap_or(content).len()).max(header_end));
         }
@@ -390,7 +390,7 @@ impl<'s> Builder<'s> {
     fn unaccounted(&self, at: usize) -> Fault {
         match self.source.as_bytes().get(at) {
             Some(b'?') => self.explicit_key(at),
-            Some(b'.' | b'-') if self.tree.nodes.is_empty() => self.second_document(at),
+            Some(b'.' | b'-') if self.tree.nodes.len() <= 1 => self.second_document(at),
             Some(_) | None => {
                 let message = "this form of YAML is not supported here";
                 self.fault("unsupported_yaml", at, message, "write it in a plainer form, or quote the text")

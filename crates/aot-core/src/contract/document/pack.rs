@@ -56,7 +56,11 @@ impl Document {
             text: std::str::from_utf8(decoded).ok()?.to_owned(),
             ends: ends.chunks_exact(4).map(number).collect(),
         };
-        let nodes = nodes.chunks_exact(NODE).map(raw).collect::<Option<Vec<_>>>()?;
+        let mut tree = Vec::with_capacity(nodes.len() / NODE);
+        for bytes in nodes.chunks_exact(NODE) {
+            tree.push(raw(bytes)?);
+        }
+        let nodes = tree;
         is_tree(&nodes, &text, &front, &decoded)?;
         Some(Document { text, nodes, decoded, front, limits: Limits::default(), lines: OnceLock::new() })
     }
