@@ -221,13 +221,53 @@ fn remove(now: &mut Value, path: &[Step], last: &Step) {
 
 /// Printed comments carry numbers, so each can be told from the others.
 fn comments(text: &str) -> Vec<String> {
-    let numbered = text.lines().filter_map(|line| line.split("#~").nth(1));
-    numbered.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect()).collect()
+    text.split("#~").skip(1).map(|rest| rest.chars().take_while(char::is_ascii_digit).collect()).collect()
 }
 
 fn is_subsequence(part: &[String], whole: &[String]) -> bool {
     let mut whole = whole.iter();
     part.iter().all(|wanted| whole.any(|found| found == wanted))
+}
+
+/// A new item or entry, and a scalar in place of a scalar, leave every comment where it was.
+fn costs_no_comment(edit: &Edit, was: &Value) -> bool {
+    let is_scalar = |value: &Value| !value.is_array() && !value.is_object();
+    match edit {
+        Edit::Push { .. } | Edit::Insert { .. } => true,
+        Edit::Remove { .. } => false,
+        Edit::Set { path, value } => {
+            let old = path.iter().try_fold(was, |place, step| match step {
+                Step::Key(key) => place.get(key.as_str()),
+                Step::Index(at) => place.get(at),
+            });
+            old.is_none_or(|old| is_scalar(old) && is_scalar(value))
+        }
+    }
+}
+
+/// The start of the line on which a removed value of a block collection begins; comments above that line stay.
+fn removed_at(document: &Document, edit: &Edit) -> Option<usize> {
+    let Edit::Remove { path } = edit else { return None };
+    let mut node = document.root();
+    let mut start = node.offset();
+    for step in path {
+        (start, node) = match step {
+            Step::Key(key) => {
+                let (name, value) =
+                    node.entries().find(|(name, _)| name.scalar_text().as_deref() == Some(key))?;
+                (name.offset(), value)
+            }
+            Step::Index(at) => {
+                let item = node.items().nth(*at)?;
+                (item.offset(), item)
+            }
+        };
+    }
+    let line = document.text()[..start].rfind('\n').map_or(0, |at| at + 1);
+    // An item whose dash stands on a line above takes the comments in between with it.
+    let is_behind_dash =
+        document.text()[line..start].contains('-') || matches!(path.last(), Some(Step::Key(_)));
+    is_behind_dash.then_some(line)
 }
 
 proptest! {
@@ -254,8 +294,10 @@ proptest! {
             .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
         let mut now = value;
         for wish in wishes {
+            let was = now.clone();
             let Some(edit) = wish.aim(&mut now) else { continue };
             let before = document.text().to_owned();
+            let removed = removed_at(&document, &edit);
             if let Err(refusal) = document.edit(std::slice::from_ref(&edit)) {
                 return Err(TestCaseError::fail(format!("{refusal}\n{edit:?}\n{before}")));
             }
@@ -264,8 +306,12 @@ proptest! {
             prop_assert_eq!(document.check_consistency(), Ok(()), "{}", story);
             let (old, new) = (comments(&before), comments(document.text()));
             prop_assert!(is_subsequence(&new, &old), "comments moved: {}", story);
-            if let Edit::Push { .. } | Edit::Insert { .. } = edit {
+            if costs_no_comment(&edit, &was) {
                 prop_assert_eq!(new.len(), old.len(), "comments lost: {}", story);
+            }
+            if let Some(removed) = removed {
+                let above = comments(&before[..removed]);
+                prop_assert_eq!(&new[..above.len()], &above[..], "comments above lost: {}", story);
             }
         }
     }

@@ -19,8 +19,16 @@ pub struct Habits {
 
 impl Habits {
     pub fn new(seed: u64) -> Habits {
-        let mut habits =
-            Habits { seed, comments: 0, step: 2, list_step: 2, crlf: false, bom: false, noise: 0, after_block_scalar: false };
+        let mut habits = Habits {
+            seed,
+            comments: 0,
+            step: 2,
+            list_step: 2,
+            crlf: false,
+            bom: false,
+            noise: 0,
+            after_block_scalar: false,
+        };
         habits.step = 1 + habits.pick(4) as usize;
         habits.list_step = if habits.pick(2) == 0 { 0 } else { habits.step };
         habits.crlf = habits.pick(3) == 0;
@@ -74,13 +82,14 @@ impl Habits {
 /// A whole file whose frontmatter says `value`.
 pub fn print(value: &Value, habits: &mut Habits) -> String {
     let Value::Object(entries) = value else { panic!("a frontmatter is a mapping") };
+    let head = habits.between(0);
     let front = if entries.is_empty() || habits.pick(30) == 0 {
         format!("{}{}", flow(value, habits), habits.end_of_line())
     } else {
         let column = if habits.pick(10) == 0 { 2 } else { 0 };
         block_map(entries, column, habits)
     };
-    let front = format!("{}{front}{}", habits.between(0), habits.between(0));
+    let front = format!("{head}{front}{}", habits.between(0));
     let end = ["", "\n", "\nbody", "\n\n# Body\n---\ntext: [\n"][habits.pick(4) as usize];
     let text = format!("---\n{front}---{end}");
     let text = if habits.crlf { text.replace('\n', "\r\n") } else { text };
@@ -135,15 +144,17 @@ fn block_seq(items: &[Value], column: usize, habits: &mut Habits) -> String {
         text.push_str(&" ".repeat(column));
         text.push('-');
         let inner = column + 1 + gap;
-        let compact = |lines: String| format!("{}{}", " ".repeat(gap), lines.trim_start_matches(' '));
+        let compact = |lines: &str| format!("{}{}", " ".repeat(gap), lines.trim_start_matches(' '));
         text.push_str(&match value {
             Value::Object(entries) if !entries.is_empty() && habits.pick(4) > 0 => {
+                let own_lines = (habits.pick(6) == 0).then(|| habits.end_of_line());
                 let lines = block_map(entries, inner, habits);
-                if habits.pick(6) == 0 { format!("{}{lines}", habits.end_of_line()) } else { compact(lines) }
+                own_lines.map_or_else(|| compact(&lines), |end| format!("{end}{lines}"))
             }
             Value::Array(items) if !items.is_empty() && habits.pick(4) > 0 => {
+                let own_lines = (habits.pick(6) == 0).then(|| habits.end_of_line());
                 let lines = block_seq(items, inner, habits);
-                if habits.pick(6) == 0 { format!("{}{lines}", habits.end_of_line()) } else { compact(lines) }
+                own_lines.map_or_else(|| compact(&lines), |end| format!("{end}{lines}"))
             }
             Value::Object(_) | Value::Array(_) => format!(" {}{}", flow(value, habits), habits.end_of_line()),
             scalar => behind_key(scalar, column, habits),
@@ -271,7 +282,8 @@ fn quoted(text: &str, habits: &mut Habits) -> String {
 
 /// A long text may be broken over lines, with the break escaped.
 fn broken(mut quoted: String, habits: &mut Habits) -> String {
-    let is_breakable = quoted.starts_with('"') && quoted.len() > 8 && quoted.is_ascii() && !quoted.contains(['\\', ' ']);
+    let is_breakable =
+        quoted.starts_with('"') && quoted.len() > 8 && quoted.is_ascii() && !quoted.contains(['\\', ' ']);
     if is_breakable && habits.pick(4) == 0 {
         quoted.insert_str(4, "\\\n              ");
     }

@@ -32,7 +32,7 @@ fn what_is_not_a_document_is_refused_with_its_place() {
     refused("---\n[a, b]: 1\n---\n", "key_not_scalar", "2:1");
     refused("---\na:\n  : 1\n---\n", "empty_key", "2:3");
     refused("---\na: \"x\n---\n", "invalid_yaml", "3:1");
-    refused("---\na: 1\n\tb: 2\n---\n", "invalid_yaml", "3:1");
+    refused("---\na: 1\n\tb: 2\n---\n", "invalid_yaml", "2:4");
     refused("---\na: 1\rb: 2\n---\n", "lone_carriage_return", "2:5");
     refused("---\na: x\0\n---\n", "nul_byte", "2:5");
     refused("\u{feff}---\nключ: 1\n\"ключ\": 2\n---\n", "duplicate_key", "3:1");

@@ -77,7 +77,9 @@ impl Editor<'_> {
             _ => dash_of(document, *above.last().expect("as above"), first),
         };
         let next = skip(&document.text, document.nodes[last].end as usize).min(document.front.end);
-        let end = line_start(&document.text, next).max(document.nodes[last].end as usize);
+        let end = line_start(&document.text, next);
+        // Entries that do not end with their line cannot be cut out; the empty range makes the whole be parsed.
+        let end = if end < document.nodes[last].end as usize { start } else { end };
         Scope { above, nodes: first..last + document.nodes[last].size(), bytes: start..end }
     }
 

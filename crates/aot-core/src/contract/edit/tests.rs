@@ -222,7 +222,7 @@ fn a_state_is_edited_in_place() {
     check(
         STATE,
         &[remove("atoms[0]"), remove("atoms[0]")],
-        "# === Work Graph ===\natoms: []\n\n# === Bindings ===\nbindings: {}\ntrail: []   # none\n",
+        "# === Work Graph ===\natoms: []\n\n  # about A2\n\n# === Bindings ===\nbindings: {}\ntrail: []   # none\n",
     );
     check(STATE, &[remove("bindings")], &STATE.replace("bindings: {}\n", ""));
 }
