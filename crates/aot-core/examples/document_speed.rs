@@ -24,33 +24,45 @@ fn measure(atoms: usize) {
     let text = state(atoms);
     let bytes = text.len();
     let limits = Limits::default();
-    let (parse, mut document) = best(|| Document::parse(text.clone(), &limits).expect("a good document"));
+    let (parse, mut document) =
+        best(|| text.clone(), |text| Document::parse(text, &limits).expect("a good document"));
     let packed = document.pack();
-    let (unpack, _) = best(|| Document::unpack(text.clone(), &packed).expect("its own pack"));
+    let (unpack, _) = best(|| text.clone(), |text| Document::unpack(text, &packed).expect("its own pack"));
     let middle: Vec<Step> = vec!["atoms".into(), (atoms / 2).into(), "status".into()];
     let mut turn = false;
-    let (leaf, ()) = best(|| {
-        turn = !turn;
-        let status = if turn { "in_progress" } else { "resolved" };
-        document.edit(&[Edit::Set { path: middle.clone(), value: json!(status) }]).expect("a leaf is set");
-    });
+    let (leaf, ()) = best(
+        || (),
+        |()| {
+            turn = !turn;
+            let status = if turn { "in_progress" } else { "resolved" };
+            document
+                .edit(&[Edit::Set { path: middle.clone(), value: json!(status) }])
+                .expect("a leaf is set");
+        },
+    );
     let mut next = atoms;
-    let (push, ()) = best(|| {
-        next += 1;
-        let atom = json!({"id": format!("A{next}"), "description": "One more thing to do", "status": "pending", "depends_on": ["A1"]});
-        document.edit(&[Edit::Push { path: vec!["atoms".into()], value: atom }]).expect("an atom is added");
-    });
+    let (push, ()) = best(
+        || (),
+        |()| {
+            next += 1;
+            let atom = json!({"id": format!("A{next}"), "description": "One more thing to do", "status": "pending", "depends_on": ["A1"]});
+            document
+                .edit(&[Edit::Push { path: vec!["atoms".into()], value: atom }])
+                .expect("an atom is added");
+        },
+    );
     document.check_consistency().expect("the edits left the document consistent");
     let per_byte = parse * 1e6 / bytes as f64;
     println!("{atoms:>8} {bytes:>10} {parse:>10.2} {per_byte:>8.1} {unpack:>10.2} {leaf:>10.3} {push:>10.3}");
 }
 
 /// The shortest of a few runs, in milliseconds, and the last result.
-fn best<T>(mut run: impl FnMut() -> T) -> (f64, T) {
+fn best<I, T>(prepare: impl Fn() -> I, mut run: impl FnMut(I) -> T) -> (f64, T) {
     const RUNS: usize = 5;
     let mut timed = || {
+        let input = prepare();
         let start = Instant::now();
-        let result = run();
+        let result = run(input);
         (start.elapsed().as_secs_f64() * 1e3, result)
     };
     let mut best = timed();

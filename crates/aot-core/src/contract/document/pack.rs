@@ -118,7 +118,7 @@ fn is_tree(nodes: &[Raw], text: &str, front: &Range<usize>, decoded: &Decoded) -
         let (parent, parent_end, children) = open.last_mut()?;
         let is_key = parent.kind == Kind::Map && *children % 2 == 0;
         *children += 1;
-        if is_key && collection || node.extent == 0 && collection || at + node.size() > *parent_end {
+        if (is_key || node.extent == 0) && collection || at + node.size() > *parent_end {
             return None;
         }
         if node.start < parent.start.max(nodes[at - 1].start)

@@ -13,11 +13,11 @@ use crate::contract::document::{Document, Kind, Node, Raw, Style};
 /// The offset of the dash before an item of a block sequence.
 pub(super) fn dash_of(document: &Document, seq: usize, item: usize) -> usize {
     let start = document.nodes[item].start as usize;
-    let line = &document.text[line_start(&document.text, start)..start];
-    let line = line.trim_end_matches([' ', '\t']);
-    if line.ends_with('-') {
-        return start - (start - line_start(&document.text, start)) + line.len() - 1;
+    let before = document.text[..start].trim_end_matches([' ', '\t']);
+    if before.ends_with('-') {
+        return before.len() - 1;
     }
+    // The item begins below its dash, behind which there may be comments: so it is looked for from the left.
     let before = Node::new(document, seq).items().take_while(|other| other.index() < item).last();
     let from = before.map_or(document.nodes[seq].start, |before| document.nodes[before.index()].end);
     skip(&document.text, from as usize)
@@ -247,6 +247,7 @@ impl Editor<'_> {
         let end = next_line(text, last_line).min(self.document.front.end);
         let mut splices = Vec::new();
         let mut followed = None;
+        let mut from = start;
         if text[line..start].bytes().all(|byte| byte == b' ') {
             let blank_after =
                 |at: usize| is_blank(&text[at..next_line(text, at)]) && at < self.document.front.end;
@@ -270,6 +271,7 @@ impl Editor<'_> {
             // The comments above the next entry stay, and the dash stands alone on its line.
             let dash = text[..start].trim_end_matches([' ', '\t']).len();
             splices.push(dash..line_end(text, last_line));
+            from = dash;
         }
         let mut splices: Vec<_> = splices.into_iter().map(|range| Splice::new(range, "")).collect();
         if let Some(line) = followed {
@@ -280,21 +282,12 @@ impl Editor<'_> {
             let comments = comments.map(|line| format!("{pad}{}{}", line.trim(), self.layout.newline));
             splices.push(Splice::new(line..next, comments.collect::<String>()));
         }
-        let (scope, kept) = if place > 0 {
+        let (mut scope, kept) = if place > 0 {
             (self.scope(above, children[place - 1].0, child), children[place - 1])
         } else {
             (self.scope(above, children[0].0, children[1].1), children[1])
         };
-        let mut scope = scope;
-        // The dash that is left alone keeps no blanks behind it.
-        scope.bytes.start =
-            splices.iter().map(|splice| splice.range.start).fold(scope.bytes.start, |start, at| {
-                if text[at.min(start)..start].bytes().all(|byte| byte == b' ' || byte == b'\t') {
-                    start.min(at)
-                } else {
-                    start
-                }
-            });
+        scope.bytes.start = scope.bytes.start.min(from);
         let wanted = [self.said(kept.0, kept.1)];
         self.commit(&scope, &splices, &wanted)
     }

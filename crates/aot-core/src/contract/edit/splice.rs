@@ -155,7 +155,7 @@ impl Editor<'_> {
         ]
         .concat();
         let limits = Limits {
-            depth: limits.depth - (scope.above.len() - 1),
+            depth: limits.depth.saturating_sub(scope.above.len() - 1),
             nodes: (limits.nodes + scope.nodes.len() + 1).saturating_sub(document.nodes.len()),
             bytes: limits.bytes,
         };
