@@ -1,3 +1,4 @@
-//! For tests only: fixtures of the contract, and generated files.
+//! For tests only: fixtures of the contract, generated files, and the bodies of the fuzz targets.
 
 pub mod fixtures;
+pub mod fuzz;

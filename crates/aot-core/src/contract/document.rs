@@ -7,6 +7,8 @@ pub(in crate::contract) mod build;
 mod node;
 mod pack;
 pub(in crate::contract) mod scalar;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::ops::Range;
@@ -246,7 +248,7 @@ pub(in crate::contract) struct Fault {
     pub code: &'static str,
     pub offset: usize,
     pub message: String,
-    /// A second place the message speaks of, written where it has `{}`.
+    /// An earlier place the message speaks of.
     pub other: Option<usize>,
     pub hint: &'static str,
 }

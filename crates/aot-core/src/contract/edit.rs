@@ -12,6 +12,8 @@ mod splice;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::document::{Document, Kind, Node, Style};
@@ -232,7 +234,8 @@ impl Editor<'_> {
         }
         // New entries come before removals, so that the mapping never empties and loses its style on the way.
         let node = self.node(chain);
-        let missing: Vec<_> = wanted.iter().filter(|(key, _)| node.get(key).is_none()).collect();
+        let present: HashSet<&str> = node.entries().filter_map(|(key, _)| key.scalar_str()).collect();
+        let missing: Vec<_> = wanted.iter().filter(|(key, _)| !present.contains(key.as_str())).collect();
         let surplus: Vec<String> = (node.entries().filter_map(|(key, _)| key.scalar_str()))
             .filter(|key| !wanted.contains_key(*key))
             .map(str::to_owned)

@@ -73,6 +73,10 @@ pub(in crate::contract) fn skip_blanks(source: &str, at: usize) -> usize {
     at + source.as_bytes()[at..].iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count()
 }
 
+fn is_spaces(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b' ')
+}
+
 struct Builder<'s> {
     source: &'s str,
     base: u32,
@@ -279,9 +283,10 @@ impl<'s> Builder<'s> {
         let header = &line[..line.find('\n').unwrap_or(line.len())];
         let header_end = start + header.trim_end().len();
         let keeps = header.split_whitespace().next().is_some_and(|indicators| indicators.contains('+'));
-        let mut end = end.max(header_end);
+        // The parser's span may run on into the indentation of the next line.
+        let line_start = self.source[..end].rfind('\n').map_or(0, |at| at + 1);
+        let mut end = if is_spaces(&self.source[line_start..end]) { line_start } else { end }.max(header_end);
         if keeps {
-            end = end.min(self.source.trim_end_matches([' ', '\t']).len()).max(header_end);
             let content = &self.source[start..end];
             let content = content.strip_suffix('\n').unwrap_or(content);
             return Ok(start..(start + content.strip_suffix('\r').unwrap_or(content).len()).max(header_end));
@@ -292,7 +297,7 @@ impl<'s> Builder<'s> {
             let content = &self.source[header_end..end];
             let line_start = header_end + content.rfind('\n').map_or(0, |at| at + 1);
             let line = self.source[line_start..end].trim_end_matches('\r');
-            if line_start == header_end || !line.bytes().all(|byte| byte == b' ') || line.len() > indent {
+            if line_start == header_end || !is_spaces(line) || line.len() > indent {
                 end = line_start + line.len();
                 break;
             }
@@ -390,7 +395,7 @@ impl<'s> Builder<'s> {
     fn unaccounted(&self, at: usize) -> Fault {
         match self.source.as_bytes().get(at) {
             Some(b'?') => self.explicit_key(at),
-            Some(b'.' | b'-') if self.tree.nodes.is_empty() => self.second_document(at),
+            Some(b'.' | b'-') if self.tree.nodes.len() <= 1 => self.second_document(at),
             Some(_) | None => {
                 let message = "this form of YAML is not supported here";
                 self.fault("unsupported_yaml", at, message, "write it in a plainer form, or quote the text")

@@ -56,7 +56,11 @@ impl Document {
             text: std::str::from_utf8(decoded).ok()?.to_owned(),
             ends: ends.chunks_exact(4).map(number).collect(),
         };
-        let nodes = nodes.chunks_exact(NODE).map(raw).collect::<Option<Vec<_>>>()?;
+        let mut tree = Vec::with_capacity(nodes.len() / NODE);
+        for bytes in nodes.chunks_exact(NODE) {
+            tree.push(raw(bytes)?);
+        }
+        let nodes = tree;
         is_tree(&nodes, &text, &front, &decoded)?;
         Some(Document { text, nodes, decoded, front, limits: Limits::default(), lines: OnceLock::new() })
     }
@@ -114,7 +118,7 @@ fn is_tree(nodes: &[Raw], text: &str, front: &Range<usize>, decoded: &Decoded) -
         let (parent, parent_end, children) = open.last_mut()?;
         let is_key = parent.kind == Kind::Map && *children % 2 == 0;
         *children += 1;
-        if is_key && collection || node.extent == 0 && collection || at + node.size() > *parent_end {
+        if (is_key || node.extent == 0) && collection || at + node.size() > *parent_end {
             return None;
         }
         if node.start < parent.start.max(nodes[at - 1].start)

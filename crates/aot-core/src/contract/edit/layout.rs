@@ -1,5 +1,6 @@
 //! The habits of a document: its line ends and indentations. Knows text and columns; changes nothing.
 
+use crate::contract::document::build::skip_blanks;
 use crate::contract::document::{Document, Kind, Style};
 
 /// How much of a document is looked at to learn its habits.
@@ -32,7 +33,9 @@ fn first_step(document: &Document, kind: Kind) -> Option<usize> {
     let nodes = &document.nodes[..document.nodes.len().min(SAMPLE_NODES)];
     nodes.windows(2).find_map(|pair| {
         let [key, value] = pair else { return None };
-        let is_child = value.style == Style::Block && value.kind == kind && !key.kind.is_collection();
+        let is_key = || document.text[skip_blanks(&document.text, key.end as usize)..].starts_with(':');
+        let is_child =
+            value.style == Style::Block && value.kind == kind && !key.kind.is_collection() && is_key();
         let columns =
             (column(&document.text, key.start as usize), column(&document.text, value.start as usize));
         (is_child && columns.1 >= columns.0).then(|| columns.1 - columns.0)

@@ -13,11 +13,11 @@ use crate::contract::document::{Document, Kind, Node, Raw, Style};
 /// The offset of the dash before an item of a block sequence.
 pub(super) fn dash_of(document: &Document, seq: usize, item: usize) -> usize {
     let start = document.nodes[item].start as usize;
-    let line = &document.text[line_start(&document.text, start)..start];
-    let line = line.trim_end_matches([' ', '\t']);
-    if line.ends_with('-') {
-        return start - (start - line_start(&document.text, start)) + line.len() - 1;
+    let before = document.text[..start].trim_end_matches([' ', '\t']);
+    if before.ends_with('-') {
+        return before.len() - 1;
     }
+    // The item begins below its dash, behind which there may be comments: so it is looked for from the left.
     let before = Node::new(document, seq).items().take_while(|other| other.index() < item).last();
     let from = before.map_or(document.nodes[seq].start, |before| document.nodes[before.index()].end);
     skip(&document.text, from as usize)
@@ -111,10 +111,15 @@ impl Editor<'_> {
             _ => line_end(text, end),
         };
         let newline = self.layout.newline;
+        // Comments above a block collection's first entry are nobody's but the key's, and stay.
+        let above = match old.style {
+            Style::Block if !on_line => text[line_end(text, behind)..line_start(text, start)].trim_end(),
+            _ => "",
+        };
         let new = match (form, under) {
-            (Form::Inline(new), _) => format!(" {new}{comment}"),
+            (Form::Inline(new), _) => format!(" {new}{comment}{above}"),
             (Form::Scalar(header, lines), _) => format!(" {header}{comment}{newline}{lines}"),
-            (Form::Lines(lines), Under::Key(_)) => format!("{comment}{newline}{lines}"),
+            (Form::Lines(lines), Under::Key(_)) => format!("{comment}{above}{newline}{lines}"),
             (Form::Lines(lines), Under::Dash(content)) => {
                 let (first, rest) = lines.split_once('\n').unwrap_or((lines, ""));
                 let gap = " ".repeat(content - column(text, behind));
@@ -178,10 +183,12 @@ impl Editor<'_> {
             after_comments = next_line(text, after_comments);
         }
         let texts: Vec<_> = texts.collect();
-        let places = if after_comments == end { vec![end] } else { vec![after_comments, end] };
+        // A block scalar before may take in a blank line or a comment; then the entry stands right behind it.
+        let mut places = vec![(after_comments, separator), (end, separator), (end, "")];
+        places.dedup();
         let splices: Vec<_> = (places.iter())
-            .flat_map(|&at| texts.iter().map(move |text| (at, text)))
-            .map(|(at, text)| Splice::new(at..at, format!("{separator}{pad}{text}{newline}")))
+            .flat_map(|place| texts.iter().map(move |text| (place, text)))
+            .map(|(&(at, separator), text)| Splice::new(at..at, format!("{separator}{pad}{text}{newline}")))
             .collect();
         let wanted = [self.said(first, last), said];
         let scope = self.scope(chain, first, last);
@@ -239,6 +246,8 @@ impl Editor<'_> {
         let last_line = self.document.nodes[child].end as usize;
         let end = next_line(text, last_line).min(self.document.front.end);
         let mut splices = Vec::new();
+        let mut followed = None;
+        let mut from = start;
         if text[line..start].bytes().all(|byte| byte == b' ') {
             let blank_after =
                 |at: usize| is_blank(&text[at..next_line(text, at)]) && at < self.document.front.end;
@@ -253,6 +262,7 @@ impl Editor<'_> {
                 blanks = next_line(text, blanks);
             }
             splices.push(line..blanks);
+            followed = Some(line);
         } else if let Some(&next) = children.get(place + 1) {
             let next = start_of(next);
             if !text[end..next].contains('#') {
@@ -261,23 +271,23 @@ impl Editor<'_> {
             // The comments above the next entry stay, and the dash stands alone on its line.
             let dash = text[..start].trim_end_matches([' ', '\t']).len();
             splices.push(dash..line_end(text, last_line));
+            from = dash;
         }
-        let splices: Vec<_> = splices.into_iter().map(|range| Splice::new(range, "")).collect();
-        let (scope, kept) = if place > 0 {
+        let mut splices: Vec<_> = splices.into_iter().map(|range| Splice::new(range, "")).collect();
+        if let Some(line) = followed {
+            // A block scalar before the entry would take in the comments after it; left of it they stay comments.
+            let next = line_start(text, skip(text, last_line).min(self.document.front.end)).max(end);
+            let pad = " ".repeat(start - line);
+            let comments = text[end..next].lines().filter(|line| !is_blank(line));
+            let comments = comments.map(|line| format!("{pad}{}{}", line.trim(), self.layout.newline));
+            splices.push(Splice::new(line..next, comments.collect::<String>()));
+        }
+        let (mut scope, kept) = if place > 0 {
             (self.scope(above, children[place - 1].0, child), children[place - 1])
         } else {
             (self.scope(above, children[0].0, children[1].1), children[1])
         };
-        let mut scope = scope;
-        // The dash that is left alone keeps no blanks behind it.
-        scope.bytes.start =
-            splices.iter().map(|splice| splice.range.start).fold(scope.bytes.start, |start, at| {
-                if text[at.min(start)..start].bytes().all(|byte| byte == b' ' || byte == b'\t') {
-                    start.min(at)
-                } else {
-                    start
-                }
-            });
+        scope.bytes.start = scope.bytes.start.min(from);
         let wanted = [self.said(kept.0, kept.1)];
         self.commit(&scope, &splices, &wanted)
     }

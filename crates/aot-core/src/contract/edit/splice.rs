@@ -77,7 +77,9 @@ impl Editor<'_> {
             _ => dash_of(document, *above.last().expect("as above"), first),
         };
         let next = skip(&document.text, document.nodes[last].end as usize).min(document.front.end);
-        let end = line_start(&document.text, next).max(document.nodes[last].end as usize);
+        let end = line_start(&document.text, next);
+        // Entries that do not end with their line cannot be cut out; the empty range makes the whole be parsed.
+        let end = if end < document.nodes[last].end as usize { start } else { end };
         Scope { above, nodes: first..last + document.nodes[last].size(), bytes: start..end }
     }
 
@@ -153,7 +155,7 @@ impl Editor<'_> {
         ]
         .concat();
         let limits = Limits {
-            depth: limits.depth - (scope.above.len() - 1),
+            depth: limits.depth.saturating_sub(scope.above.len() - 1),
             nodes: (limits.nodes + scope.nodes.len() + 1).saturating_sub(document.nodes.len()),
             bytes: limits.bytes,
         };

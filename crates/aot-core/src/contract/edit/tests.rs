@@ -222,7 +222,7 @@ fn a_state_is_edited_in_place() {
     check(
         STATE,
         &[remove("atoms[0]"), remove("atoms[0]")],
-        "# === Work Graph ===\natoms: []\n\n# === Bindings ===\nbindings: {}\ntrail: []   # none\n",
+        "# === Work Graph ===\natoms: []\n\n  # about A2\n\n# === Bindings ===\nbindings: {}\ntrail: []   # none\n",
     );
     check(STATE, &[remove("bindings")], &STATE.replace("bindings: {}\n", ""));
 }
@@ -388,4 +388,24 @@ fn what_cannot_be_done_changes_nothing() {
     let deep = (0..70).fold(json!(1), |inner, _| json!([inner]));
     check_refused("a: x\n", &[set("b", deep)], "cannot_write");
     check_refused("a: .inf\nb: [x: .nan]\n", &[set("b[0].y", json!(1))], "cannot_write");
+}
+
+#[test]
+fn long_texts_fit_everywhere() {
+    let long = "long text, ".repeat(1_000);
+    check("a: [1]\n", &[push("a", json!(long))], &format!("a: [1, \"{long}\"]\n"));
+    check("a: {b: 1}\n", &[set("a.b", json!(long))], &format!("a: {{b: \"{long}\"}}\n"));
+    check("a:\n- x\n", &[push("a", json!({"k": long}))], &format!("a:\n- x\n- k: \"{long}\"\n"));
+    check_refused("a: 1\n", &[set(&"k".repeat(2_000), json!(1))], "cannot_write");
+}
+
+#[test]
+fn a_document_may_live_long() {
+    let text = "---\na: \"x\\ty\"\nb: |\n  z\nc: \"u\\tv\"\n---\n";
+    let mut document = Document::parse(text.to_owned(), &Limits::default()).expect(text);
+    for turn in 0..5_000 {
+        document.edit(&[set("a", json!(format!("{turn}\t{turn}")))]).expect("a scalar is set");
+    }
+    document.check_consistency().expect("the arena is that of the text");
+    assert!(document.decoded.ends.len() < 3_000, "{} texts are kept for three", document.decoded.ends.len());
 }
