@@ -92,8 +92,8 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
 }
 
 fn make_strict(schema: &mut Value) {
-    const KEPT: [&str; 8] =
-        ["type", "description", "properties", "required", "additionalProperties", "items", "enum", "anyOf"];
+    const KEPT: [&str; 7] =
+        ["type", "description", "properties", "required", "additionalProperties", "items", "enum"];
     let Value::Object(keywords) = schema else { return };
     keywords.retain(|keyword, _| KEPT.contains(&keyword.as_str()));
     if let Some(Value::Object(properties)) = keywords.get_mut("properties") {
@@ -104,9 +104,6 @@ fn make_strict(schema: &mut Value) {
     }
     if let Some(items) = keywords.get_mut("items") {
         make_strict(items);
-    }
-    if let Some(Value::Array(variants)) = keywords.get_mut("anyOf") {
-        variants.iter_mut().for_each(make_strict);
     }
     // A sentence in a comment is broken over lines; in a prompt it is one.
     if let Some(Value::String(description)) = keywords.get_mut("description") {
@@ -205,13 +202,6 @@ fn only_fence(text: &str) -> Result<&str, Unreadable> {
 }
 
 fn fit_at(schema: &Value, value: &Value, field: &str, faults: &mut Faults) -> Value {
-    if let Some(variants) = schema["anyOf"].as_array() {
-        let variant = variants.iter().find(|variant| allows(variant, value));
-        return match variant {
-            Some(variant) => fit_at(variant, value, field, faults),
-            None => refuse(schema, value, field, faults),
-        };
-    }
     if !allows(schema, value) {
         return refuse(schema, value, field, faults);
     }
@@ -254,9 +244,6 @@ fn refuse(schema: &Value, value: &Value, field: &str, faults: &mut Faults) -> Va
 
 /// Whether a value is of a schema's type, and one of its enumeration; what is inside it is not looked at.
 fn allows(schema: &Value, value: &Value) -> bool {
-    if let Some(variants) = schema["anyOf"].as_array() {
-        return variants.iter().any(|variant| allows(variant, value));
-    }
     types(schema).any(|name| match name {
         "object" => value.is_object(),
         "array" => value.is_array(),
@@ -269,9 +256,6 @@ fn allows(schema: &Value, value: &Value) -> bool {
 }
 
 fn wanted(schema: &Value) -> String {
-    if let Some(variants) = schema["anyOf"].as_array() {
-        return variants.iter().map(wanted).collect::<Vec<_>>().join(" or ");
-    }
     if let Some(allowed) = schema["enum"].as_array() {
         let named: Vec<String> =
             allowed.iter().take(MAX_NAMED).map(|value| one_line(&value.to_string(), 100)).collect();
