@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::answer::{EVIDENCE_LIMIT, MAX_EVIDENCE, REASON_LIMIT, read_as};
-use super::page::{Page, code, one_line};
+use super::page::{Page, one_line};
 use super::shape::{Faults, Said, Unreadable, schema_of};
 use super::words::globs;
-use super::{Brief, LINE_LIMIT, NAME_LIMIT, Role, TEXT_LIMIT};
+use super::{Brief, LINE_LIMIT, NAME_LIMIT, Role, TEXT_LIMIT, short};
 use crate::state::{AtomId, Criterion, Quality, State};
 
 /// A rubric with more criteria does not fit into a brief.
@@ -26,10 +26,11 @@ pub const SCORE_TOLERANCE: f64 = 1e-9;
 // The budgets of the parts, in bytes.
 const WORDS: usize = 4 * 1024;
 const GOAL: usize = 1536;
+const DESCRIPTION: usize = 1024;
 const CRITERIA: usize = 12 * 1024;
 const FILES: usize = 5 * 1024;
 
-const _: () = assert!(WORDS + GOAL + CRITERIA + FILES <= TEXT_LIMIT);
+const _: () = assert!(WORDS + GOAL + DESCRIPTION + CRITERIA + FILES <= TEXT_LIMIT);
 
 /// What plain criteria, without a rubric, are scored as.
 const WHOLE: &str = "overall";
@@ -78,6 +79,10 @@ pub fn judge(state: &State, atom: Option<&AtomId>, item: &str, quality: &Quality
     );
     page.heading("Goal of the work");
     page.quote("goal", &state.objective.goal, GOAL);
+    if let Some(atom) = atom.and_then(|id| state.atoms.get(id)) {
+        page.say(&format!("The part of it that you judge, {}:", short(&atom.id)));
+        page.quote("description of the part", &atom.description, DESCRIPTION);
+    }
     page.heading("Criteria");
     page.say("Score each from 1 to 5 by what you see; between two described levels, take the one between.");
     if let Some(criteria) = &quality.criteria {
@@ -87,24 +92,29 @@ pub fn judge(state: &State, atom: Option<&AtomId>, item: &str, quality: &Quality
     let named: Vec<(String, Option<&Criterion>)> =
         names(quality).into_iter().zip(criteria(quality)).collect();
     page.list("criteria of the rubric", named, budget, |entry, (name, criterion)| {
-        let described = criterion.and_then(|criterion| criterion.description.as_deref());
-        let described = described.map(|text| format!(": {}", one_line(text, LINE_LIMIT)));
-        entry.line(0, &format!("{}{}", code(&name, NAME_LIMIT), described.unwrap_or_default()));
+        let what = format!("criterion `{name}`");
+        let described = criterion.and_then(|criterion| criterion.description.as_deref()).unwrap_or_default();
+        let described = match entry.one_line(&what, described, LINE_LIMIT) {
+            none if none.is_empty() => none,
+            text => format!(": {text}"),
+        };
+        let name = entry.code(&what, &name, NAME_LIMIT);
+        entry.line(0, &format!("{name}{described}"));
         for (level, means) in criterion.into_iter().flat_map(|criterion| &criterion.levels).take(5) {
-            entry.line(1, &format!("{}: {}", one_line(level, 8), one_line(means, LINE_LIMIT)));
+            let means = entry.one_line(&what, means, LINE_LIMIT);
+            entry.line(1, &format!("{}: {means}", one_line(level, 8)));
         }
     });
     page.heading("Files");
-    let globs = globs(quality);
-    if files.is_empty() && globs.is_empty() {
+    let listed = if files.is_empty() { globs(quality) } else { files };
+    if listed.is_empty() {
         page.say("All that the goal concerns.");
     }
-    if !files.is_empty() {
-        page.list("files in scope", files, FILES, |entry, file| entry.line(0, &code(file, LINE_LIMIT)));
-    } else if !globs.is_empty() {
-        page.list("scope", globs, FILES, |entry, glob| entry.line(0, &glob));
-    }
-    Brief::close(Role::Judge, atom.cloned(), page, JudgeAnswer::schema(quality))
+    page.list("files in scope", listed, FILES, |entry, file| {
+        let file = entry.code("a path", file, LINE_LIMIT);
+        entry.line(0, &file);
+    });
+    Brief::close(state, Role::Judge, atom.cloned(), page, JudgeAnswer::schema(quality))
 }
 
 impl JudgeAnswer {

@@ -31,7 +31,7 @@ pub use work::{Given, Leftover, probe, worker};
 
 use serde_json::Value;
 
-use crate::state::{Atom, AtomId};
+use crate::state::{Atom, AtomId, State};
 
 /// No brief is longer, in bytes, whatever the state holds.
 pub const TEXT_LIMIT: usize = 24 * 1024;
@@ -77,9 +77,13 @@ pub struct Brief {
 }
 
 impl Brief {
-    fn close(role: Role, atom: Option<AtomId>, mut page: page::Page, schema: Value) -> Brief {
+    /// Every brief ends with the time there is and the answer that is wanted.
+    fn close(state: &State, role: Role, atom: Option<AtomId>, mut page: page::Page, schema: Value) -> Brief {
         page.heading("Answer");
-        page.say("End with exactly one JSON object and nothing else. All fields are required:");
+        page.say(&format!(
+            "Within {}, end with exactly one JSON object and nothing else. All fields are required:",
+            state.constraints().agent_timeout()
+        ));
         page.say(shape::fields_in_words(&schema).trim_end());
         let (text, cut) = page.into_parts();
         debug_assert!(text.len() <= TEXT_LIMIT, "{} bytes for a {}", text.len(), role.word());

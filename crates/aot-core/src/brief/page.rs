@@ -135,10 +135,35 @@ impl Entry {
     pub(super) fn note_cut(&mut self, what: String) {
         self.cut.push(what);
     }
+
+    /// A text as one line, for [`Entry::line`]; that it was cut is noted.
+    pub(super) fn one_line(&mut self, what: &str, text: &str, limit: usize) -> String {
+        let (line, whole) = squeezed(text, limit);
+        if whole == Whole::No {
+            self.cut.push(format!("{what}: {} bytes, cut to fit {limit}", text.len()));
+        }
+        line
+    }
+
+    /// A text as one line of Markdown code; that it was cut is noted.
+    pub(super) fn code(&mut self, what: &str, text: &str, limit: usize) -> String {
+        fenced(&self.one_line(what, text, limit))
+    }
 }
 
-/// A text as one line of at most `limit` bytes, without control characters.
+/// A text as one line of at most `limit` bytes, without control characters. For what is a reference by intent; where
+/// the whole would matter, [`Entry::one_line`] notes what was cut.
 pub(super) fn one_line(text: &str, limit: usize) -> String {
+    squeezed(text, limit).0
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Yes,
+    No,
+}
+
+fn squeezed(text: &str, limit: usize) -> (String, Whole) {
     const ELLIPSIS: char = '…';
     let room = limit.saturating_sub(ELLIPSIS.len_utf8());
     let mut line = String::new();
@@ -150,14 +175,14 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
         }
         if line.len() + usize::from(gap) + c.len_utf8() > room {
             line.push(ELLIPSIS);
-            return line;
+            return (line, Whole::No);
         }
         if std::mem::take(&mut gap) {
             line.push(' ');
         }
         line.push(c);
     }
-    line
+    (line, Whole::Yes)
 }
 
 /// Text of at most `limit` bytes, with a mark where it was longer.
@@ -170,8 +195,7 @@ pub(super) fn clipped(text: &str, limit: usize) -> String {
 }
 
 /// A line as Markdown code, whatever backticks stand in it.
-pub(super) fn code(text: &str, limit: usize) -> String {
-    let line = one_line(text, limit);
+fn fenced(line: &str) -> String {
     let longest = line.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     if longest == 0 {
         return format!("`{line}`");

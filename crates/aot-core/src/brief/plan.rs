@@ -89,10 +89,13 @@ pub fn coordinator(state: &State, graph: &Graph, asked: &Asked) -> Brief {
         });
     }
     may_change(&mut page, state, graph);
-    Brief::close(Role::Coordinator, None, page, plan_change_schema())
+    Brief::close(state, Role::Coordinator, None, page, plan_change_schema())
 }
 
 fn why(page: &mut Page, state: &State, why: &[Why]) {
+    if why.is_empty() {
+        return;
+    }
     page.heading("Why you are asked");
     let reasons = why.iter().flat_map(|why| match why {
         Why::Failing { .. } | Why::TooLarge { .. } | Why::Stalling => vec![(why, None)],

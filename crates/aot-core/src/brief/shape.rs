@@ -88,6 +88,8 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     make_strict(&mut schema);
+    // The comment on the type is for readers of the code.
+    schema.as_object_mut().expect("an answer is an object").shift_remove("description");
     schema
 }
 

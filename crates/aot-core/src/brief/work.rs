@@ -1,6 +1,6 @@
 //! The briefs about one atom: may it be done (probe), do it (worker).
 
-use super::page::{Entry, Page, code, one_line};
+use super::page::{Entry, Page, one_line};
 use super::rests::rests;
 use super::words::list_checks;
 use super::{Brief, LINE_LIMIT, NAME_LIMIT, ProbeAnswer, Role, TEXT_LIMIT, WorkerAnswer, short, titled};
@@ -17,7 +17,8 @@ const BEHIND: usize = 1280;
 const CHECKS: usize = 2048;
 const CHOSEN: usize = 512;
 const FAILURES: usize = 2048;
-const FINDINGS: usize = 2048;
+const FINDINGS: usize = 1536;
+const RETURNED: usize = 512;
 const WRITES: usize = 512;
 const PROTECTED: usize = 1024;
 const LEFT: usize = 768;
@@ -33,6 +34,7 @@ const _: () = assert!(
         + CHOSEN
         + FAILURES
         + FINDINGS
+        + RETURNED
         + WRITES
         + PROTECTED
         + LEFT
@@ -49,7 +51,9 @@ const FAILURE: usize = 640;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'g> {
     /// What a probe of this atom found.
-    pub findings: Option<&'g ProbeAnswer>,
+    pub findings: Option<&'g str>,
+    /// Why the last attempt came back without being a failure: a conflict, a check that could not run.
+    pub returned: Option<&'g str>,
     /// Commits of earlier work that could not be taken back (D23).
     pub left: &'g [Leftover],
 }
@@ -75,10 +79,8 @@ pub fn probe(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Res
     done_when(&mut page, state, atom, "The program will check:");
     failed_before(&mut page, state, graph, place);
     given_by_others(&mut page, given);
-    page.heading("Limits");
     protect(&mut page, state);
-    page.say(&format!("You have {}.", state.constraints().agent_timeout()));
-    Ok(Brief::close(Role::Probe, Some(atom.id.clone()), page, ProbeAnswer::schema()))
+    Ok(Brief::close(state, Role::Probe, Some(atom.id.clone()), page, ProbeAnswer::schema()))
 }
 
 /// Solve this atom.
@@ -100,16 +102,13 @@ pub fn worker(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Re
     );
     failed_before(&mut page, state, graph, place);
     given_by_others(&mut page, given);
-    page.heading("Limits");
     if !atom.writes.is_empty() {
+        page.heading("Where");
         page.say("Others work beside you. Change only:");
-        page.list("paths to write", &atom.writes, WRITES, |entry, path| {
-            entry.line(0, &code(path, LINE_LIMIT));
-        });
+        list_paths(&mut page, "paths to write", &atom.writes, WRITES);
     }
     protect(&mut page, state);
-    page.say(&format!("You have {}.", state.constraints().agent_timeout()));
-    Ok(Brief::close(Role::Worker, Some(atom.id.clone()), page, WorkerAnswer::schema()))
+    Ok(Brief::close(state, Role::Worker, Some(atom.id.clone()), page, WorkerAnswer::schema()))
 }
 
 fn find<'s>(state: &'s State, id: &AtomId) -> Result<(usize, &'s Atom, String), Refusal> {
@@ -164,7 +163,7 @@ fn write_binding(entry: &mut Entry, state: &State, atom: &Atom) {
     }
     let mut files = String::from("files: ");
     for (listed, artifact) in binding.artifacts.iter().enumerate() {
-        let file = code(artifact, LINE_LIMIT);
+        let file = entry.code("a path", artifact, LINE_LIMIT);
         if files.len() + file.len() > ARTIFACTS {
             let missing = binding.artifacts.len() - listed;
             files.push_str(&format!("… and {missing} more"));
@@ -192,57 +191,90 @@ fn done_when(page: &mut Page, state: &State, atom: &Atom, how: &str) {
 }
 
 fn failed_before(page: &mut Page, state: &State, graph: &Graph, place: usize) {
-    let choice = graph.enclosing_choice(place).map(|(choice, _)| &state.atoms[choice].id);
-    let chosen = state.trail.iter().rev().find_map(|entry| match entry {
-        TrailEntry::Selection { selected, reason, .. } if Some(selected) == choice => {
-            Some((selected, reason))
-        }
-        _ => None,
+    let chosen = graph.enclosing_choice(place).and_then(|(choice, group)| {
+        let (group, _) = state.or_groups.get_index(group)?;
+        let choice = &state.atoms[choice].id;
+        state.trail.iter().rev().find_map(|entry| match entry {
+            TrailEntry::Selection { or_group, selected, reason, .. } => {
+                (or_group == group && selected == choice).then_some((choice, reason))
+            }
+            _ => None,
+        })
     });
     if let Some((choice, reason)) = chosen {
         let name = short(choice);
         page.heading(&format!("Why {name} was chosen among its alternatives"));
         page.quote(&format!("why {name} was chosen"), reason, CHOSEN);
     }
-    let id = &state.atoms[place].id;
-    let mut failures = state.trail.iter().rev().filter_map(|entry| match entry {
-        TrailEntry::Failure { atom, reason, .. } if atom == id => Some(reason),
-        _ => None,
-    });
-    if let Some(latest) = failures.next() {
+    let failures = failures(state, graph, place);
+    if !failures.is_empty() {
+        let what = format!("reason of a failure of {}", short(&state.atoms[place].id));
         page.heading("What failed before");
         page.say("The latest first. Do not repeat it:");
-        let all = std::iter::once(latest).chain(failures);
-        page.list("earlier failures", all, FAILURES, |entry, reason| {
-            entry.item(&format!("reason of a failure of {}", short(id)), reason, FAILURE);
+        page.list("earlier failures", failures.into_iter().rev(), FAILURES, |entry, reason| {
+            entry.item(&what, reason, FAILURE);
         });
     }
 }
 
+/// Why the atom failed, in the trail's order. A choice that failed has no entry of its own: the selection of the one
+/// that took its place says why (D10).
+fn failures<'s>(state: &'s State, graph: &Graph, place: usize) -> Vec<&'s str> {
+    let id = &state.atoms[place].id;
+    let group = graph.group_of(place).and_then(|group| state.or_groups.get_index(group));
+    // The first choice is the selected one before the trail says anything.
+    let mut current = group.and_then(|(_, entry)| entry.choices.first());
+    let mut found: Vec<&str> = Vec::new();
+    for entry in &state.trail {
+        match entry {
+            TrailEntry::Failure { atom, reason, .. } if atom == id => found.push(reason),
+            TrailEntry::Selection { or_group, selected, reason, .. }
+                if group.is_some_and(|(name, _)| name == or_group) =>
+            {
+                if current == Some(id) && selected != id {
+                    found.push(reason);
+                }
+                current = Some(selected);
+            }
+            TrailEntry::Failure { .. }
+            | TrailEntry::Selection { .. }
+            | TrailEntry::Replan { .. }
+            | TrailEntry::UserCorrection { .. } => {}
+        }
+    }
+    found
+}
+
 fn given_by_others(page: &mut Page, given: Given<'_>) {
-    if let Some(answer) = given.findings {
+    if let Some(reason) = given.returned {
+        page.heading("Why the last attempt came back, although it did not fail");
+        page.quote("why the last attempt came back", reason, RETURNED);
+    }
+    if let Some(findings) = given.findings {
         page.heading("What a probe found");
-        page.say(if answer.feasible {
-            "It can be done, the probe says:"
-        } else {
-            "It cannot be done, the probe says:"
-        });
-        page.quote("findings of the probe", &answer.findings, FINDINGS);
+        page.quote("findings of the probe", findings, FINDINGS);
     }
     if !given.left.is_empty() {
         page.heading("What is left of given-up work");
         page.say("These commits could not be taken back. Undo by hand what is in the way:");
         page.list("commits that stay", given.left, LEFT, |entry, left| {
-            entry.line(0, &format!("{} of {}", code(&left.commit, NAME_LIMIT), short(&left.atom)));
+            let commit = entry.code("a commit", &left.commit, NAME_LIMIT);
+            entry.line(0, &format!("{commit} of {}", short(&left.atom)));
         });
     }
 }
 
 fn protect(page: &mut Page, state: &State) {
     if !state.objective.protected.is_empty() {
+        page.heading("Out of bounds");
         page.say("Nobody may change these; a result that touches one is thrown away whole:");
-        page.list("protected paths", &state.objective.protected, PROTECTED, |entry, path| {
-            entry.line(0, &code(path, LINE_LIMIT));
-        });
+        list_paths(page, "protected paths", &state.objective.protected, PROTECTED);
     }
+}
+
+fn list_paths(page: &mut Page, what: &str, paths: &[String], budget: usize) {
+    page.list(what, paths, budget, |entry, path| {
+        let path = entry.code("a path", path, LINE_LIMIT);
+        entry.line(0, &path);
+    });
 }
