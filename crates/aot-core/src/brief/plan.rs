@@ -251,7 +251,9 @@ fn resolved(page: &mut Page, state: &State) {
 
 fn may_change(page: &mut Page, state: &State, graph: &Graph) {
     let constraints = state.constraints();
-    let left = constraints.max_iterations.saturating_sub(state.control.iteration);
+    // An iteration is counted when it opens, and the open one can still be used.
+    let open = u32::from(state.control.open.is_some());
+    let left = constraints.max_iterations.saturating_add(open).saturating_sub(state.control.iteration);
     page.heading("What you may change");
     page.say(&format!(
         "Cut an atom into smaller ones, take such a cut back, add atoms, add an alternative, correct dependencies, or \
