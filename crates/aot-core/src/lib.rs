@@ -1,5 +1,6 @@
 //! What is true of a loop, and what follows from it. Nothing here reads a file, a clock or the environment.
 
+pub mod brief;
 pub mod contract;
 pub mod rules;
 pub mod state;

@@ -8,6 +8,7 @@ pub mod decompose;
 pub mod gate;
 mod ledger;
 mod refusal;
+pub mod replan;
 pub mod reshape;
 
 pub use apply::{Misfit, apply};
