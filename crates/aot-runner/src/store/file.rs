@@ -129,12 +129,15 @@ impl StateFile {
         }
     }
 
-    /// The text if it may be another than `known`; cheap if it is not.
-    pub fn read_newer(&self, known: &Text) -> Result<Option<Text>, FileError> {
+    /// Brings a text that was read before up to date, and says whether it had to; cheap if not.
+    pub fn refresh(&self, known: &mut Text) -> Result<Changed, FileError> {
         if known.is_surely_at(self.home.state()) {
-            return Ok(None);
+            return Ok(Changed::No);
         }
-        Ok(Some(self.read()?).filter(|text| text.hash != known.hash))
+        let text = self.read()?;
+        let changed = if text.hash == known.hash { Changed::No } else { Changed::Yes };
+        *known = text;
+        Ok(changed)
     }
 
     /// Writes the first text. Refuses to write over another.

@@ -25,7 +25,8 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LockError};
 use crate::store::system::{
-    cannot_exchange, create_private, exchange, same_device, same_file, sync_folder, take_after, writable,
+    cannot_exchange, create_private, exchange, is_unwritten_since_moved, open_private, same_device,
+    same_file, sync_folder, take_after, writable,
 };
 use crate::store::text::{Stamp, Text};
 
@@ -211,10 +212,12 @@ impl<'a> Hands<'a> {
         hash: &Hash,
     ) -> Result<Put, FileError> {
         (self.at)(Step::Exchanged);
-        let displaced = Text::read(&swap, u64::MAX);
-        if !displaced.as_ref().is_ok_and(|displaced| displaced.hash == base.hash) {
-            self.put_back(&swap, &short(hash))?;
-            return displaced.map(|_| Put::Moved);
+        if !base.is_surely_at(&swap) {
+            let displaced = Text::read(&swap, u64::MAX);
+            if !displaced.as_ref().is_ok_and(|displaced| displaced.hash == base.hash) {
+                self.put_back(&swap, &short(hash))?;
+                return displaced.map(|_| Put::Moved);
+            }
         }
         self.record(new, hash)?;
         self.let_linger(&swap, &short(&base.hash))?;
@@ -293,6 +296,9 @@ impl<'a> Hands<'a> {
 
     /// A displaced file that holds another text than it did was written into by an editor that had it open.
     fn look_again(&mut self, kept: &Path, base: &str, expired: bool) -> Result<(), FileError> {
+        if is_unwritten_since_moved(kept) {
+            return if expired { remove(kept) } else { Ok(()) };
+        }
         let text = Text::read(kept, u64::MAX)?;
         let is_state = Stamp::of(self.home.state()).is_ok_and(|state| same_file(&state, &text.stamp));
         // A link to the state file itself is what a process killed before its rename left.
@@ -396,16 +402,13 @@ impl Last {
         (text.hash == hash).then_some(text)
     }
 
+    /// Writes over the record before, which is cheaper than a new file. A record that is cut short by a death is no
+    /// record, because its hash is wrong.
     fn write(&self, bytes: &[u8], hash: &Hash) -> io::Result<()> {
-        let aside = Aside::new(self.path.with_file_name("part-last"));
-        let mut file = create_private(&aside.path)?;
+        let mut file = open_private(&self.path)?;
         file.write_all(format!("{}\n", hash.to_hex()).as_bytes())?;
         file.write_all(bytes)?;
-        drop(file);
-        fs::rename(&aside.path, &self.path)?;
-        // Renamed away, so there is nothing to remove.
-        let _ = aside.exchanged();
-        Ok(())
+        file.set_len(65 + bytes.len() as u64)
     }
 }
 
