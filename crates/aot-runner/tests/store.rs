@@ -378,17 +378,9 @@ fn check_full(error: &TransactError<String>) {
 #[test]
 fn a_full_disk_leaves_the_old_text_and_no_litter() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"])
-        .arg(dir.path())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !mounted {
-        eprintln!("SKIPPED a_full_disk_leaves_the_old_text_and_no_litter: mounting a tmpfs needs root");
-        return;
-    }
-    let _unmount = Unmount(dir.path());
+    let Some(_mounted) = Mounted::new(&["-t", "tmpfs", "-o", "size=256k", "tmpfs"], dir.path()) else {
+        return eprintln!("SKIPPED a_full_disk_leaves_the_old_text_and_no_litter: mounting needs root");
+    };
     let path = dir.path().join("aot-loop-state.md");
     let file = StateFile::open(&path, LIMIT).expect("a state file");
     drop(file.create(&List::default().text()).expect("created"));
@@ -421,13 +413,55 @@ fn remount(folder: &Path, mode: &str) {
     assert!(done.is_ok_and(|status| status.success()), "remounted {mode}");
 }
 
-struct Unmount<'a>(&'a Path);
+struct Mounted<'a>(&'a Path);
 
-impl Drop for Unmount<'_> {
+impl Mounted<'_> {
+    fn new<'a>(options: &[&str], at: &'a Path) -> Option<Mounted<'a>> {
+        let mounted = Command::new("mount").args(options).arg(at).stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Mounted(at))
+    }
+}
+
+impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         let unmounted = Command::new("umount").arg("-l").arg(self.0).status();
         assert!(unmounted.is_ok_and(|status| status.success()), "unmounted");
     }
+}
+
+#[test]
+fn a_sidecar_on_another_file_system_serves_as_well() {
+    let place = Place::new();
+    let file = place.file();
+    let Some(_mounted) = Mounted::new(&["-t", "tmpfs", "tmpfs"], file.home().sidecar()) else {
+        return eprintln!("SKIPPED a_sidecar_on_another_file_system_serves_as_well: mounting needs root");
+    };
+    let mut late = fs::OpenOptions::new().append(true).open(&place.path).expect("opened");
+    drop(add(&file, "first").expect("added"));
+    late.write_all(b"+late\n").expect("appended");
+    let done = add(&file, "second").expect("added");
+    assert_eq!(done.rescued.len(), 1);
+    drop(done);
+    assert!(place.kept().contains("late"));
+    assert_eq!(place.list().0.len(), 2);
+    let beside =
+        fs::read_dir(file.home().folder()).expect("a folder").map(|it| it.expect("an entry").file_name());
+    let beside: Vec<_> = beside.filter(|name| name.to_string_lossy().contains("aot-swap")).collect();
+    assert!(beside.is_empty(), "{beside:?}");
+}
+
+#[test]
+fn a_state_file_that_is_a_mount_point_is_named() {
+    let place = Place::new();
+    let source = place.path.with_file_name("elsewhere.md");
+    fs::copy(&place.path, &source).expect("copied");
+    let Some(_mounted) = Mounted::new(&["--bind", source.to_str().expect("plain")], &place.path) else {
+        return eprintln!("SKIPPED a_state_file_that_is_a_mount_point_is_named: mounting needs root");
+    };
+    let error = add(&place.file(), "x").expect_err("it cannot be replaced");
+    assert!(matches!(error, TransactError::File(FileError::Pinned { .. })), "{error:?}");
+    assert_eq!(place.list(), List::default());
+    assert_eq!(place.litter(), Vec::<String>::new());
 }
 
 #[test]

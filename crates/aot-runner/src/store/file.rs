@@ -3,7 +3,9 @@
 //! What is guaranteed, however a process ends: the state file is wholly an old or a new text. What is guaranteed to
 //! programs that know nothing of the lock:
 //!
-//! - *A save by rename* is never lost: it is seen before the exchange, or displaced by it and put back.
+//! - *A save by rename* is never lost: it is seen before the exchange, or displaced by it and put back. In the few
+//!   microseconds between, others see our text; if one of them saved in that time or the change was then not made, the
+//!   text that was hidden is kept as a conflict.
 //! - *A save in place* that truncates on opening is never lost either: what we would displace is already another text.
 //!   One that opens first and writes later (`>>`) can hit the displaced file: it is found there by one of the next
 //!   transactions and kept as a conflict. Beyond a few transactions of holding the file open it is lost.

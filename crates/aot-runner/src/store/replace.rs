@@ -118,30 +118,24 @@ impl<'a> Hands<'a> {
 
     /// Takes up what a killed process left, and looks at the displaced files again.
     pub(super) fn recover(&mut self) -> Result<(), FileError> {
-        // The parts first: taking up a swap writes some of the same names.
-        let (parts, others): (Vec<_>, Vec<_>) =
-            self.names()?.into_iter().partition(|name| name.starts_with("part-"));
-        for part in parts {
-            remove_if_there(&self.name(&part))?;
-        }
-        for name in others {
-            if let Some((base, new)) = name.strip_prefix("swap-").and_then(|rest| rest.split_once('-')) {
+        let names = self.names()?;
+        let newest = names.iter().filter_map(|name| lingering(name)).map(|(number, _)| number).max();
+        self.next_lingering = newest.map_or(0, |number| number + 1);
+        for name in names {
+            if name.starts_with("part-") {
+                remove(&self.name(&name))?;
+            } else if let Some((base, new)) = name.strip_prefix("swap-").and_then(|rest| rest.split_once('-'))
+            {
                 self.take_up(&self.name(&name), base, new)?;
             }
         }
-        let mut lingering = Vec::new();
         // Listed again, because what was taken up may linger now.
-        for name in self.names()? {
-            if let Some((number, base)) =
-                name.strip_prefix("displaced-").and_then(|rest| rest.split_once('-'))
-            {
-                lingering.push((number.parse::<u64>().unwrap_or(0), name.clone(), base.to_string()));
-            }
-        }
-        lingering.sort();
-        self.next_lingering = lingering.last().map_or(0, |(number, ..)| number + 1);
-        let expired = lingering.len().saturating_sub(LINGERING - 1);
-        for (index, (_, name, base)) in lingering.iter().enumerate() {
+        let mut names = self.names()?;
+        names.retain(|name| lingering(name).is_some());
+        names.sort();
+        let expired = names.len().saturating_sub(LINGERING - 1);
+        for (index, name) in names.iter().enumerate() {
+            let (_, base) = lingering(name).expect("only these were retained");
             self.look_again(&self.name(name), base, index < expired)?;
         }
         Ok(())
@@ -375,6 +369,12 @@ impl<'a> Hands<'a> {
         }
         Ok(names)
     }
+}
+
+/// The number and the hash in the name of a displaced file. The number has leading zeros, so that names sort by it.
+fn lingering(name: &str) -> Option<(u64, &str)> {
+    let (number, base) = name.strip_prefix("displaced-")?.split_once('-')?;
+    Some((number.parse().ok()?, base))
 }
 
 /// What we wrote last: the hash in hex, a line end, the text.
