@@ -19,6 +19,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::store::conflicts;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LOCK_WAIT};
@@ -204,12 +205,12 @@ impl StateFile {
 
     /// Keeps two texts that cannot be made one under `aot/conflicts/`, and says where.
     pub fn keep_conflict(&self, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, FileError> {
-        replace::keep_conflict(&self.home, ours, theirs)
+        conflicts::keep(&self.home, ours, theirs)
     }
 
     /// The conflicts that are kept, oldest first.
     pub fn conflicts(&self) -> Vec<PathBuf> {
-        replace::conflicts(&self.home)
+        conflicts::all(&self.home)
     }
 
     fn ours_unless(&self, text: &Text) -> Option<Text> {

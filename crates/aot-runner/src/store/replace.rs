@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use blake3::Hash;
 
+use crate::store::conflicts;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LockError};
@@ -32,9 +33,6 @@ use crate::store::text::{Stamp, Text};
 
 /// How many displaced files are watched for a late write.
 const LINGERING: usize = 4;
-
-/// How many conflicts are kept before a person must look.
-pub const CONFLICTS_KEPT: usize = 1_000;
 
 /// How many characters of a hash a name carries.
 const HASH_CHARS: usize = 32;
@@ -309,7 +307,7 @@ impl<'a> Hands<'a> {
         let hidden = self.hidden.take_if(|hidden| now.is_none_or(|now| now.hash != hidden.hash));
         if let Some(hidden) = hidden {
             let ours = Text::read(self.home.state(), u64::MAX).map(|text| text.bytes).unwrap_or_default();
-            self.rescued.push(keep_conflict(self.home, &ours, &hidden.bytes)?);
+            self.rescued.push(conflicts::keep(self.home, &ours, &hidden.bytes)?);
         }
         Ok(())
     }
@@ -322,19 +320,10 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// Keeps a foreign text for which there is no place. The file itself is moved, so that an editor that is still
-    /// writing into it writes there.
+    /// Keeps a foreign text for which there is no place.
     fn rescue(&mut self, foreign: &Path) -> Result<(), FileError> {
         let ours = Text::read(self.home.state(), u64::MAX).map(|text| text.bytes).unwrap_or_default();
-        let folder = new_conflict(self.home)?;
-        let theirs = folder.join("theirs.md");
-        write_synced(&folder.join("ours.md"), &ours)?;
-        let moved = fs::rename(foreign, &theirs);
-        // The workplace may be on another file system than the sidecar.
-        let moved = moved.or_else(|_| fs::copy(foreign, &theirs).and_then(|_| fs::remove_file(foreign)));
-        moved.map_err(|e| FileError::of("keep", foreign, e))?;
-        sync_folder(&folder).map_err(|e| FileError::of("sync the folder", &folder, e))?;
-        self.rescued.push(folder);
+        self.rescued.push(conflicts::take_in(self.home, &ours, foreign)?);
         Ok(())
     }
 
@@ -412,26 +401,6 @@ impl Last {
     }
 }
 
-/// Keeps two texts that cannot be made one.
-pub(super) fn keep_conflict(home: &Home, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, FileError> {
-    home.ready()?;
-    let folder = new_conflict(home)?;
-    write_synced(&folder.join("ours.md"), ours)?;
-    write_synced(&folder.join("theirs.md"), theirs)?;
-    sync_folder(&folder).map_err(|e| FileError::of("sync the folder", &folder, e))?;
-    Ok(folder)
-}
-
-/// The folders of the conflicts that are kept, oldest first.
-pub(super) fn conflicts(home: &Home) -> Vec<PathBuf> {
-    let folder = home.conflicts();
-    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut numbers: Vec<u64> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers.into_iter().map(|number| folder.join(number.to_string())).collect()
-}
-
 /// Puts a first text in place; never over another.
 pub(super) fn put_new(home: &Home, bytes: &[u8]) -> Result<(), FileError> {
     let state = home.state();
@@ -458,33 +427,6 @@ pub(super) fn put_new(home: &Home, bytes: &[u8]) -> Result<(), FileError> {
         remove_if_there(&last.path)?;
     }
     sync_folder(home.folder()).map_err(|e| FileError::of("sync the folder", home.folder(), e))
-}
-
-fn new_conflict(home: &Home) -> Result<PathBuf, FileError> {
-    let all = home.conflicts();
-    let failed = |e| FileError::of("make the folder", &all, e);
-    fs::create_dir_all(&all).map_err(failed)?;
-    let kept = conflicts(home);
-    if kept.len() >= CONFLICTS_KEPT {
-        return Err(FileError::TooManyConflicts { path: all, count: kept.len() });
-    }
-    let newest =
-        kept.last().and_then(|folder| folder.file_name()?.to_str()?.parse::<u64>().ok()).unwrap_or(0);
-    // Others keep conflicts, too; whoever makes the folder owns the number.
-    for number in newest + 1..=newest + CONFLICTS_KEPT as u64 {
-        match fs::create_dir(all.join(number.to_string())) {
-            Ok(()) => return Ok(all.join(number.to_string())),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(failed(e)),
-        }
-    }
-    Err(FileError::TooManyConflicts { path: all, count: CONFLICTS_KEPT })
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let failed = |e| FileError::of("write", path, e);
-    let mut file = create_private(path).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
 }
 
 /// A file that is removed unless it was exchanged: from then on it is somebody's text.

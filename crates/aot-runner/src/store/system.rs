@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use crate::store::error::FileError;
-use crate::store::text::{QUIET, Stamp};
+use crate::store::text::Stamp;
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub(super) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
@@ -122,6 +122,7 @@ pub(super) fn is_at(_file: &File, path: &Path) -> io::Result<bool> {
 /// Whether a file was moved well after it was last written: a write since would have made both times the same.
 #[cfg(unix)]
 pub(super) fn is_unwritten_since_moved(path: &Path) -> bool {
+    use crate::store::text::QUIET;
     use std::os::unix::fs::MetadataExt;
     let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
     fs::metadata(path).is_ok_and(|found| {
