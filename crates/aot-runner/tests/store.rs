@@ -229,8 +229,14 @@ fn role_writer() {
     }
 }
 
+/// On a slow machine an editor may save in every one of many rounds; then the error is right, and one tries again.
+const TRIES: usize = 50;
+
 fn add_with_journal(file: &StateFile, line: String) {
-    let done = add(file, &line).expect("added");
+    let contended =
+        |done: &Result<_, _>| matches!(done, Err(TransactError::File(FileError::Contended { .. })));
+    let mut tries = (0..TRIES).map(|_| add(file, &line)).skip_while(contended);
+    let done = tries.next().expect("the editor rests at times").expect("added");
     let hash = done.text.hash.to_hex().to_string();
     let entry = Entry { revision: done.value as u64, at: String::new(), hash, changes: vec![line] };
     Journal::of(file.home()).append(&done.held, &entry).expect("appended");
@@ -250,8 +256,12 @@ fn a_writer_killed_at_any_moment_leaves_a_whole_text() {
     let mut left_something = 0;
     for kill in 0..kills {
         let mut child = role("role_endless_writer", &place.path, &[&kill.to_string()]);
-        let output = until_said(&mut child, "ready");
+        let mut output = until_said(&mut child, "ready");
         drop(child.stdin.take());
+        if kill % 2 == 1 {
+            // However slow the machine is, half of them have written something.
+            output.read_line(&mut String::new()).expect("a dot");
+        }
         // Not to wait for anything, but to kill at another moment each time.
         let end = Instant::now() + Duration::from_micros(dice.below(12_000));
         while Instant::now() < end {
@@ -359,7 +369,7 @@ fn role_editor() {
         number += 1;
         still_listened_to();
         // Not to wait for anything: an editor that never rests is an error by itself.
-        std::thread::sleep(Duration::from_micros(dice.below(2) * dice.below(40_000)));
+        std::thread::sleep(Duration::from_micros(dice.below(2) * dice.below(80_000)));
     }
     fs::write(&stop, number.to_string()).expect("written");
 }
