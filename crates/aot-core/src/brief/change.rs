@@ -11,7 +11,7 @@ use super::answer::{REASON_LIMIT, read_as};
 use super::page::one_line;
 use super::shape::{Faults, Said, Unreadable, schema_of};
 use crate::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
-use crate::rules::reshape::{NewAtom, is_usable};
+use crate::rules::reshape::NewAtom;
 use crate::state::{AtomId, Check, Checks, GroupName};
 
 /// Atoms that one answer may add, children and alternatives included.
@@ -213,7 +213,7 @@ impl Reader {
     }
 
     fn name(&mut self, field: &str, name: String) -> String {
-        if !is_usable(&name) {
+        if !AtomId::is_usable(&name) {
             let found = format!("found \"{}\"", one_line(&name, super::NAME_LIMIT));
             self.faults.note(field, found, "one word of letters, digits, `_`, `-` and `.`");
         }

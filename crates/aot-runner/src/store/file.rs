@@ -3,7 +3,9 @@
 //! What is guaranteed, however a process ends: the state file is wholly an old or a new text. What is guaranteed to
 //! programs that know nothing of the lock:
 //!
-//! - *A save by rename* is never lost: it is seen before the exchange, or displaced by it and put back.
+//! - *A save by rename* is never lost: it is seen before the exchange, or displaced by it and put back. In the few
+//!   microseconds between, others see our text; if one of them saved in that time or the change was then not made, the
+//!   text that was hidden is kept as a conflict.
 //! - *A save in place* that truncates on opening is never lost either: what we would displace is already another text.
 //!   One that opens first and writes later (`>>`) can hit the displaced file: it is found there by one of the next
 //!   transactions and kept as a conflict. Beyond a few transactions of holding the file open it is lost.
@@ -17,6 +19,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::store::conflicts;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LOCK_WAIT};
@@ -129,12 +132,15 @@ impl StateFile {
         }
     }
 
-    /// The text if it may be another than `known`; cheap if it is not.
-    pub fn read_newer(&self, known: &Text) -> Result<Option<Text>, FileError> {
+    /// Brings a text that was read before up to date, and says whether it had to; cheap if not.
+    pub fn refresh(&self, known: &mut Text) -> Result<Changed, FileError> {
         if known.is_surely_at(self.home.state()) {
-            return Ok(None);
+            return Ok(Changed::No);
         }
-        Ok(Some(self.read()?).filter(|text| text.hash != known.hash))
+        let text = self.read()?;
+        let changed = if text.hash == known.hash { Changed::No } else { Changed::Yes };
+        *known = text;
+        Ok(changed)
     }
 
     /// Writes the first text. Refuses to write over another.
@@ -206,12 +212,12 @@ impl StateFile {
 
     /// Keeps two texts that cannot be made one under `aot/conflicts/`, and says where.
     pub fn keep_conflict(&self, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, FileError> {
-        replace::keep_conflict(&self.home, ours, theirs)
+        conflicts::keep(&self.home, ours, theirs)
     }
 
     /// The conflicts that are kept, oldest first.
     pub fn conflicts(&self) -> Vec<PathBuf> {
-        replace::conflicts(&self.home)
+        conflicts::all(&self.home)
     }
 
     fn ours_unless(&self, text: &Text) -> Option<Text> {

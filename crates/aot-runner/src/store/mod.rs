@@ -1,6 +1,7 @@
 //! The only hands on the state file: lock, read again, apply, replace, watch, journal. Interprets nothing.
 
 pub mod cache;
+pub mod conflicts;
 pub mod error;
 pub mod file;
 pub mod home;

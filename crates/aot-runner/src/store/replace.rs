@@ -21,19 +21,18 @@ use std::path::{Path, PathBuf};
 
 use blake3::Hash;
 
+use crate::store::conflicts;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LockError};
 use crate::store::system::{
-    cannot_exchange, create_private, exchange, same_device, same_file, sync_folder, take_after, writable,
+    cannot_exchange, create_private, exchange, is_unwritten_since_moved, open_private, same_device,
+    same_file, sync_folder, take_after, writable,
 };
 use crate::store::text::{Stamp, Text};
 
 /// How many displaced files are watched for a late write.
 const LINGERING: usize = 4;
-
-/// How many conflicts are kept before a person must look.
-pub const CONFLICTS_KEPT: usize = 1_000;
 
 /// How many characters of a hash a name carries.
 const HASH_CHARS: usize = 32;
@@ -117,30 +116,24 @@ impl<'a> Hands<'a> {
 
     /// Takes up what a killed process left, and looks at the displaced files again.
     pub(super) fn recover(&mut self) -> Result<(), FileError> {
-        // The parts first: taking up a swap writes some of the same names.
-        let (parts, others): (Vec<_>, Vec<_>) =
-            self.names()?.into_iter().partition(|name| name.starts_with("part-"));
-        for part in parts {
-            remove_if_there(&self.name(&part))?;
-        }
-        for name in others {
-            if let Some((base, new)) = name.strip_prefix("swap-").and_then(|rest| rest.split_once('-')) {
+        let names = self.names()?;
+        let newest = names.iter().filter_map(|name| lingering(name)).map(|(number, _)| number).max();
+        self.next_lingering = newest.map_or(0, |number| number + 1);
+        for name in names {
+            if name.starts_with("part-") {
+                remove(&self.name(&name))?;
+            } else if let Some((base, new)) = name.strip_prefix("swap-").and_then(|rest| rest.split_once('-'))
+            {
                 self.take_up(&self.name(&name), base, new)?;
             }
         }
-        let mut lingering = Vec::new();
         // Listed again, because what was taken up may linger now.
-        for name in self.names()? {
-            if let Some((number, base)) =
-                name.strip_prefix("displaced-").and_then(|rest| rest.split_once('-'))
-            {
-                lingering.push((number.parse::<u64>().unwrap_or(0), name.clone(), base.to_string()));
-            }
-        }
-        lingering.sort();
-        self.next_lingering = lingering.last().map_or(0, |(number, ..)| number + 1);
-        let expired = lingering.len().saturating_sub(LINGERING - 1);
-        for (index, (_, name, base)) in lingering.iter().enumerate() {
+        let mut names = self.names()?;
+        names.retain(|name| lingering(name).is_some());
+        names.sort();
+        let expired = names.len().saturating_sub(LINGERING - 1);
+        for (index, name) in names.iter().enumerate() {
+            let (_, base) = lingering(name).expect("only these were retained");
             self.look_again(&self.name(name), base, index < expired)?;
         }
         Ok(())
@@ -211,10 +204,12 @@ impl<'a> Hands<'a> {
         hash: &Hash,
     ) -> Result<Put, FileError> {
         (self.at)(Step::Exchanged);
-        let displaced = Text::read(&swap, u64::MAX);
-        if !displaced.as_ref().is_ok_and(|displaced| displaced.hash == base.hash) {
-            self.put_back(&swap, &short(hash))?;
-            return displaced.map(|_| Put::Moved);
+        if !base.is_surely_at(&swap) {
+            let displaced = Text::read(&swap, u64::MAX);
+            if !displaced.as_ref().is_ok_and(|displaced| displaced.hash == base.hash) {
+                self.put_back(&swap, &short(hash))?;
+                return displaced.map(|_| Put::Moved);
+            }
         }
         self.record(new, hash)?;
         self.let_linger(&swap, &short(&base.hash))?;
@@ -293,6 +288,9 @@ impl<'a> Hands<'a> {
 
     /// A displaced file that holds another text than it did was written into by an editor that had it open.
     fn look_again(&mut self, kept: &Path, base: &str, expired: bool) -> Result<(), FileError> {
+        if is_unwritten_since_moved(kept) {
+            return if expired { remove(kept) } else { Ok(()) };
+        }
         let text = Text::read(kept, u64::MAX)?;
         let is_state = Stamp::of(self.home.state()).is_ok_and(|state| same_file(&state, &text.stamp));
         // A link to the state file itself is what a process killed before its rename left.
@@ -309,7 +307,7 @@ impl<'a> Hands<'a> {
         let hidden = self.hidden.take_if(|hidden| now.is_none_or(|now| now.hash != hidden.hash));
         if let Some(hidden) = hidden {
             let ours = Text::read(self.home.state(), u64::MAX).map(|text| text.bytes).unwrap_or_default();
-            self.rescued.push(keep_conflict(self.home, &ours, &hidden.bytes)?);
+            self.rescued.push(conflicts::keep(self.home, &ours, &hidden.bytes)?);
         }
         Ok(())
     }
@@ -322,19 +320,10 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// Keeps a foreign text for which there is no place. The file itself is moved, so that an editor that is still
-    /// writing into it writes there.
+    /// Keeps a foreign text for which there is no place.
     fn rescue(&mut self, foreign: &Path) -> Result<(), FileError> {
         let ours = Text::read(self.home.state(), u64::MAX).map(|text| text.bytes).unwrap_or_default();
-        let folder = new_conflict(self.home)?;
-        let theirs = folder.join("theirs.md");
-        write_synced(&folder.join("ours.md"), &ours)?;
-        let moved = fs::rename(foreign, &theirs);
-        // The workplace may be on another file system than the sidecar.
-        let moved = moved.or_else(|_| fs::copy(foreign, &theirs).and_then(|_| fs::remove_file(foreign)));
-        moved.map_err(|e| FileError::of("keep", foreign, e))?;
-        sync_folder(&folder).map_err(|e| FileError::of("sync the folder", &folder, e))?;
-        self.rescued.push(folder);
+        self.rescued.push(conflicts::take_in(self.home, &ours, foreign)?);
         Ok(())
     }
 
@@ -371,6 +360,12 @@ impl<'a> Hands<'a> {
     }
 }
 
+/// The number and the hash in the name of a displaced file. The number has leading zeros, so that names sort by it.
+fn lingering(name: &str) -> Option<(u64, &str)> {
+    let (number, base) = name.strip_prefix("displaced-")?.split_once('-')?;
+    Some((number.parse().ok()?, base))
+}
+
 /// What we wrote last: the hash in hex, a line end, the text.
 pub(super) struct Last {
     path: PathBuf,
@@ -396,37 +391,14 @@ impl Last {
         (text.hash == hash).then_some(text)
     }
 
+    /// Writes over the record before, which is cheaper than a new file. A record that is cut short by a death is no
+    /// record, because its hash is wrong.
     pub(super) fn write(&self, bytes: &[u8], hash: &Hash) -> io::Result<()> {
-        let aside = Aside::new(self.path.with_file_name("part-last"));
-        let mut file = create_private(&aside.path)?;
+        let mut file = open_private(&self.path)?;
         file.write_all(format!("{}\n", hash.to_hex()).as_bytes())?;
         file.write_all(bytes)?;
-        drop(file);
-        fs::rename(&aside.path, &self.path)?;
-        // Renamed away, so there is nothing to remove.
-        let _ = aside.exchanged();
-        Ok(())
+        file.set_len(65 + bytes.len() as u64)
     }
-}
-
-/// Keeps two texts that cannot be made one.
-pub(super) fn keep_conflict(home: &Home, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, FileError> {
-    home.ready()?;
-    let folder = new_conflict(home)?;
-    write_synced(&folder.join("ours.md"), ours)?;
-    write_synced(&folder.join("theirs.md"), theirs)?;
-    sync_folder(&folder).map_err(|e| FileError::of("sync the folder", &folder, e))?;
-    Ok(folder)
-}
-
-/// The folders of the conflicts that are kept, oldest first.
-pub(super) fn conflicts(home: &Home) -> Vec<PathBuf> {
-    let folder = home.conflicts();
-    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut numbers: Vec<u64> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers.into_iter().map(|number| folder.join(number.to_string())).collect()
 }
 
 /// Puts a first text in place; never over another.
@@ -455,33 +427,6 @@ pub(super) fn put_new(home: &Home, bytes: &[u8]) -> Result<(), FileError> {
         remove_if_there(&last.path)?;
     }
     sync_folder(home.folder()).map_err(|e| FileError::of("sync the folder", home.folder(), e))
-}
-
-fn new_conflict(home: &Home) -> Result<PathBuf, FileError> {
-    let all = home.conflicts();
-    let failed = |e| FileError::of("make the folder", &all, e);
-    fs::create_dir_all(&all).map_err(failed)?;
-    let kept = conflicts(home);
-    if kept.len() >= CONFLICTS_KEPT {
-        return Err(FileError::TooManyConflicts { path: all, count: kept.len() });
-    }
-    let newest =
-        kept.last().and_then(|folder| folder.file_name()?.to_str()?.parse::<u64>().ok()).unwrap_or(0);
-    // Others keep conflicts, too; whoever makes the folder owns the number.
-    for number in newest + 1..=newest + CONFLICTS_KEPT as u64 {
-        match fs::create_dir(all.join(number.to_string())) {
-            Ok(()) => return Ok(all.join(number.to_string())),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(failed(e)),
-        }
-    }
-    Err(FileError::TooManyConflicts { path: all, count: CONFLICTS_KEPT })
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let failed = |e| FileError::of("write", path, e);
-    let mut file = create_private(path).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
 }
 
 /// A file that is removed unless it was exchanged: from then on it is somebody's text.

@@ -23,15 +23,22 @@ pub(super) fn cannot_exchange(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput)
 }
 
-#[cfg(unix)]
+/// An empty file that only its owner may read.
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    private().truncate(true).open(path)
 }
 
-#[cfg(not(unix))]
-pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).open(path)
+/// The same, with whatever is in it.
+pub(super) fn open_private(path: &Path) -> io::Result<File> {
+    private().truncate(false).open(path)
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 /// Gives the new file the old one's owner and mode.
@@ -110,4 +117,22 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 #[cfg(not(unix))]
 pub(super) fn is_at(_file: &File, path: &Path) -> io::Result<bool> {
     path.try_exists()
+}
+
+/// Whether a file was moved well after it was last written: a write since would have made both times the same.
+#[cfg(unix)]
+pub(super) fn is_unwritten_since_moved(path: &Path) -> bool {
+    use crate::store::text::QUIET;
+    use std::os::unix::fs::MetadataExt;
+    let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+    fs::metadata(path).is_ok_and(|found| {
+        let written = nanoseconds(found.mtime(), found.mtime_nsec());
+        nanoseconds(found.ctime(), found.ctime_nsec()) - written > QUIET.as_nanos() as i128
+    })
+}
+
+/// It cannot be told there.
+#[cfg(not(unix))]
+pub(super) fn is_unwritten_since_moved(_path: &Path) -> bool {
+    false
 }

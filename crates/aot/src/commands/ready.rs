@@ -1,6 +1,5 @@
 //! `aot ready`: what can start now.
 
-
 use super::Door;
 use crate::failure::{Failure, Voice};
 use crate::print;

@@ -1,6 +1,5 @@
 //! `aot schema`: the JSON Schema of the frontmatter.
 
-
 use crate::failure::Failure;
 use crate::print;
 
