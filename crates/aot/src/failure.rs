@@ -193,7 +193,8 @@ pub fn usage(error: &clap::Error, voice: Voice) -> ExitCode {
         }
         Voice::Json => {
             let text = error.render().to_string();
-            let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let said = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>();
+            let message = said.join(" ").trim_start_matches("error: ").to_owned();
             let hint = "see `aot --help`";
             let object = json!({"error": {"code": "usage", "message": message, "hint": hint}});
             print::json(&object);
