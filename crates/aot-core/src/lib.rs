@@ -2,6 +2,7 @@
 
 pub mod brief;
 pub mod contract;
+pub mod coordinator;
 pub mod rules;
 pub mod state;
 pub mod view;

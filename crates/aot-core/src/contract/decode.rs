@@ -407,10 +407,11 @@ fn control(node: Node<'_>, findings: &mut Findings) -> Option<Control> {
 }
 
 fn open(node: Node<'_>, findings: &mut Findings) -> Option<OpenIteration> {
-    let fields = Fields::of(node, &"`open`", &["started", "results"], findings)?;
+    let fields = Fields::of(node, &"`open`", &["started", "results", "moved"], findings)?;
     Some(OpenIteration {
         started: ids(fields.texts("started", Need::Optional, findings)),
         results: fields.count("results", 0, Need::Optional, findings).unwrap_or(0),
+        moved: fields.flag("moved", Need::Optional, findings).unwrap_or(false),
     })
 }
 

@@ -1,5 +1,7 @@
 //! An atom's way forward: pending, in progress, resolved; and the parent that resolves with its last child.
 
+use indexmap::IndexSet;
+
 use super::{Change, Ledger, Refusal};
 use crate::state::{AtomId, AtomStatus, Binding, Target};
 
@@ -21,20 +23,26 @@ pub enum Attempt {
 
 pub fn start(ledger: &mut Ledger, id: &AtomId, attempt: Attempt) -> Result<(), Refusal> {
     let place = ledger.place(id)?;
-    if ledger.state().control.redirect_requested {
-        return Err(Refusal::RedirectRequested);
-    }
-    if ledger.state().control.stop_requested {
-        return Err(Refusal::StopRequested);
-    }
-    ledger.wants_status(place, AtomStatus::Pending)?;
-    is_executable(ledger, place)?;
+    may_start(ledger, place)?;
     let attempt = match attempt {
         Attempt::Uncounted => None,
         Attempt::Number(number) => Some(number),
     };
     ledger.enter(Change::AtomStarted { atom: id.clone(), attempt });
     Ok(())
+}
+
+/// Whether an atom can be started as the state is.
+pub fn may_start(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
+    let control = &ledger.state().control;
+    if control.redirect_requested {
+        return Err(Refusal::RedirectRequested);
+    }
+    if control.stop_requested {
+        return Err(Refusal::StopRequested);
+    }
+    ledger.wants_status(place, AtomStatus::Pending)?;
+    is_executable(ledger, place)
 }
 
 pub fn resolve(ledger: &mut Ledger, id: &AtomId, binding: Binding, proof: Proof) -> Result<(), Refusal> {
@@ -44,11 +52,7 @@ pub fn resolve(ledger: &mut Ledger, id: &AtomId, binding: Binding, proof: Proof)
     if proof == Proof::None && ledger.atom(place).check.is_some() {
         return Err(Refusal::CheckNotSeen(id.clone()));
     }
-    if let Some(group) = ledger.graph().group_of(place)
-        && ledger.graph().is_racing(ledger.state(), group)
-    {
-        win_race(ledger, place, group);
-    }
+    end_race(ledger, place);
     ledger.enter(Change::AtomResolved { atom: id.clone(), binding });
     resolve_parents(ledger, place);
     Ok(())
@@ -69,14 +73,14 @@ pub fn resolve_parents(ledger: &mut Ledger, child: usize) {
 
 /// Whether an unresolved parent could resolve now, its own check aside.
 pub fn children_resolved(ledger: &Ledger, parent: usize) -> bool {
-    let (state, graph) = (ledger.state(), ledger.graph());
-    state.atoms[parent].status != AtomStatus::Resolved
-        && graph.is_decomposed(parent)
-        && graph.child_targets(parent).all(|target| graph.is_resolved(state, target))
+    ledger.atom(parent).status != AtomStatus::Resolved
+        && ledger.graph().is_decomposed(parent)
+        && ledger.frontier().children_done(parent)
 }
 
 /// Binds a parent: its binding names the children and refers to their artifacts.
 pub fn resolve_parent(ledger: &mut Ledger, parent: usize) {
+    end_race(ledger, parent);
     let (state, graph) = (ledger.state(), ledger.graph());
     let children: Vec<AtomId> = graph
         .child_targets(parent)
@@ -85,12 +89,9 @@ pub fn resolve_parent(ledger: &mut Ledger, parent: usize) {
             Target::Group(group) => state.or_groups[group].selected.clone(),
         })
         .collect();
-    let mut artifacts: Vec<String> = Vec::new();
-    for artifact in children.iter().filter_map(|child| state.bindings.get(child)).flat_map(|b| &b.artifacts) {
-        if !artifacts.contains(artifact) {
-            artifacts.push(artifact.clone());
-        }
-    }
+    let bound = children.iter().filter_map(|child| state.bindings.get(child));
+    let artifacts: IndexSet<String> = bound.flat_map(|binding| binding.artifacts.iter().cloned()).collect();
+    let artifacts = artifacts.into_iter().collect();
     let names = children.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
     let summary = format!("Completed via {names} resolution");
     let binding = Binding { summary, artifacts, commit: None };
@@ -98,9 +99,19 @@ pub fn resolve_parent(ledger: &mut Ledger, parent: usize) {
     ledger.enter(Change::AtomResolved { atom, binding });
 }
 
-/// The first of a racing group's choices to pass is the selected one; its rivals go back to pending, unfailed (D25).
-fn win_race(ledger: &mut Ledger, winner: usize, group: usize) {
-    let rivals: Vec<usize> = ledger.graph().choices(group).iter().copied().filter(|c| *c != winner).collect();
+/// Runs the check of a parent whose children are all resolved: its attempt begins.
+pub fn start_check(ledger: &mut Ledger, parent: usize, attempt: u32) {
+    let atom = ledger.id(parent);
+    ledger.enter(Change::AtomStarted { atom, attempt: Some(attempt) });
+}
+
+/// The first of a racing group's choices to pass is the selected one; its rivals, and what lies below them, go back
+/// to pending, unfailed (D25).
+fn end_race(ledger: &mut Ledger, winner: usize) {
+    let Some(group) = ledger.graph().group_of(winner) else { return };
+    if !ledger.graph().is_racing(ledger.state(), group) {
+        return;
+    }
     let (name, entry) = ledger.group_at(group);
     let name = name.clone();
     if entry.selected != ledger.atom(winner).id {
@@ -108,6 +119,9 @@ fn win_race(ledger: &mut Ledger, winner: usize, group: usize) {
         let reason = format!("{choice} was the first of the race to pass");
         ledger.enter(Change::ChoiceSelected { group: name, choice, reason });
     }
+    let graph = ledger.graph();
+    let rivals = graph.choices(group).iter().copied().filter(|choice| *choice != winner);
+    let rivals: Vec<usize> = rivals.flat_map(|rival| graph.subtree(rival)).collect();
     ledger.reset_all(rivals);
 }
 

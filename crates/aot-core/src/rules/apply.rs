@@ -41,6 +41,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
             control.redirect_requested = false;
             control.open = None;
         }
+        Change::StatusRestored => state.control.status = LoopStatus::Running,
         Change::SessionTaken { session } => state.control.session = session.clone(),
         Change::StopRequested { reason } => {
             state.control.stop_requested = true;
@@ -78,6 +79,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
             state.control.stall_count = *stall_count;
             state.control.open = None;
         }
+        Change::StallCleared => state.control.stall_count = 0,
         Change::CountMoved { by } => {
             let mark = &mut state.control.prev_pending_count;
             if *mark >= 0 {
@@ -114,6 +116,10 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
             atom(state, id)?.status = AtomStatus::Pending;
             state.control.attempts.shift_remove(id);
             state.bindings.shift_remove(id);
+        }
+        Change::AtomReturned { atom: id, reason: _ } => {
+            atom(state, id)?.status = AtomStatus::Pending;
+            state.control.attempts.shift_remove(id);
         }
         Change::DependenciesSet { atom: id, depends_on } => atom(state, id)?.depends_on = depends_on.clone(),
         Change::BindingSet { atom: id, binding } => {
@@ -206,6 +212,9 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
                 timestamp: Stamp::from(now),
             });
             group(state, name)?.selected = choice.clone();
+            if let Some(open) = &mut state.control.open {
+                open.moved = true;
+            }
         }
 
         Change::GoalSet { goal } => state.objective.goal = goal.clone(),

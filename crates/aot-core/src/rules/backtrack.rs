@@ -1,10 +1,13 @@
 //! Failure, and the way to another branch: what fails a choice, which comes next, what is undone (D2, D4, D10, D31).
 
 use super::{Change, Ledger, Refusal, advance};
-use crate::state::{Atom, AtomId, AtomStatus, GroupName, State, TrailEntry};
+use crate::state::{Atom, AtomId, AtomStatus, GroupName, State, Target, TrailEntry};
 
 /// An atom below a choice fails that choice at this many failures of its own.
 pub const FAILURES_BELOW_A_CHOICE: usize = 2;
+
+/// After so many failed choices the rest is probed before it is worked on.
+pub const FAILURES_BEFORE_PROBES: usize = 2;
 
 /// What a failure came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,28 +23,27 @@ pub enum Fallout {
 /// A worker's own failure or a red check.
 pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<Fallout, Refusal> {
     let place = ledger.place(id)?;
-    if ledger.graph().is_decomposed(place) {
+    // A parent is in progress only while its own check runs; that can be red.
+    if ledger.graph().is_decomposed(place) && ledger.atom(place).status != AtomStatus::InProgress {
         return Err(Refusal::IsDecomposed(id.clone()));
     }
     ledger.wants_status(place, AtomStatus::InProgress)?;
     ledger.enter(Change::AtomReset { atom: id.clone() });
-    let Some((choice, group)) = ledger.graph().enclosing_choice(place) else {
-        ledger.enter(Change::FailureNoted { atom: id.clone(), reason: reason.to_owned() });
-        return Ok(Fallout::Retry);
-    };
-    if choice == place {
+    let enclosing = ledger.graph().enclosing_choice(place);
+    if let Some((choice, group)) = enclosing.filter(|(choice, _)| *choice == place) {
         return Ok(fail_choice(ledger, choice, group, reason));
     }
     ledger.enter(Change::FailureNoted { atom: id.clone(), reason: reason.to_owned() });
-    let name = ledger.group_at(group).0.clone();
-    if failures_since_selection(ledger.state(), id, &name) < FAILURES_BELOW_A_CHOICE {
-        return Ok(Fallout::Retry);
+    match enclosing {
+        Some((choice, group)) if fails_its_choice(ledger, place) => {
+            Ok(fail_choice(ledger, choice, group, reason))
+        }
+        Some(_) | None => Ok(Fallout::Retry),
     }
-    Ok(fail_choice(ledger, choice, group, reason))
 }
 
 /// Burns a choice: the group goes to its next one in the written order; an exhausted group fails the choice that
-/// encloses it; with none, the loop stops.
+/// encloses it; with none, the loop stops, at once if nothing is in progress that has to finish first.
 pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &str) -> Fallout {
     let (mut choice, mut group) = (choice, group);
     loop {
@@ -67,8 +69,122 @@ pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &st
         match ledger.graph().choice_around(group) {
             Some((above, around)) => (choice, group) = (above, around),
             None => {
-                ledger.enter(Change::Stopped { reason: format!("OR group exhausted: {name}") });
+                if ledger.frontier().in_progress().next().is_none() {
+                    ledger.enter(Change::Stopped { reason: exhausted(&name) });
+                }
                 return Fallout::Exhausted { group: name };
+            }
+        }
+    }
+}
+
+/// The stop reason of a group without a choice left.
+pub fn exhausted(group: &GroupName) -> String {
+    format!("OR group exhausted: {group}")
+}
+
+/// A probe says that an executed choice is not feasible: it goes to the end of what is left, unfailed, and the group
+/// to the next (D10). Nothing happens when every other choice left has been put off before it: then one must be
+/// tried.
+pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<Fallout> {
+    let group = ledger.graph().group_of(choice)?;
+    let (name, entry) = ledger.group_at(group);
+    let id = ledger.id(choice);
+    if entry.selected != id || entry.is_speculative() || !may_be_put_off(ledger.state(), name) {
+        return None;
+    }
+    let name = name.clone();
+    let mut choices: Vec<AtomId> = entry.choices.iter().filter(|kept| **kept != id).cloned().collect();
+    choices.push(id.clone());
+    let next = next_choice(ledger, group)?;
+    ledger.reset_all([choice]);
+    ledger.enter(Change::ChoicesOrdered { group: name.clone(), choices });
+    select(ledger, group, &next, &format!("{PUT_OFF}{id} is not feasible ({findings})"), findings);
+    Some(Fallout::Switched { group: name, to: next })
+}
+
+const PUT_OFF: &str = "Probe: ";
+
+/// Whether the selected choice of a group is to be probed before it is worked on: two have failed, and there is a
+/// choice between others (D10).
+pub fn order_wanted(state: &State, name: &GroupName) -> bool {
+    let entry = &state.or_groups[name];
+    entry.failed.len() >= FAILURES_BEFORE_PROBES && !entry.is_speculative() && may_be_put_off(state, name)
+}
+
+/// Of `k` choices left, `k - 1` can be put off in a row.
+fn may_be_put_off(state: &State, name: &GroupName) -> bool {
+    let entry = &state.or_groups[name];
+    let left = entry.choices.iter().filter(|choice| !entry.failed.contains(choice)).count();
+    let put_off = state
+        .trail
+        .iter()
+        .rev()
+        .filter_map(|entry| match entry {
+            TrailEntry::Selection { or_group, reason, .. } if or_group == name => Some(reason),
+            TrailEntry::Selection { .. }
+            | TrailEntry::Failure { .. }
+            | TrailEntry::Replan { .. }
+            | TrailEntry::UserCorrection { .. } => None,
+        })
+        .take_while(|reason| reason.starts_with(PUT_OFF));
+    left >= 2 && put_off.count() + 1 < left
+}
+
+/// What the ladder's third step is without a coordinator agent: the latest choice in the trail that the atom rests on
+/// goes to its next branch, and what rested on the old one is reset (D11). Groups that were never moved come last.
+pub fn retreat(ledger: &mut Ledger, id: &AtomId) -> Option<Fallout> {
+    let group = way_back(ledger, id)?;
+    let reason = format!("{id} rests on it and keeps failing");
+    let fallout = abandon(ledger, group, &reason)?;
+    ledger.enter(Change::ReplanNoted { atom: id.clone(), reason: "an earlier choice was given up".into() });
+    Some(fallout)
+}
+
+/// The group that [`retreat`] would move.
+pub fn way_back(ledger: &Ledger, id: &AtomId) -> Option<usize> {
+    let place = ledger.place(id).ok()?;
+    if ledger.state().or_groups.is_empty() {
+        return None;
+    }
+    let rests_on = ledger.graph().groups_under(ledger.state(), place);
+    let trail = ledger.state().trail.iter().rev().filter_map(|entry| match entry {
+        TrailEntry::Selection { or_group, .. } => ledger.state().or_groups.get_index_of(or_group),
+        TrailEntry::Failure { .. } | TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => None,
+    });
+    trail
+        .chain(rests_on.iter().rev().copied())
+        .find(|group| rests_on.contains(group) && next_choice(ledger, *group).is_some())
+}
+
+/// Gives the selected choice of a group up for its next one, if there is one.
+pub fn abandon(ledger: &mut Ledger, group: usize, reason: &str) -> Option<Fallout> {
+    let next = next_choice(ledger, group)?;
+    let (name, entry) = ledger.group_at(group);
+    let (name, choice) = (name.clone(), entry.selected.clone());
+    ledger.enter(Change::ChoiceFailed { group: name.clone(), choice: choice.clone() });
+    let why = format!("Auto-backtrack: {choice} was given up ({reason})");
+    select(ledger, group, &next, &why, reason);
+    Some(Fallout::Switched { group: name, to: next })
+}
+
+/// Brings groups in order that a hand or an older program left behind: a selected choice that has failed hands over
+/// to the next, and one without an atom gets it (D4).
+pub fn straighten(ledger: &mut Ledger) {
+    for group in 0..ledger.state().or_groups.len() {
+        let (name, entry) = ledger.group_at(group);
+        let (name, selected) = (name.clone(), entry.selected.clone());
+        if entry.failed.contains(&selected)
+            && !ledger.graph().is_resolved(ledger.state(), Target::Group(group))
+        {
+            if let Some(next) = next_choice(ledger, group) {
+                let why = format!("Auto-backtrack: {selected} failed");
+                select(ledger, group, &next, &why, "it failed");
+            }
+        } else if !ledger.state().atoms.contains_key(&selected) {
+            let model = entry.choices.iter().find(|choice| ledger.state().atoms.contains_key(*choice));
+            if let Some(model) = model.cloned() {
+                create_choice(ledger, &name, &selected, &model, "it was chosen instead");
             }
         }
     }
@@ -98,12 +214,21 @@ pub fn failures(state: &State, atom: &AtomId) -> usize {
     count_failures(since, atom)
 }
 
-fn failures_since_selection(state: &State, atom: &AtomId, group: &GroupName) -> usize {
-    let since =
-        state.trail.iter().rev().take_while(
-            |entry| !matches!(entry, TrailEntry::Selection { or_group, .. } if or_group == group),
-        );
-    count_failures(since, atom)
+/// Whether an atom below a choice has failed often enough since that way was taken, or its own plan changed.
+fn fails_its_choice(ledger: &Ledger, place: usize) -> bool {
+    let id = ledger.id(place);
+    if ledger.tally().failures(&id) < FAILURES_BELOW_A_CHOICE {
+        return false;
+    }
+    let graph = ledger.graph();
+    let around: Vec<&GroupName> =
+        graph.line(place).filter_map(|above| graph.group_of(above)).map(|g| ledger.group_at(g).0).collect();
+    let since = ledger.state().trail.iter().rev().take_while(|entry| match entry {
+        TrailEntry::Selection { or_group, .. } => !around.contains(&or_group),
+        TrailEntry::Replan { atom, .. } => *atom != id,
+        TrailEntry::Failure { .. } | TrailEntry::UserCorrection { .. } => true,
+    });
+    count_failures(since, &id) >= FAILURES_BELOW_A_CHOICE
 }
 
 fn count_failures<'t>(entries: impl Iterator<Item = &'t TrailEntry>, atom: &AtomId) -> usize {
@@ -127,6 +252,8 @@ fn next_choice(ledger: &Ledger, group: usize) -> Option<AtomId> {
 fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason: &str, failure: &str) {
     let (name, entry) = ledger.group_at(group);
     let (name, old) = (name.clone(), entry.selected.clone());
+    // Only what was resolved can have something resting on it; the walk over the whole graph is saved otherwise.
+    let was_resolved = ledger.graph().is_resolved(ledger.state(), Target::Group(group));
     ledger.enter(Change::ChoiceSelected {
         group: name.clone(),
         choice: choice.clone(),
@@ -134,9 +261,8 @@ fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason: &str, fail
     });
     if let Some(old) = ledger.state().atoms.get_index_of(&old).filter(|_| old != *choice) {
         let under = ledger.graph().subtree(old);
-        let mut undone = ledger.graph().resting_on(&under);
-        undone.extend(under);
-        ledger.reset_all(undone);
+        let resting = if was_resolved { ledger.graph().resting_on(&under) } else { Vec::new() };
+        ledger.reset_all(under.into_iter().chain(resting));
     }
     if !ledger.state().atoms.contains_key(choice) {
         create_choice(ledger, &name, choice, &old, failure);

@@ -17,6 +17,8 @@ pub enum Change {
     },
     /// Taken up, from the beginning or after a stop: counters that judge progress start anew (decision D15).
     LoopStarted,
+    /// Somebody typed another status into the file; it is not believed.
+    StatusRestored,
     SessionTaken {
         session: Option<String>,
     },
@@ -44,6 +46,8 @@ pub enum Change {
         unresolved: u32,
         stall_count: u32,
     },
+    /// Something was resolved at the stall limit: the loop goes on (D11).
+    StallCleared,
     /// The count of unresolved atoms moved without a resolution; progress is measured from the moved mark (D9).
     CountMoved {
         by: i64,
@@ -67,6 +71,11 @@ pub enum Change {
     /// Back to pending, without its binding.
     AtomReset {
         atom: AtomId,
+    },
+    /// Back to pending through nobody's fault: a conflict, a check that could not run, a kill (D10).
+    AtomReturned {
+        atom: AtomId,
+        reason: String,
     },
     DependenciesSet {
         atom: AtomId,

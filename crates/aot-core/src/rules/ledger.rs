@@ -1,19 +1,33 @@
-//! A state being worked on: the state, its graph, and the changes made so far. Rules write into a ledger; whoever
-//! opened it takes the changes and records them.
+//! A state being worked on: the state, what is derived from it, and the changes made so far. Rules write into a
+//! ledger; whoever opened it takes the changes and records them.
+
+use std::cell::OnceCell;
 
 use jiff::Timestamp;
 
+use super::tally::Tally;
 use super::{Change, Refusal, apply};
-use crate::state::{Atom, AtomId, AtomStatus, Closes, Graph, GroupName, OrGroup, State};
+use crate::state::{Atom, AtomId, AtomStatus, Closes, Frontier, Graph, GroupName, OrGroup, State};
 
 #[derive(Clone, Debug)]
 pub struct Ledger {
     state: State,
-    graph: Graph,
+    // Made when first asked for, kept in step by every change, dropped by one that reshapes.
+    graph: OnceCell<Graph>,
+    frontier: OnceCell<Frontier>,
+    tally: Tally,
     changes: Vec<Change>,
+    undone: Vec<Undone>,
     now: Timestamp,
     /// Set at the first change that can move the count without a resolution.
     mark: Option<Mark>,
+}
+
+/// A commit whose atom is no longer resolved (D23).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undone {
+    pub atom: AtomId,
+    pub commit: String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +38,17 @@ struct Mark {
 
 impl Ledger {
     pub fn open(state: State, now: Timestamp) -> Ledger {
-        let graph = Graph::new(&state);
-        Ledger { state, graph, changes: Vec::new(), now, mark: None }
+        let tally = Tally::new(&state);
+        Ledger {
+            state,
+            graph: OnceCell::new(),
+            frontier: OnceCell::new(),
+            tally,
+            changes: Vec::new(),
+            undone: Vec::new(),
+            now,
+            mark: None,
+        }
     }
 
     pub fn state(&self) -> &State {
@@ -33,26 +56,59 @@ impl Ledger {
     }
 
     pub fn graph(&self) -> &Graph {
-        &self.graph
+        self.graph.get_or_init(|| Graph::new(&self.state))
+    }
+
+    pub fn frontier(&self) -> &Frontier {
+        self.frontier.get_or_init(|| Frontier::new(self.graph(), &self.state))
+    }
+
+    /// Failures and attempts, as the trail tells them.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// From now on, changes happen at this moment.
+    pub fn turn_clock(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.now
     }
 
     /// The state with all changes made, and the changes.
     pub fn close(mut self) -> (State, Vec<Change>) {
-        if let Some(mark) = self.mark {
+        self.settle_count();
+        (self.state, self.changes)
+    }
+
+    /// The changes made since they were last taken.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.settle_count();
+        std::mem::take(&mut self.changes)
+    }
+
+    pub fn take_undone(&mut self) -> Vec<Undone> {
+        std::mem::take(&mut self.undone)
+    }
+
+    /// Moves the mark from which progress is measured by what was no resolution (D9).
+    pub fn settle_count(&mut self) {
+        if let Some(mark) = self.mark.take() {
             let expected = mark.unresolved as i64 - mark.resolved_since as i64;
-            let by = self.graph.unresolved(&self.state) as i64 - expected;
+            let by = self.frontier().unresolved() as i64 - expected;
             if by != 0 {
                 self.write(Change::CountMoved { by });
             }
         }
-        (self.state, self.changes)
     }
 
     /// Makes a change. That it fits is the rule's duty: it has just looked at this very state.
     pub fn enter(&mut self, change: Change) {
         let counted = self.state.control.prev_pending_count >= 0;
         if counted && self.mark.is_none() && moves_count(&change) {
-            self.mark = Some(Mark { unresolved: self.graph.unresolved(&self.state), resolved_since: 0 });
+            self.mark = Some(Mark { unresolved: self.frontier().unresolved(), resolved_since: 0 });
         }
         if let (Some(mark), Change::AtomResolved { .. }) = (&mut self.mark, &change) {
             mark.resolved_since += 1;
@@ -61,12 +117,39 @@ impl Ledger {
     }
 
     fn write(&mut self, change: Change) {
+        if let Change::AtomReset { atom } | Change::AtomRemoved { atom } = &change
+            && let Some(commit) = self.state.bindings.get(atom).and_then(|binding| binding.commit.clone())
+        {
+            self.undone.push(Undone { atom: atom.clone(), commit });
+        }
         apply(&mut self.state, &change, self.now)
             .expect("a rule enters only what fits the state it looked at");
+        self.tally.follow(&self.state, &change);
         if change.reshapes() {
-            self.graph = Graph::new(&self.state);
+            self.graph.take();
+            self.frontier.take();
+        } else {
+            self.follow(&change);
         }
         self.changes.push(change);
+    }
+
+    /// Keeps the frontier in step with a change that left the shape as it was.
+    fn follow(&mut self, change: &Change) {
+        let (Some(graph), Some(frontier)) = (self.graph.get(), self.frontier.get_mut()) else { return };
+        match concerns(change) {
+            Concern::Atom(id) => {
+                if let Some(place) = self.state.atoms.get_index_of(id) {
+                    frontier.status_changed(graph, &self.state, place);
+                }
+            }
+            Concern::Group(name) => {
+                if let Some(group) = self.state.or_groups.get_index_of(name) {
+                    frontier.group_changed(graph, &self.state, group);
+                }
+            }
+            Concern::Neither => {}
+        }
     }
 
     /// Where an atom stands in the graph.
@@ -111,10 +194,10 @@ impl Ledger {
 
     /// Refuses a graph that has got a cycle as selected now, or nests too deep.
     pub fn check_shape(&self) -> Result<(), Refusal> {
-        if let Some(place) = self.graph.too_deep().first() {
+        if let Some(place) = self.graph().too_deep().first() {
             return Err(Refusal::TooDeep { atom: self.id(*place), limit: crate::state::MAX_NESTING });
         }
-        let cycle = self.graph.cycles(&self.state).into_iter().find(|cycle| cycle.closes == Closes::Now);
+        let cycle = self.graph().cycles(&self.state).into_iter().find(|cycle| cycle.closes == Closes::Now);
         cycle.map_or(Ok(()), |cycle| Err(Refusal::Cycle(cycle.names)))
     }
 }
@@ -129,4 +212,70 @@ fn moves_count(change: &Change) -> bool {
                 | Change::ChoiceFailed { .. }
                 | Change::ChoiceForgiven { .. }
         )
+}
+
+enum Concern<'c> {
+    Atom(&'c AtomId),
+    Group(&'c GroupName),
+    Neither,
+}
+
+/// What in the frontier a change touches. Changes that reshape never come here.
+fn concerns(change: &Change) -> Concern<'_> {
+    match change {
+        Change::AtomStarted { atom, .. }
+        | Change::AtomResolved { atom, .. }
+        | Change::AtomReset { atom }
+        | Change::AtomReturned { atom, .. } => Concern::Atom(atom),
+        Change::ChoiceFailed { group, .. }
+        | Change::ChoiceForgiven { group, .. }
+        | Change::ChoiceSelected { group, .. } => Concern::Group(group),
+        Change::LoopNamed { .. }
+        | Change::LoopStarted
+        | Change::StatusRestored
+        | Change::SessionTaken { .. }
+        | Change::StopRequested { .. }
+        | Change::RedirectRequested
+        | Change::RedirectEnded
+        | Change::Stopped { .. }
+        | Change::Completed
+        | Change::Parked { .. }
+        | Change::Unparked
+        | Change::SpentSoFar { .. }
+        | Change::IterationOpened
+        | Change::ResultCounted
+        | Change::IterationClosed { .. }
+        | Change::StallCleared
+        | Change::CountMoved { .. }
+        | Change::AtomAdded { .. }
+        | Change::AtomRemoved { .. }
+        | Change::DependenciesSet { .. }
+        | Change::BindingSet { .. }
+        | Change::FailureNoted { .. }
+        | Change::ReplanNoted { .. }
+        | Change::Decomposed { .. }
+        | Change::ChildAdded { .. }
+        | Change::ChildRemoved { .. }
+        | Change::DecompositionWithdrawn { .. }
+        | Change::GroupAdded { .. }
+        | Change::GroupRemoved { .. }
+        | Change::ChoiceAdded { .. }
+        | Change::ChoiceRemoved { .. }
+        | Change::ChoicesOrdered { .. }
+        | Change::GoalSet { .. }
+        | Change::BaseCaseSet { .. }
+        | Change::BackgroundIntentSet { .. }
+        | Change::DeliverablesSet { .. }
+        | Change::DefinitionOfDoneSet { .. }
+        | Change::ProtectedSet { .. }
+        | Change::ConstraintsSet { .. }
+        | Change::TrailCleared
+        | Change::TrailPruned { .. }
+        | Change::UserCorrected { .. }
+        | Change::CorrectionNoted { .. }
+        | Change::Verified { .. }
+        | Change::FingerprintTaken { .. }
+        | Change::ItemConfirmed { .. }
+        | Change::ConfirmationWithdrawn { .. } => Concern::Neither,
+    }
 }

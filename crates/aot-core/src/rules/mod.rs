@@ -3,15 +3,23 @@
 pub mod advance;
 mod apply;
 pub mod backtrack;
+pub mod bound;
+pub mod certificate;
 mod change;
+pub mod converge;
 pub mod decompose;
 pub mod gate;
 mod ledger;
+pub mod overlap;
+pub mod plan;
+pub mod redirect;
 mod refusal;
 pub mod replan;
 pub mod reshape;
+mod tally;
 
 pub use apply::{Misfit, apply};
 pub use change::Change;
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Undone};
 pub use refusal::Refusal;
+pub use tally::{FAILURES_FOR_A_REPLAN, Tally};

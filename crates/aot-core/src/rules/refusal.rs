@@ -56,6 +56,40 @@ pub enum Refusal {
     ChildrenResolved(AtomId),
     #[error("atom `{0}` is not decomposed")]
     NotDecomposed(AtomId),
+    #[error("atom `{0}` was started in this iteration already")]
+    StartedAlready(AtomId),
+    #[error("{0} agents run already, as many as `max_parallel_agents` allows")]
+    SlotsFull(u32),
+    #[error("this iteration has had its {0} starts")]
+    IterationFull(usize),
+    #[error("the iteration limit of {0} is reached")]
+    IterationLimit(u32),
+    #[error("atom `{atom}` would get in the way of `{with}`, which is being worked on")]
+    InTheWay { atom: AtomId, with: AtomId },
+    #[error("atom `{0}` waits for a person")]
+    Held(AtomId),
+    #[error("atom `{0}` has failed too often to be tried again at the stall limit")]
+    GivenUp(AtomId),
+    #[error("the plan of atom `{0}` is being changed")]
+    BeingReplanned(AtomId),
+    #[error("atom `{0}` needs an agent, and there is none")]
+    NoAgent(AtomId),
+    #[error("OR group `{0}` has no other choice left")]
+    NoBranchLeft(GroupName),
+    #[error(
+        "the plan would grow to {unresolved} atoms to be executed; {limit} can be started in the iterations left"
+    )]
+    TooMany { unresolved: usize, limit: usize },
+    #[error("the check of `{atom}` asks a judge {wanted} times; the bound that was shown allows {limit}")]
+    TooManyJudges { atom: AtomId, wanted: usize, limit: usize },
+    #[error("the check of atom `{0}` has an empty list in it, and would prove nothing")]
+    EmptyCheck(AtomId),
+    #[error("`{0}` must not be empty")]
+    Blank(&'static str),
+    #[error("`{0}` must be at least 1")]
+    TooSmall(&'static str),
+    #[error("`{0}` is given twice")]
+    Twice(&'static str),
 }
 
 impl Refusal {
@@ -87,6 +121,22 @@ impl Refusal {
             Refusal::MixedParents(_) => "mixed_parents",
             Refusal::ChildrenResolved(_) => "children_resolved",
             Refusal::NotDecomposed(_) => "not_decomposed",
+            Refusal::StartedAlready(_) => "started_already",
+            Refusal::SlotsFull(_) => "slots_full",
+            Refusal::IterationFull(_) => "iteration_full",
+            Refusal::IterationLimit(_) => "iteration_limit",
+            Refusal::InTheWay { .. } => "in_the_way",
+            Refusal::Held(_) => "held",
+            Refusal::GivenUp(_) => "given_up",
+            Refusal::BeingReplanned(_) => "being_replanned",
+            Refusal::NoAgent(_) => "no_agent",
+            Refusal::NoBranchLeft(_) => "no_branch_left",
+            Refusal::TooMany { .. } => "too_many",
+            Refusal::TooManyJudges { .. } => "too_many_judges",
+            Refusal::EmptyCheck(_) => "empty_check",
+            Refusal::Blank(_) => "blank",
+            Refusal::TooSmall(_) => "too_small",
+            Refusal::Twice(_) => "given_twice",
         }
     }
 
@@ -131,6 +181,23 @@ impl Refusal {
             Refusal::MixedParents(_) => "choose atoms that stand beside one another".into(),
             Refusal::ChildrenResolved(_) => "only a decomposition without results can be withdrawn".into(),
             Refusal::NotDecomposed(atom) => format!("cut it with `aot atom decompose {atom} --child …`"),
+            Refusal::StartedAlready(_) => "it can be started again in the next iteration".into(),
+            Refusal::SlotsFull(_) => "resolve or fail one of them first".into(),
+            Refusal::IterationFull(_) => "end the iteration first".into(),
+            Refusal::IterationLimit(limit) => {
+                format!("raise it with `aot redirect --max-iterations {}`", limit.saturating_add(10))
+            }
+            Refusal::InTheWay { with, .. } => format!("wait until `{with}` is resolved or failed"),
+            Refusal::Held(_) => "confirm what it asks for, or repair its check; then `aot run`".into(),
+            Refusal::GivenUp(_) => "change the plan: decompose it, or add an alternative".into(),
+            Refusal::BeingReplanned(_) => "wait for the new plan".into(),
+            Refusal::NoAgent(_) => "name an agent with `--agent`, or give the atom a `run` command".into(),
+            Refusal::NoBranchLeft(group) => format!("add one with `aot or add {group} --choices …`"),
+            Refusal::TooMany { .. } => "make the plan smaller".into(),
+            Refusal::TooManyJudges { .. } => "use machine checks instead of quality items".into(),
+            Refusal::EmptyCheck(_) => "fill the list, or leave the check out".into(),
+            Refusal::Blank(_) | Refusal::TooSmall(_) => "give it a value".into(),
+            Refusal::Twice(_) => "say it once".into(),
         }
     }
 }

@@ -219,7 +219,7 @@ impl Graph {
     }
 
     /// Whether a choice takes part: it is selected, or it races (decision D25).
-    fn takes_part(&self, state: &State, choice: usize, group: usize) -> bool {
+    pub(super) fn takes_part(&self, state: &State, choice: usize, group: usize) -> bool {
         let entry = &state.or_groups[group];
         let id = &state.atoms[choice].id;
         entry.selected == *id
@@ -292,45 +292,86 @@ impl Graph {
         }
     }
 
-    /// How many atoms must still be executed one after the other, this one included, before all that waits for it
-    /// is through. Resolved and dormant atoms weigh nothing.
+    /// Parents whose children are all resolved and whose own check is still to pass (decision D3).
+    pub fn is_due(&self, state: &State, atom: usize) -> bool {
+        let entry = &state.atoms[atom];
+        entry.status == AtomStatus::Pending
+            && entry.check.is_some()
+            && self.decomposed[atom]
+            && self.child_targets(atom).all(|target| self.is_resolved(state, target))
+            && self.waits_on(state, atom).is_none()
+            && !self.is_dormant(state, atom)
+            && !self.is_burnt(state, atom)
+    }
+
+    /// A live group whose choices have all failed (decision D10).
+    pub fn exhausted(&self, state: &State) -> Option<usize> {
+        (0..self.choices.len()).find(|group| self.is_exhausted(state, *group))
+    }
+
+    pub fn is_exhausted(&self, state: &State, group: usize) -> bool {
+        let entry = &state.or_groups[group];
+        let around = self.choices[group].iter().find_map(|choice| self.parent[*choice]);
+        entry.choices.iter().all(|choice| entry.failed.contains(choice))
+            && !self.is_resolved(state, Target::Group(group))
+            && around.is_none_or(|parent| !self.is_dormant(state, parent) && !self.is_burnt(state, parent))
+    }
+
+    /// How many atoms are executed one after the other, this one included, until all that waits for it is through.
+    /// Dormant atoms and parents weigh nothing. What is resolved weighs as before: nothing that waits for an
+    /// unresolved atom can be resolved, so for those the difference cannot be seen.
     pub fn remaining_paths(&self, state: &State) -> Vec<u32> {
         let count = self.parent.len();
         let followers = self.reversed();
-        let weight: Vec<u32> = (0..count)
-            .map(|atom| {
-                let counts = !self.decomposed[atom]
-                    && state.atoms[atom].status != AtomStatus::Resolved
-                    && !self.is_dormant(state, atom);
-                u32::from(counts)
-            })
-            .collect();
-        // Longest paths in topological order of the reversed relation: a node is final once all that it waits for,
-        // seen from the end, has been passed. Nodes in a cycle are never final and keep what they have.
-        let mut waiting = vec![0u32; self.node_count()];
-        for next in &followers {
-            for node in next {
-                waiting[*node] += 1;
-            }
-        }
-        let mut order = Vec::with_capacity(self.node_count());
-        let mut queue: VecDeque<usize> = (0..self.node_count()).filter(|node| waiting[*node] == 0).collect();
-        while let Some(node) = queue.pop_front() {
-            order.push(node);
-            for next in &followers[node] {
-                waiting[*next] -= 1;
-                if waiting[*next] == 0 {
-                    queue.push_back(*next);
-                }
-            }
-        }
         let mut longest = vec![0u32; self.node_count()];
-        for node in order.into_iter().rev() {
+        for node in self.path_order(&followers).into_iter().rev() {
             let behind = followers[node].iter().map(|next| longest[*next]).max().unwrap_or(0);
-            longest[node] = behind + if node < count { weight[node] } else { 0 };
+            let weighs = node < count && !self.decomposed[node] && !self.is_dormant(state, node);
+            longest[node] = behind + u32::from(weighs);
         }
         longest.truncate(count);
         longest
+    }
+
+    /// All nodes, each before what waits for it. Rings, and what only they lead to, are left out.
+    pub(super) fn path_order(&self, followers: &[Vec<usize>]) -> Vec<usize> {
+        let mut waiting = vec![0u32; self.node_count()];
+        for node in followers.iter().flatten() {
+            waiting[*node] += 1;
+        }
+        let mut order: Vec<usize> = (0..self.node_count()).filter(|node| waiting[*node] == 0).collect();
+        let mut next = 0;
+        while let Some(node) = order.get(next).copied() {
+            next += 1;
+            for follower in &followers[node] {
+                waiting[*follower] -= 1;
+                if waiting[*follower] == 0 {
+                    order.push(*follower);
+                }
+            }
+        }
+        order
+    }
+
+    /// The groups that an atom rests on as things are selected now: what it waits for, and what it lies in.
+    pub fn groups_under(&self, state: &State, atom: usize) -> Vec<usize> {
+        let first_group = 2 * self.parent.len();
+        let mut seen = vec![false; self.node_count()];
+        let mut work: Vec<usize> = vec![self.parent.len() + atom];
+        let mut found: Vec<usize> = self.line(atom).filter_map(|above| self.group_of[above]).collect();
+        while let Some(node) = work.pop() {
+            for next in self.waits_for(state, node, Closes::Now) {
+                if !std::mem::replace(&mut seen[next], true) {
+                    work.push(next);
+                    if next >= first_group {
+                        found.push(next - first_group);
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     /// Everything that rests on these atoms: what waits for them, directly or not, through dependencies, parents and
@@ -392,7 +433,7 @@ impl Graph {
         names
     }
 
-    fn node_count(&self) -> usize {
+    pub(super) fn node_count(&self) -> usize {
         2 * self.parent.len() + self.choices.len()
     }
 
@@ -424,7 +465,7 @@ impl Graph {
     }
 
     /// For every node, the nodes that wait for it.
-    fn reversed(&self) -> Vec<Vec<usize>> {
+    pub(super) fn reversed(&self) -> Vec<Vec<usize>> {
         let count = self.parent.len();
         let mut followers = vec![Vec::new(); self.node_count()];
         for atom in 0..count {

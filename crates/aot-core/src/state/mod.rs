@@ -1,10 +1,12 @@
 //! The contract's nouns, and pure questions about them. Nothing here changes itself: that is `rules::apply`.
 
 mod checks;
+mod frontier;
 mod graph;
 mod ids;
 
 pub use checks::{Check, Checks, Criterion, Item, Quality, Scope, Wants};
+pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
 
@@ -230,6 +232,13 @@ pub struct OpenIteration {
     pub started: Vec<AtomId>,
     #[serde(default)]
     pub results: u32,
+    /// A group went to another choice: the iteration is no stall (decision D9).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub moved: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,120 @@
+//! What is in flight: attempts on atoms, and at most one replan. Knows who runs and how far along, and no rule.
+
+use super::talk::{Job, JobId, Task};
+use crate::rules::plan::Why;
+use crate::state::{AtomId, AtomStatus, State};
+
+/// One attempt on one atom, from its start to its last word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub atom: AtomId,
+    pub number: u32,
+    pub stage: Stage,
+    pub findings: Option<String>,
+    /// Its start was refused; it begins again when the loop is no longer parked.
+    pub parked: bool,
+    /// Judges that were asked for it so far.
+    pub judged: u64,
+}
+
+/// How far along an attempt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Probing,
+    Working,
+    Checking,
+    /// Done, while a rival of its race is landing.
+    Waiting,
+    Landing,
+}
+
+impl Attempt {
+    pub fn job(&self) -> JobId {
+        let task = match self.stage {
+            Stage::Probing => Task::Probe(self.atom.clone()),
+            Stage::Working | Stage::Waiting | Stage::Landing => Task::Work(self.atom.clone()),
+            Stage::Checking => Task::Check(self.atom.clone()),
+        };
+        JobId { task, attempt: self.number }
+    }
+
+    /// Agent runs that it may still begin, its judges included.
+    pub fn runs_left(&self, judgements: u64) -> u64 {
+        let judges = judgements.saturating_sub(self.judged);
+        match self.stage {
+            Stage::Probing => 1 + judges,
+            Stage::Working | Stage::Checking | Stage::Waiting | Stage::Landing => judges,
+        }
+    }
+
+    /// Whether the state still shows it.
+    pub fn stands(&self, state: &State) -> bool {
+        state.atoms.get(&self.atom).is_some_and(|atom| atom.status == AtomStatus::InProgress)
+            && state.control.attempts.get(&self.atom).copied().unwrap_or(0) == self.number
+    }
+}
+
+/// A question to the coordinator agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replan {
+    pub number: u32,
+    pub why: Vec<Why>,
+    pub atoms: Vec<AtomId>,
+    pub parked: bool,
+}
+
+impl Replan {
+    pub fn job(&self) -> JobId {
+        JobId { task: Task::Replan, attempt: self.number }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flight {
+    pub attempts: Vec<Attempt>,
+    pub replan: Option<Replan>,
+}
+
+impl Flight {
+    /// What stands in progress, taken for attempts under way.
+    pub fn of(state: &State, decomposed: impl Fn(usize) -> bool) -> Flight {
+        let running = state.atoms.values().enumerate().filter(|(_, a)| a.status == AtomStatus::InProgress);
+        let attempts = running
+            .map(|(place, atom)| Attempt {
+                atom: atom.id.clone(),
+                number: state.control.attempts.get(&atom.id).copied().unwrap_or(0),
+                stage: if decomposed(place) { Stage::Checking } else { Stage::Working },
+                findings: None,
+                parked: false,
+                judged: 0,
+            })
+            .collect();
+        Flight { attempts, replan: None }
+    }
+
+    pub fn len(&self) -> usize {
+        self.attempts.len() + usize::from(self.replan.is_some())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn atoms(&self) -> Vec<AtomId> {
+        self.attempts.iter().map(|attempt| attempt.atom.clone()).collect()
+    }
+
+    pub fn jobs(&self) -> Vec<JobId> {
+        let attempts = self.attempts.iter().map(Attempt::job);
+        attempts.chain(self.replan.as_ref().map(Replan::job)).collect()
+    }
+
+    /// The attempt that a job's word is about; none if it was killed.
+    pub fn find(&self, job: &JobId) -> Option<usize> {
+        self.attempts.iter().position(|attempt| attempt.job() == *job)
+    }
+}
+
+pub(super) fn blank_job(id: JobId) -> Job {
+    Job { id, findings: None, returned: None, why: Vec::new(), refusals: Vec::new() }
+}

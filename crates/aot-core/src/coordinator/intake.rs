@@ -1,0 +1,514 @@
+//! Takes an event in: finds whose it is, hands it to the rule that knows it, and remembers what the state does not
+//! hold. Starts nothing new by itself, except the work that follows its probe.
+
+use jiff::SignedDuration;
+
+use super::flight::Stage;
+use super::talk::{
+    Answer, CheckSeen, Effect, Evaluation, Event, Feasible, Found, Hold, JobId, Outcome, StopHow, Usage,
+};
+use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Phase};
+use crate::rules::advance::{self, Proof};
+use crate::rules::certificate::{Red, Verdict};
+use crate::rules::converge::{self, BaseCase, Fate, PlanFor, Stop};
+use crate::rules::plan::{self, Why};
+use crate::rules::replan::{self, PlanChange};
+use crate::rules::{Change, Ledger, backtrack, gate, redirect};
+use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span, Stamp, State};
+
+/// An atom whose check could not run so often in a row waits for a person (D14, D17).
+const CHECK_ERRORS: u32 = 2;
+
+/// So many refusals of plans are kept for the next brief.
+const REFUSALS_KEPT: usize = 3;
+
+impl Coordinator {
+    pub(super) fn take_in(&mut self, event: Event) {
+        match event {
+            Event::Begun { found, fingerprint, redirect } => self.begun(found, fingerprint, redirect),
+            Event::Ended { job, outcome, usage } => {
+                self.charge(usage);
+                self.ended(job, outcome, usage);
+            }
+            Event::Landed { job, binding, usage } => {
+                self.charge(usage);
+                self.landed(job, binding);
+            }
+            Event::Conflict { job, reason, usage } => {
+                self.charge(usage);
+                self.conflict(job, reason);
+            }
+            Event::Verified { number, evaluation, usage } => {
+                self.charge(usage);
+                if self.verifying == Some(number) {
+                    self.verified(evaluation);
+                }
+            }
+            Event::Replanned { job, answer, usage } => {
+                self.charge(usage);
+                self.replanned(job, answer);
+            }
+            Event::Edited { state } => self.edited(*state),
+            Event::Tampered { what } => self.tampered = Some(what),
+            Event::StopAsked { how, reason } => {
+                let fate = match how {
+                    StopHow::Finish => Fate::Finishes,
+                    StopHow::Now => Fate::Killed,
+                };
+                if self.stop != Some(Fate::Killed) {
+                    self.stop = Some(fate);
+                }
+                self.ledger.enter(Change::StopRequested { reason });
+            }
+            Event::RedirectAsked => self.ledger.enter(Change::RedirectRequested),
+            Event::Redirected { state } => self.redirected(*state),
+            Event::RedirectAbandoned => self.abandoned(),
+            Event::Woke => {}
+            Event::StartAsked { atom } => self.start_asked(atom),
+            Event::TurnEnded => self.turn_ended(),
+        }
+    }
+
+    fn begun(&mut self, found: Vec<Found>, fingerprint: Option<Fingerprint>, redirect: Hold) {
+        self.adopt(found);
+        self.flight.attempts.clear();
+        self.since = self.ledger.now();
+        if self.state().control.redirect_requested {
+            match redirect {
+                Hold::Somebody => self.phase = Phase::Expecting,
+                Hold::Nobody => self.abandoned(),
+            }
+            return;
+        }
+        if self.state().control.status == LoopStatus::Stopped {
+            let stop = self.with_standing(|ledger, standing| converge::holds(ledger, &standing.floor));
+            if let Some(stop) = stop {
+                self.phase = Phase::Running;
+                self.halt(stop);
+                return;
+            }
+        }
+        match (&self.state().control.fingerprint, fingerprint) {
+            (Some(agreed), Some(now)) if *agreed != now => {
+                let what =
+                    if agreed.base_case == now.base_case { "protected files" } else { "the base case" };
+                self.tampered = Some(format!("tampered: {what} changed outside of a redirect"));
+            }
+            (None, Some(fingerprint)) => self.ledger.enter(Change::FingerprintTaken { fingerprint }),
+            (Some(_) | None, _) => {}
+        }
+        self.take_up();
+    }
+
+    /// Results that landed before a crash count; whatever else stands in progress is an orphan (D23).
+    fn adopt(&mut self, found: Vec<Found>) {
+        for Found { atom, attempt, binding } in found {
+            let ours = self.flight.attempts.iter().any(|a| a.atom == atom && a.number == attempt);
+            if ours && advance::resolve(&mut self.ledger, &atom, binding, Proof::Seen).is_ok() {
+                converge::resolved(&mut self.ledger);
+            }
+        }
+        let orphans: Vec<usize> = self.ledger.frontier().in_progress().collect();
+        self.ledger.reset_all(orphans);
+    }
+
+    /// Takes the loop up, from the beginning, after a stop or after a crash (D15).
+    fn take_up(&mut self) {
+        let control = &self.state().control;
+        self.evaluation_due = control.iteration == 0 || control.status == LoopStatus::Completed;
+        self.ledger.enter(Change::LoopStarted);
+        backtrack::straighten(&mut self.ledger);
+        self.stop = None;
+        self.phase = Phase::Running;
+        self.turn_is_over = true;
+    }
+
+    /// Nobody holds the redirect: the flag is cleared, and a person is told (D16).
+    fn abandoned(&mut self) {
+        if !self.state().control.redirect_requested {
+            return;
+        }
+        self.ledger.enter(Change::RedirectEnded);
+        self.phase = Phase::Running;
+        let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
+        self.halt(Stop { verdict, reason, running: Fate::Killed });
+    }
+
+    fn charge(&mut self, usage: Usage) {
+        if usage != Usage::default() {
+            self.spent.agent_runs += usage.agent_runs;
+            self.spent.cost_usd += usage.cost_usd.max(0.0);
+            self.spent.tokens += usage.tokens;
+            self.write_spent();
+        }
+    }
+
+    fn ended(&mut self, job: JobId, outcome: Outcome, usage: Usage) {
+        let Some(at) = self.flight.find(&job) else {
+            if self.flight.replan.as_ref().is_some_and(|replan| replan.job() == job) {
+                self.replanned(job, Answer::Failed { reason: "it gave no plan".into() });
+            }
+            return;
+        };
+        if let Outcome::Refused { reason: _, retry_after } = &outcome {
+            self.flight.attempts[at].parked = true;
+            self.park(*retry_after);
+            return;
+        }
+        self.refused = 0;
+        self.flight.attempts[at].judged += usage.agent_runs;
+        match self.flight.attempts[at].stage {
+            Stage::Probing => self.probed(at, outcome),
+            Stage::Working => self.worked(at, outcome),
+            Stage::Checking => self.checked(at, outcome),
+            Stage::Waiting | Stage::Landing => {}
+        }
+    }
+
+    fn probed(&mut self, at: usize, outcome: Outcome) {
+        let (feasible, findings) = match outcome {
+            Outcome::Probed { feasible, findings } => (feasible, Some(findings)),
+            // A probe that brings nothing does not stand in the way of the work.
+            Outcome::Done { .. }
+            | Outcome::Failed { .. }
+            | Outcome::TooLarge { .. }
+            | Outcome::Refused { .. }
+            | Outcome::Lost { .. } => (Feasible::Yes, None),
+        };
+        let atom = self.flight.attempts[at].atom.clone();
+        if feasible == Feasible::No {
+            let place = self.ledger.place(&atom).expect("what is in flight stands in the graph");
+            let words = findings.clone().unwrap_or_default();
+            if backtrack::put_off(&mut self.ledger, place, &words).is_some() {
+                self.flight.attempts.remove(at);
+                self.count_result();
+                return;
+            }
+        }
+        // The work is a new start, and a loop that is stopping has none.
+        let stopping = self.with_standing(|ledger, standing| {
+            converge::urgent(ledger, standing, None).or_else(|| converge::stop(ledger, standing))
+        });
+        if let Some(stop) = stopping {
+            self.flight.attempts.remove(at);
+            self.give_back(atom, stop.reason);
+            return;
+        }
+        let attempt = &mut self.flight.attempts[at];
+        attempt.stage = Stage::Working;
+        attempt.findings = findings;
+        let attempt = attempt.clone();
+        self.start(&attempt);
+        self.count_run(&attempt.job());
+    }
+
+    fn worked(&mut self, at: usize, outcome: Outcome) {
+        let atom = self.flight.attempts[at].atom.clone();
+        match outcome {
+            Outcome::Done { check, .. } => match self.proven(&atom, check) {
+                CheckSeen::None | CheckSeen::Pass => self.land(at),
+                CheckSeen::Fail { reason } => self.fail(at, reason),
+                CheckSeen::Error { reason } => self.check_error(at, reason),
+                CheckSeen::Pending { reason } => self.hold(at, reason),
+            },
+            Outcome::Failed { reason } => self.fail(at, reason),
+            Outcome::TooLarge { reason } => {
+                self.too_large.insert(atom, reason.clone());
+                self.fail(at, reason);
+            }
+            Outcome::Lost { reason } | Outcome::Refused { reason, .. } => {
+                self.flight.attempts.remove(at);
+                self.give_back(atom, reason);
+            }
+            Outcome::Probed { .. } => self.fail(at, "it answered as a probe".into()),
+        }
+    }
+
+    /// A check that the atom has and nobody ran is no pass (D22).
+    fn proven(&self, atom: &AtomId, check: CheckSeen) -> CheckSeen {
+        if check == CheckSeen::None && self.state().atoms[atom].check.is_some() {
+            return CheckSeen::Error { reason: "its check was not run".into() };
+        }
+        check
+    }
+
+    fn checked(&mut self, at: usize, outcome: Outcome) {
+        let atom = self.flight.attempts[at].atom.clone();
+        match outcome {
+            Outcome::Done { check: CheckSeen::Pass, .. } => {
+                self.flight.attempts.remove(at);
+                let place = self.ledger.place(&atom).expect("what is in flight stands in the graph");
+                advance::resolve_parent(&mut self.ledger, place);
+                advance::resolve_parents(&mut self.ledger, place);
+                self.resolved(&atom);
+            }
+            Outcome::Done { check: CheckSeen::Fail { reason }, .. } => self.fail(at, reason),
+            Outcome::Done { check: CheckSeen::Pending { reason }, .. } => self.hold(at, reason),
+            Outcome::Done { check: CheckSeen::Error { reason }, .. } | Outcome::Failed { reason } => {
+                self.check_error(at, reason);
+            }
+            Outcome::Done { check: CheckSeen::None, .. }
+            | Outcome::Probed { .. }
+            | Outcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
+            Outcome::Lost { reason } | Outcome::Refused { reason, .. } => {
+                self.flight.attempts.remove(at);
+                self.give_back(atom, reason);
+            }
+        }
+    }
+
+    /// Of a race, one at a time is asked to land (D25).
+    fn land(&mut self, at: usize) {
+        let rival_lands = self
+            .flight
+            .attempts
+            .iter()
+            .any(|other| other.stage == Stage::Landing && self.are_rivals(&other.atom, at));
+        let attempt = &mut self.flight.attempts[at];
+        if rival_lands {
+            attempt.stage = Stage::Waiting;
+        } else {
+            attempt.stage = Stage::Landing;
+            self.wishes.push(Effect::Land(attempt.job()));
+        }
+    }
+
+    fn are_rivals(&self, atom: &AtomId, at: usize) -> bool {
+        let group =
+            |id: &AtomId| self.ledger.place(id).ok().and_then(|place| self.ledger.graph().group_of(place));
+        let this = &self.flight.attempts[at].atom;
+        this != atom && group(this).is_some() && group(this) == group(atom)
+    }
+
+    fn landed(&mut self, job: JobId, binding: Binding) {
+        let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
+        let Some(at) = at else {
+            // Nothing stays that was not asked for, or is not wanted any more (D23).
+            if let (Some(atom), Some(commit)) = (job.task.atom().cloned(), binding.commit) {
+                self.wishes.push(Effect::Revert { atom, commit });
+            }
+            return;
+        };
+        let atom = self.flight.attempts.remove(at).atom;
+        let commit = binding.commit.clone();
+        match advance::resolve(&mut self.ledger, &atom, binding, Proof::Seen) {
+            Ok(()) => self.resolved(&atom),
+            Err(refusal) => {
+                if let Some(commit) = commit {
+                    self.wishes.push(Effect::Revert { atom: atom.clone(), commit });
+                }
+                self.give_back(atom, refusal.to_string());
+            }
+        }
+    }
+
+    fn resolved(&mut self, atom: &AtomId) {
+        self.returned.remove(atom);
+        self.check_errors.remove(atom);
+        self.too_large.remove(atom);
+        if self.base_case == Some(BaseCase::Holds) {
+            self.overtaken = true;
+        }
+        self.base_case = None;
+        self.plan = PlanFor::Unasked;
+        self.count_result();
+        converge::resolved(&mut self.ledger);
+    }
+
+    fn conflict(&mut self, job: JobId, reason: String) {
+        let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
+        let Some(at) = at else { return };
+        let rival = (0..self.flight.attempts.len()).find(|other| {
+            self.flight.attempts[*other].stage == Stage::Waiting
+                && self.are_rivals(&self.flight.attempts[at].atom, *other)
+        });
+        if let Some(rival) = rival {
+            self.flight.attempts[rival].stage = Stage::Landing;
+            self.wishes.push(Effect::Land(self.flight.attempts[rival].job()));
+        }
+        let atom = self.flight.attempts.remove(at).atom;
+        self.give_back(atom, reason);
+    }
+
+    /// Back to pending, uncharged (D10).
+    fn give_back(&mut self, atom: AtomId, reason: String) {
+        self.returned.insert(atom.clone(), reason.clone());
+        self.ledger.enter(Change::AtomReturned { atom, reason });
+        self.count_result();
+    }
+
+    fn fail(&mut self, at: usize, reason: String) {
+        let atom = self.flight.attempts.remove(at).atom;
+        self.returned.remove(&atom);
+        self.check_errors.remove(&atom);
+        backtrack::fail(&mut self.ledger, &atom, &reason).expect("what is in flight is in progress");
+        self.count_result();
+    }
+
+    fn check_error(&mut self, at: usize, reason: String) {
+        let atom = self.flight.attempts[at].atom.clone();
+        let errors = self.check_errors.entry(atom.clone()).or_default();
+        *errors += 1;
+        if *errors >= CHECK_ERRORS {
+            return self.hold(at, reason);
+        }
+        self.flight.attempts.remove(at);
+        self.give_back(atom, reason);
+    }
+
+    fn hold(&mut self, at: usize, reason: String) {
+        let atom = self.flight.attempts.remove(at).atom;
+        self.held.insert(atom.clone(), format!("{atom}: {reason}"));
+        self.give_back(atom, reason);
+    }
+
+    fn park(&mut self, retry_after: Option<Span>) {
+        let doubled = FIRST_WAIT_SECONDS.saturating_mul(1 << self.refused.min(16)).min(LONGEST_WAIT_SECONDS);
+        self.refused += 1;
+        let wait = retry_after.map_or(doubled, |span| span.seconds().clamp(1, LONGEST_WAIT_SECONDS));
+        let wait = SignedDuration::from_secs(i64::try_from(wait).expect("a wait has a limit"));
+        let until = self.ledger.now().checked_add(wait).unwrap_or(jiff::Timestamp::MAX);
+        let standing = self.state().control.parked_until.as_ref().map(|until| until.at());
+        if standing.is_none_or(|standing| standing < until) {
+            self.ledger.enter(Change::Parked { until: Stamp::from(until) });
+        }
+    }
+
+    fn verified(&mut self, evaluation: Evaluation) {
+        self.verifying = None;
+        let unresolved = self.ledger.frontier().unresolved();
+        self.base_case = match evaluation {
+            Evaluation::Passed => Some(BaseCase::Holds),
+            Evaluation::Failed { red } => {
+                if unresolved == 0 {
+                    converge::count_red(&mut self.ledger, red.len());
+                }
+                self.red = red.clone();
+                Some(BaseCase::Red(red))
+            }
+            Evaluation::Pending { items } | Evaluation::Error { items } => {
+                self.red = items.clone();
+                Some(BaseCase::Open(items))
+            }
+            Evaluation::Prevented { reason } => {
+                Some(BaseCase::Open(vec![Red { item: "the working tree".into(), reason }]))
+            }
+            Evaluation::Lost { reason: _ } => {
+                self.evaluation_due = true;
+                None
+            }
+        };
+    }
+
+    fn replanned(&mut self, job: JobId, answer: Answer) {
+        let asked = self.flight.replan.take_if(|replan| replan.job() == job);
+        let Some(mut replan) = asked else { return };
+        match answer {
+            Answer::Refused { reason: _, retry_after } => {
+                replan.parked = true;
+                self.flight.replan = Some(replan);
+                self.park(retry_after);
+                return;
+            }
+            Answer::Failed { reason } => self.remember_refusal(reason),
+            Answer::Plan(change) => self.replan(change, &replan.why),
+        }
+        self.refused = 0;
+        self.plan_is_fresh = true;
+    }
+
+    fn replan(&mut self, change: PlanChange, why: &[Why]) {
+        let for_red = why.iter().any(|why| matches!(why, Why::Red { .. }));
+        if !change.is_empty() {
+            let mut trial = self.ledger.clone();
+            match replan::replan(&mut trial, change) {
+                Ok(()) => {
+                    self.ledger = trial;
+                    self.refusals.clear();
+                    plan::asked_about(why).iter().for_each(|atom| {
+                        self.too_large.remove(atom);
+                    });
+                    self.sweep();
+                }
+                Err(refusal) => return self.remember_refusal(refusal.to_string()),
+            }
+        }
+        if for_red && self.ledger.frontier().unresolved() == 0 {
+            self.plan = PlanFor::Empty;
+        }
+    }
+
+    fn remember_refusal(&mut self, reason: String) {
+        self.refusals.insert(0, reason);
+        self.refusals.truncate(REFUSALS_KEPT);
+    }
+
+    fn edited(&mut self, state: State) {
+        let tampered = redirect::tampering(self.state(), &state);
+        let corrections = redirect::by_hand(self.state(), &state);
+        let before = self.ledger.frontier().unresolved();
+        self.replace(state);
+        if let Some(what) = tampered {
+            self.tampered = Some(what);
+        }
+        for change in corrections {
+            self.ledger.enter(change);
+        }
+        let by = self.ledger.frontier().unresolved() as i64 - before as i64;
+        if by != 0 {
+            self.ledger.enter(Change::CountMoved { by });
+        }
+    }
+
+    fn redirected(&mut self, state: State) {
+        self.replace(state);
+        if self.state().control.redirect_requested {
+            self.ledger.enter(Change::RedirectEnded);
+        }
+        self.tampered = None;
+        if self.phase == Phase::Expecting {
+            self.take_up();
+        }
+        backtrack::straighten(&mut self.ledger);
+    }
+
+    /// The state is another one now: what it no longer shows is gone, and what was remembered may not hold.
+    fn replace(&mut self, state: State) {
+        for (atom, binding) in &self.state().bindings.clone() {
+            let kept = state.bindings.get(atom).is_some_and(|kept| kept.commit == binding.commit);
+            if let (false, Some(commit)) = (kept, &binding.commit) {
+                self.wishes.push(Effect::Revert { atom: atom.clone(), commit: commit.clone() });
+            }
+        }
+        let missing = gate::missing(&state);
+        if !missing.is_empty() {
+            self.tampered = Some(format!("tampered: the alignment has lost {}", missing.join(", ")));
+        }
+        let now = self.ledger.now();
+        self.ledger = Ledger::open(state, now);
+        self.sweep();
+        let flying = self.flight.atoms();
+        let orphan = |place: &usize| !flying.contains(&self.ledger.atom(*place).id);
+        let orphans: Vec<usize> = self.ledger.frontier().in_progress().filter(orphan).collect();
+        self.ledger.reset_all(orphans);
+        if self.phase == Phase::Running && self.state().control.status != LoopStatus::Running {
+            self.restore_status();
+        }
+        self.base_case = None;
+        self.plan = PlanFor::Unasked;
+        self.judges = None;
+        self.held.clear();
+        self.check_errors.clear();
+    }
+
+    /// A status typed in by hand is a wish at most: `completed` is not believed, `stopped` is a stop.
+    fn restore_status(&mut self) {
+        match self.state().control.status {
+            LoopStatus::Stopped => self.ledger.enter(Change::StopRequested { reason: None }),
+            LoopStatus::Completed | LoopStatus::Pending | LoopStatus::Running => {
+                self.ledger.enter(Change::StatusRestored);
+                self.evaluation_due = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The loop as a function: an [`Event`] in, [`Effect`]s out. Holds the state and what is in flight, and contains no
+//! rule: those are in `rules`. Knows no process, no clock and no vendor.
+//!
+//! After every event (D7): take in what it says (`intake`), then judge, close and fill (`settle`).
+
+mod flight;
+mod intake;
+mod request;
+mod settle;
+mod talk;
+
+pub use talk::{
+    Answer, CheckSeen, Effect, Evaluation, Event, Feasible, Found, Hold, Job, JobId, Outcome, StopHow, Task,
+    Usage,
+};
+
+pub use crate::rules::plan::{Crew, Seat, Why};
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use flight::Flight;
+
+use crate::rules::Ledger;
+use crate::rules::bound::{self, Bound};
+use crate::rules::certificate::Red;
+use crate::rules::converge::{BaseCase, Fate, PlanFor, Standing};
+use crate::rules::gate::Aligned;
+use crate::rules::plan::Floor;
+use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
+
+/// What the coordinator has to know of the world, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub crew: Crew,
+    pub dispatch: Dispatch,
+    pub trees: Trees,
+}
+
+/// Who decides when an atom is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The coordinator fills free slots.
+    Rolling,
+    /// A host asks; the coordinator allows or refuses.
+    OnRequest,
+}
+
+/// Where workers work (D23, D24).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trees {
+    /// Each has a tree of its own.
+    Separate,
+    /// All in one place: one at a time.
+    Shared,
+}
+
+/// The first wait after a refused start, when nobody says how long; each further one is twice as long (D12).
+pub const FIRST_WAIT_SECONDS: u64 = 30;
+pub const LONGEST_WAIT_SECONDS: u64 = 3600;
+
+/// The loop: a state, and what is in flight.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    ledger: Ledger,
+    settings: Settings,
+    flight: Flight,
+    phase: Phase,
+    /// The evaluation of the base case under way, and how many there have been.
+    verifying: Option<u32>,
+    evaluations: u32,
+    /// An evaluation is due: the first, or the one at a close.
+    evaluation_due: bool,
+    base_case: Option<BaseCase>,
+    /// The base case held, and then something landed: it has to be seen again, in an iteration of its own.
+    overtaken: bool,
+    /// What was red when the base case was last evaluated.
+    red: Vec<Red>,
+    plan: PlanFor,
+    /// A replan has just come in; what it brought is started before the iteration is judged.
+    plan_is_fresh: bool,
+    /// Why the last plans were refused, the latest first.
+    refusals: Vec<String>,
+    too_large: BTreeMap<AtomId, String>,
+    /// Why attempts came back without having failed.
+    returned: BTreeMap<AtomId, String>,
+    check_errors: BTreeMap<AtomId, u32>,
+    held: BTreeMap<AtomId, String>,
+    reserved: Vec<AtomId>,
+    tampered: Option<String>,
+    stop: Option<Fate>,
+    /// How often in a row a start was refused.
+    refused: u32,
+    spent: Spent,
+    spent_before: u64,
+    since: Timestamp,
+    spent_changed: bool,
+    judges: Option<usize>,
+    wake: Option<Timestamp>,
+    /// A host's turn has ended, and the loop is judged.
+    turn_is_over: bool,
+    wishes: Vec<Effect>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Before `Begun`, or in a host's hands.
+    Idle,
+    /// Begun while somebody held a redirect: the loop is taken up when it is made.
+    Expecting,
+    Running,
+    Halted,
+}
+
+impl Coordinator {
+    /// Takes a loop up from its state alone: in flight is what stands in progress.
+    pub fn resume(aligned: Aligned, settings: Settings, now: Timestamp) -> Coordinator {
+        let ledger = Ledger::open(aligned.into_state(), now);
+        let flight = Flight::of(ledger.state(), |place| ledger.graph().is_decomposed(place));
+        let spent = ledger.state().control.spent.clone().unwrap_or_default();
+        // A host has one process for each event, and only the first of them begins.
+        let under_way = ledger.state().control.status == LoopStatus::Running;
+        let phase = match settings.dispatch {
+            Dispatch::OnRequest if under_way => Phase::Running,
+            Dispatch::OnRequest | Dispatch::Rolling => Phase::Idle,
+        };
+        Coordinator {
+            settings,
+            flight,
+            phase,
+            verifying: None,
+            evaluations: 0,
+            evaluation_due: false,
+            base_case: None,
+            overtaken: false,
+            red: Vec::new(),
+            plan: PlanFor::Unasked,
+            plan_is_fresh: false,
+            refusals: Vec::new(),
+            too_large: BTreeMap::new(),
+            returned: BTreeMap::new(),
+            check_errors: BTreeMap::new(),
+            held: BTreeMap::new(),
+            reserved: Vec::new(),
+            tampered: None,
+            stop: None,
+            refused: 0,
+            spent_before: spent.seconds,
+            spent,
+            since: now,
+            spent_changed: false,
+            judges: None,
+            wake: None,
+            turn_is_over: false,
+            wishes: Vec::new(),
+            ledger,
+        }
+    }
+
+    /// Takes an event in, and says what is to be done. After [`Effect::Halt`] nothing more is answered.
+    #[must_use]
+    pub fn on(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+        if self.phase == Phase::Halted {
+            return Vec::new();
+        }
+        self.ledger.turn_clock(now);
+        self.take_in(event);
+        if self.phase != Phase::Halted {
+            self.settle();
+        }
+        self.answer()
+    }
+
+    /// All effects of one event: what is recorded comes first, in one write.
+    fn answer(&mut self) -> Vec<Effect> {
+        if std::mem::take(&mut self.spent_changed) {
+            self.write_spent();
+        }
+        let changes = self.ledger.take_changes();
+        if changes.iter().any(|change| change.reshapes()) {
+            self.judges = None;
+        }
+        let mut effects = Vec::with_capacity(self.wishes.len() + 1);
+        if !changes.is_empty() {
+            effects.push(Effect::Record(changes));
+        }
+        for undone in self.ledger.take_undone() {
+            effects.push(Effect::Revert { atom: undone.atom, commit: undone.commit });
+        }
+        effects.append(&mut self.wishes);
+        effects
+    }
+
+    pub fn state(&self) -> &State {
+        self.ledger.state()
+    }
+
+    pub fn graph(&self) -> &Graph {
+        self.ledger.graph()
+    }
+
+    /// The most that can still happen, as of the last event; it never rises, unless a person redirects or edits.
+    pub fn bound(&mut self) -> Bound {
+        let judges = *self.judges.get_or_insert_with(|| bound::judges(self.ledger.state()));
+        let judgements = bound::judgements(judges);
+        let attempts = self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements)).sum();
+        let open = self.state().control.open.is_some();
+        let first = self.state().control.iteration == 0 && self.evaluations == 0;
+        let evaluations = u64::from(first || (!open && (self.verifying.is_some() || self.evaluation_due)));
+        let flight = bound::Flight { judges, attempts, evaluations };
+        bound::left(self.ledger.state(), flight, self.seconds_spent())
+    }
+
+    /// The jobs in flight, those that are landing among them.
+    pub fn running(&self) -> Vec<JobId> {
+        self.flight.jobs()
+    }
+
+    /// The number of the evaluation under way.
+    pub fn verifying(&self) -> Option<u32> {
+        self.verifying
+    }
+
+    pub fn is_halted(&self) -> bool {
+        self.phase == Phase::Halted
+    }
+
+    /// Atoms that wait for a person, and why.
+    pub fn held(&self) -> &BTreeMap<AtomId, String> {
+        &self.held
+    }
+
+    fn seconds_spent(&self) -> u64 {
+        let passed = self.ledger.now().as_second().saturating_sub(self.since.as_second());
+        self.spent_before.saturating_add(u64::try_from(passed).unwrap_or(0))
+    }
+
+    fn write_spent(&mut self) {
+        self.spent.seconds = self.seconds_spent();
+        let spent = self.spent.clone();
+        self.ledger.enter(crate::rules::Change::SpentSoFar { spent });
+    }
+
+    fn with_standing<T>(&self, ask: impl FnOnce(&Ledger, &Standing<'_>) -> T) -> T {
+        let running = self.flight.atoms();
+        let none = Vec::new();
+        let standing = Standing {
+            floor: Floor {
+                running: &running,
+                replanned: self.flight.replan.as_ref().map_or(&none, |replan| &replan.atoms),
+                held: &self.held,
+                crew: self.settings.crew,
+            },
+            running: self.flight.len(),
+            tampered: self.tampered.as_deref(),
+            base_case: self.base_case.as_ref(),
+            plan: self.plan,
+            seconds_spent: self.seconds_spent(),
+        };
+        ask(&self.ledger, &standing)
+    }
+}

@@ -1,0 +1,74 @@
+//! A host that dispatches by itself: the coordinator allows or refuses each start, and the iteration is judged when
+//! the host's turn ends. The rules are those of the loop that fills its own slots.
+
+use super::talk::Effect;
+use super::{Coordinator, Dispatch};
+use crate::rules::plan::{self, Bar};
+use crate::rules::{Change, Refusal, converge};
+use crate::state::AtomId;
+
+impl Coordinator {
+    pub(super) fn start_asked(&mut self, atom: AtomId) {
+        let results = self.state().control.open.as_ref().map_or(0, |open| open.results);
+        if results >= self.state().constraints().max_parallel_agents {
+            converge::close(&mut self.ledger);
+        }
+        match self.allowed(&atom) {
+            Ok(()) => {
+                let pick = self.with_standing(|ledger, standing| plan::pick(ledger, &standing.floor, atom));
+                self.begin(pick);
+            }
+            Err(refusal) => self.wishes.push(Effect::Refuse(refusal)),
+        }
+    }
+
+    fn allowed(&self, atom: &AtomId) -> Result<(), Refusal> {
+        let state = self.state();
+        let constraints = state.constraints();
+        let place = self.ledger.place(atom)?;
+        if !self.ledger.frontier().is_due(place) {
+            crate::rules::advance::may_start(&self.ledger, place)?;
+        }
+        let bar = self.with_standing(|ledger, standing| plan::barred(ledger, &standing.floor, place));
+        match bar {
+            None => {}
+            Some(Bar::StartedAlready) => return Err(Refusal::StartedAlready(atom.clone())),
+            Some(Bar::BeingReplanned) => return Err(Refusal::BeingReplanned(atom.clone())),
+            Some(Bar::Held) => return Err(Refusal::Held(atom.clone())),
+            Some(Bar::NoAgent) => return Err(Refusal::NoAgent(atom.clone())),
+            Some(Bar::StallLimit) => return Err(Refusal::GivenUp(atom.clone())),
+            Some(Bar::Conflict(with)) => return Err(Refusal::InTheWay { atom: atom.clone(), with }),
+        }
+        let starts = plan::starts_per_iteration(constraints.max_parallel_agents);
+        match &state.control.open {
+            None if state.control.iteration >= constraints.max_iterations => {
+                return Err(Refusal::IterationLimit(constraints.max_iterations));
+            }
+            Some(open) if open.started.len() >= starts => return Err(Refusal::IterationFull(starts)),
+            None | Some(_) => {}
+        }
+        if self.flight.len() >= constraints.max_parallel_agents as usize {
+            return Err(Refusal::SlotsFull(constraints.max_parallel_agents));
+        }
+        Ok(())
+    }
+
+    /// The host's coordinator agent has ended: what is open closes; if nothing was begun, that is a stall.
+    pub(super) fn turn_ended(&mut self) {
+        if self.settings.dispatch != Dispatch::OnRequest {
+            return;
+        }
+        let control = &self.state().control;
+        if control.stop_requested || control.redirect_requested {
+            return;
+        }
+        if control.open.is_none() && control.iteration < self.state().constraints().max_iterations {
+            self.ledger.enter(Change::IterationOpened);
+        }
+        if self.state().control.open.is_some() {
+            converge::close(&mut self.ledger);
+            self.evaluation_due |= converge::verifies_each(&self.ledger);
+        }
+        self.turn_is_over = true;
+    }
+}

@@ -1,0 +1,264 @@
+//! What the world tells the coordinator, and what the coordinator asks of the world.
+
+use jiff::Timestamp;
+
+use crate::rules::certificate::{Certificate, Red};
+use crate::rules::plan::Why;
+use crate::rules::replan::PlanChange;
+use crate::rules::{Change, Refusal};
+use crate::state::{AtomId, Binding, Fingerprint, Span, State};
+
+/// A fact. The coordinator's state changes by nothing else.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A run begins: the first event of a process that dispatches. What stands in progress is an orphan, unless its
+    /// commit was found.
+    Begun {
+        found: Vec<Found>,
+        fingerprint: Option<Fingerprint>,
+        redirect: Hold,
+    },
+    /// A job has ended by itself. Late answers of killed jobs are ignored.
+    Ended {
+        job: JobId,
+        outcome: Outcome,
+        usage: Usage,
+    },
+    /// What [`Effect::Land`] asked for is on the branch.
+    Landed {
+        job: JobId,
+        binding: Binding,
+        usage: Usage,
+    },
+    /// It could not be: the change did not merge, or its check was not green on the merged tree.
+    Conflict {
+        job: JobId,
+        reason: String,
+        usage: Usage,
+    },
+    /// The base case was evaluated, as [`Effect::Verify`] asked.
+    Verified {
+        number: u32,
+        evaluation: Evaluation,
+        usage: Usage,
+    },
+    /// The coordinator agent has answered.
+    Replanned {
+        job: JobId,
+        answer: Answer,
+        usage: Usage,
+    },
+    /// Somebody else edited the file, and the store merged it.
+    Edited {
+        state: Box<State>,
+    },
+    /// The base case's or the protected files' fingerprint is another one (D21).
+    Tampered {
+        what: String,
+    },
+    StopAsked {
+        how: StopHow,
+        reason: Option<String>,
+    },
+    /// A person wants to redirect: everything is interrupted until [`Event::Redirected`].
+    RedirectAsked,
+    /// The redirect is made (or was cancelled), and this is the state now.
+    Redirected {
+        state: Box<State>,
+    },
+    /// Nobody holds the redirect any more (D16).
+    RedirectAbandoned,
+    /// A moment asked for by [`Effect::WakeAt`] has come, or nothing happened for a while.
+    Woke,
+    /// A host that dispatches by itself wants to work on an atom ([`Dispatch::OnRequest`](super::Dispatch)).
+    StartAsked {
+        atom: AtomId,
+    },
+    /// A host's coordinator agent has ended its turn: the iteration closes, an empty one too.
+    TurnEnded,
+}
+
+/// A commit of this loop for an atom that stood in progress: it landed, but the record was lost (D23).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub atom: AtomId,
+    pub attempt: u32,
+    pub binding: Binding,
+}
+
+/// Whether somebody holds the redirect that the state shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Nobody,
+    Somebody,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopHow {
+    /// Nothing new starts; what runs finishes and lands.
+    Finish,
+    /// What runs is killed.
+    Now,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A worker or a command says that it is done (or a parent's check was run). `check` is what the program itself
+    /// saw of the atom's check, on the worker's own tree.
+    Done { summary: String, artifacts: Vec<String>, check: CheckSeen },
+    /// The worker's own failure: it said so, ran out of its time, touched what is protected, or gave no answer.
+    Failed { reason: String },
+    /// The worker calls the atom too large for one go: a failure, and a replan is due.
+    TooLarge { reason: String },
+    /// A probe's answer.
+    Probed { feasible: Feasible, findings: String },
+    /// The start was refused by a rate limit, or the network is down: no agent run, the loop is parked (D12).
+    Refused { reason: String, retry_after: Option<Span> },
+    /// Lost through nobody's fault: killed from outside, the machine slept, the tree could not be made.
+    Lost { reason: String },
+}
+
+/// What became of an atom's own check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckSeen {
+    /// The atom has none.
+    None,
+    Pass,
+    Fail {
+        reason: String,
+    },
+    /// It could not run: never a pass, and not charged to the worker (D17).
+    Error {
+        reason: String,
+    },
+    /// It waits for a person.
+    Pending {
+        reason: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feasible {
+    Yes,
+    No,
+}
+
+/// What a coordinator agent came back with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Plan(PlanChange),
+    /// No usable answer: failed, timed out, unreadable.
+    Failed {
+        reason: String,
+    },
+    /// Could not be started: the loop is parked.
+    Refused {
+        reason: String,
+        retry_after: Option<Span>,
+    },
+}
+
+/// What an evaluation of the base case came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    Passed,
+    Failed {
+        red: Vec<Red>,
+    },
+    /// Machine checks pass, and a person has to confirm the rest.
+    Pending {
+        items: Vec<Red>,
+    },
+    /// A check cannot run.
+    Error {
+        items: Vec<Red>,
+    },
+    /// It holds, but `completed` may not be written on this tree (D20).
+    Prevented {
+        reason: String,
+    },
+    /// The evaluation itself got lost: it is asked for again.
+    Lost {
+        reason: String,
+    },
+}
+
+/// What a job has cost. `agent_runs` counts agents that the program started besides the job itself: judges.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub agent_runs: u64,
+    pub cost_usd: f64,
+    pub tokens: u64,
+}
+
+/// Who is meant. The attempt is the number of the iteration in which the job was started; an atom starts at most
+/// once in an iteration, so the pair never comes again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct JobId {
+    pub task: Task,
+    pub attempt: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// Look before working; cannot write.
+    Probe(AtomId),
+    /// Solve the atom, by an agent or by its `run` command.
+    Work(AtomId),
+    /// Run the check of a parent whose children are all resolved (D3): no agent, nothing to land.
+    Check(AtomId),
+    /// Ask the coordinator agent for a change of plan.
+    Replan,
+}
+
+impl Task {
+    pub fn atom(&self) -> Option<&AtomId> {
+        match self {
+            Task::Probe(atom) | Task::Work(atom) | Task::Check(atom) => Some(atom),
+            Task::Replan => None,
+        }
+    }
+}
+
+/// A job to start, with what the state does not say and its brief should.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    pub id: JobId,
+    /// What a probe found, before the work.
+    pub findings: Option<String>,
+    /// Why the last attempt came back without being a failure: a conflict, a check that could not run.
+    pub returned: Option<String>,
+    /// Why a replan is asked for; empty for all other tasks.
+    pub why: Vec<Why>,
+    /// Why earlier changes of the plan were refused, the latest first.
+    pub refusals: Vec<String>,
+}
+
+/// A wish. They are performed in the order given; what is recorded comes first.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Write these into the state file, in one write. The coordinator has applied them to its own state.
+    Record(Vec<Change>),
+    Start(Job),
+    /// End the job and discard its tree; whatever it still says is ignored. If it is a landing and is through
+    /// already, its `Landed` is answered with `Revert`.
+    Kill(JobId),
+    /// Merge, check again if the branch moved, compare and swap: answered by `Landed` or `Conflict`.
+    Land(JobId),
+    /// Evaluate the base case in the project's root, freshly.
+    Verify {
+        number: u32,
+    },
+    /// Take the commit of an atom that is no longer resolved back, if that is clean (D23).
+    Revert {
+        atom: AtomId,
+        commit: String,
+    },
+    /// Send [`Event::Woke`] then, at the latest. The newest replaces the one before.
+    WakeAt(Timestamp),
+    /// The request was refused, nothing has changed ([`Event::StartAsked`]).
+    Refuse(Refusal),
+    /// The last effect of a run.
+    Halt(Box<Certificate>),
+}

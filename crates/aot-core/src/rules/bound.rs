@@ -1,0 +1,99 @@
+//! How much can still happen, at most (D8). Computed from the state and what is in flight; it only falls, unless a
+//! person redirects or edits.
+
+use serde::Serialize;
+
+use super::plan::starts_per_iteration;
+use crate::state::State;
+
+/// The most that a loop can still cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bound {
+    pub agent_runs: u64,
+    /// Of wall time.
+    pub seconds: u64,
+    /// Without `max_cost_usd` there is no figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+/// What is in flight, as far as it can still lead to agent runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flight {
+    /// [`judges`] of the state; it takes a walk over all atoms, so whoever asks often keeps it.
+    pub judges: usize,
+    /// Runs that attempts in flight may still begin: the work after a probe, and judges.
+    pub attempts: u64,
+    /// Evaluations of the base case that are due or under way outside of an open iteration.
+    pub evaluations: u64,
+}
+
+/// The figure before the first start: `2Q + N((2m-1)(2+2q) + 1 + 2Q)`.
+pub fn total(state: &State) -> Bound {
+    let iteration = iteration(state, judges(state));
+    let runs = evaluation(state)
+        .saturating_add(u64::from(state.constraints().max_iterations).saturating_mul(iteration));
+    Bound {
+        agent_runs: runs,
+        seconds: state.constraints().max_wall_time().seconds(),
+        cost_usd: state.constraints().max_cost_usd,
+        tokens: state.constraints().max_tokens,
+    }
+}
+
+/// What is left of it.
+pub fn left(state: &State, flight: Flight, seconds_spent: u64) -> Bound {
+    let constraints = state.constraints();
+    let spent = state.control.spent.clone().unwrap_or_default();
+    let later = u64::from(constraints.max_iterations.saturating_sub(state.control.iteration));
+    let mut runs = later.saturating_mul(iteration(state, flight.judges));
+    runs = runs.saturating_add(flight.evaluations.saturating_mul(evaluation(state)));
+    if let Some(open) = &state.control.open {
+        let starts = starts_per_iteration(constraints.max_parallel_agents).saturating_sub(open.started.len());
+        runs = runs
+            .saturating_add((starts as u64).saturating_mul(attempt(flight.judges)))
+            .saturating_add(evaluation(state));
+    }
+    Bound {
+        agent_runs: runs.saturating_add(flight.attempts),
+        seconds: constraints.max_wall_time().seconds().saturating_sub(seconds_spent),
+        cost_usd: constraints.max_cost_usd.map(|limit| (limit - spent.cost_usd).max(0.0)),
+        tokens: constraints.max_tokens.map(|limit| limit.saturating_sub(spent.tokens)),
+    }
+}
+
+/// An attempt: a probe, the work, and twice as many judges as any atom's check asks for.
+pub fn attempt(judges: usize) -> u64 {
+    2 + judgements(judges)
+}
+
+/// The judges of one attempt: each item is asked once more if its answer is unusable.
+pub fn judgements(judges: usize) -> u64 {
+    2 * judges as u64
+}
+
+/// The most quality items in any atom's check: `q`.
+pub fn judges(state: &State) -> usize {
+    let checks = state.atoms.values().filter_map(|atom| atom.check.as_ref());
+    checks.map(|check| check.quality_items()).max().unwrap_or(0)
+}
+
+/// The judges of one evaluation of the base case: `2Q`.
+fn evaluation(state: &State) -> u64 {
+    state.objective.base_case.as_ref().map_or(0, |checks| 2 * checks.quality_items() as u64)
+}
+
+/// The most agent runs that belong to one iteration: its starts, one replan, one evaluation at its close.
+fn iteration(state: &State, judges: usize) -> u64 {
+    let starts = starts_per_iteration(state.constraints().max_parallel_agents) as u64;
+    starts.saturating_mul(attempt(judges)).saturating_add(1).saturating_add(evaluation(state))
+}
+
+/// Whether more atoms are unresolved than can be worked off in the iterations left; the gate warns then.
+pub fn too_tight(state: &State, unresolved: usize) -> bool {
+    let constraints = state.constraints();
+    let left = constraints.max_iterations.saturating_sub(state.control.iteration) as usize;
+    unresolved > left.saturating_mul(constraints.max_parallel_agents as usize)
+}

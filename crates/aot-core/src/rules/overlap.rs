@@ -1,0 +1,55 @@
+//! Whether two atoms would get in each other's way: the same resource, or globs that could match one path (D26).
+//! Looks at texts only, and says yes when it cannot tell.
+
+use crate::state::Atom;
+
+pub fn conflict(one: &Atom, other: &Atom) -> bool {
+    let same_resource = one.resource.is_some() && one.resource == other.resource;
+    same_resource || one.writes.iter().any(|a| other.writes.iter().any(|b| globs_overlap(a, b)))
+}
+
+/// Whether some path is matched by both. A path without wildcards stands for itself and all below it.
+pub fn globs_overlap(one: &str, other: &str) -> bool {
+    let (one, other) = (segments(one), segments(other));
+    paths_overlap(&one, &other)
+}
+
+fn segments(glob: &str) -> Vec<&str> {
+    glob.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect()
+}
+
+fn paths_overlap(one: &[&str], other: &[&str]) -> bool {
+    match (one, other) {
+        // What is left of the longer one lies below what the shorter one names.
+        ([], _) | (_, []) => true,
+        (["**", rest @ ..], _) => paths_overlap(rest, other) || paths_overlap(one, &other[1..]),
+        (_, ["**", rest @ ..]) => paths_overlap(one, rest) || paths_overlap(&one[1..], other),
+        ([a, one @ ..], [b, other @ ..]) => names_overlap(a, b) && paths_overlap(one, other),
+    }
+}
+
+fn names_overlap(one: &str, other: &str) -> bool {
+    let vague = |c: char| matches!(c, '[' | ']' | '{' | '}' | '\\' | '!');
+    if one.contains(vague) || other.contains(vague) {
+        return true;
+    }
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    // overlaps[j]: whether the rest of `one` from `i` on and the rest of `other` from `j` on have a name in common.
+    let mut below = vec![false; other.len() + 1];
+    for i in (0..=one.len()).rev() {
+        let mut here = vec![false; other.len() + 1];
+        for j in (0..=other.len()).rev() {
+            here[j] = match (one.get(i), other.get(j)) {
+                (None, None) => true,
+                (Some('*'), _) if below[j] => true,
+                (_, Some('*')) if here[j + 1] => true,
+                (Some('*'), Some(_)) => here[j + 1],
+                (Some(_), Some('*')) => below[j],
+                (Some(a), Some(b)) => (a == b || *a == '?' || *b == '?') && below[j + 1],
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+        }
+        below = here;
+    }
+    below[0]
+}

@@ -1,0 +1,250 @@
+//! What to start next: the order of the ready atoms, free slots, conflicts and reservations, when to look before
+//! working, and when the plan itself is to change (D7, D8, D10, D11, D26). Starts nothing, and knows no process.
+
+use std::collections::BTreeMap;
+
+use super::certificate::Red;
+use super::overlap::conflict;
+use super::{Ledger, backtrack};
+use crate::state::{AtomId, AtomStatus};
+
+/// Which roles have an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crew {
+    pub worker: Seat,
+    pub probe: Seat,
+    pub coordinator: Seat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    Taken,
+    Empty,
+}
+
+/// What the planner must know besides the state.
+#[derive(Clone, Copy, Debug)]
+pub struct Floor<'f> {
+    /// Atoms with an attempt in flight.
+    pub running: &'f [AtomId],
+    /// Atoms that a replan under way is about.
+    pub replanned: &'f [AtomId],
+    /// Atoms that wait for a person, and why.
+    pub held: &'f BTreeMap<AtomId, String>,
+    pub crew: Crew,
+}
+
+/// An attempt to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pick {
+    pub atom: AtomId,
+    pub step: Step,
+}
+
+/// What an attempt begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Probe,
+    Work,
+    /// A parent's own check.
+    Check,
+}
+
+/// Why an atom that is ready is not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// At most once in an iteration (D8).
+    StartedAlready,
+    /// A replan about it is under way (D8).
+    BeingReplanned,
+    /// It waits for a person (D17).
+    Held,
+    /// It needs an agent, and there is none (D27).
+    NoAgent,
+    /// At the stall limit only what has failed less than twice is tried (D11).
+    StallLimit,
+    /// It would get in the way of this one (D26).
+    Conflict(AtomId),
+}
+
+/// Why the coordinator agent is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It has failed too often since its plan last changed (D11).
+    Failing { atom: AtomId },
+    /// A worker calls it too large for one go.
+    TooLarge { atom: AtomId, reason: String },
+    /// One more iteration without progress and replans end (D11).
+    Stalling,
+    /// Nothing is unresolved, and yet the base case does not hold (D14).
+    Red { checks: Vec<Red> },
+}
+
+/// At the stall limit atoms with so many failures are given up (D11); before it they are probed before the work.
+pub const FAILURES_FOR_A_PROBE: usize = 2;
+
+/// How many attempts may begin in one iteration (D8).
+pub fn starts_per_iteration(parallel: u32) -> usize {
+    2 * parallel.max(1) as usize - 1
+}
+
+/// The next attempt to begin, if any: parents' checks first, then what is reserved, then the longest remaining path.
+/// An untried atom that has to wait for a conflict is reserved: what conflicts with it waits until it had its turn.
+pub fn next(ledger: &Ledger, floor: &Floor<'_>, reserved: &mut Vec<AtomId>) -> Option<Pick> {
+    let frontier = ledger.frontier();
+    if let Some(parent) = frontier.due().find(|parent| barred(ledger, floor, *parent).is_none()) {
+        return Some(Pick { atom: ledger.id(parent), step: Step::Check });
+    }
+    // Only a conflict keeps a reservation: whatever else bars an atom may bar it for good.
+    let bars = |id: &AtomId| {
+        let place = ledger.place(id).ok().filter(|place| frontier.is_ready(*place));
+        place.map(|place| barred(ledger, floor, place))
+    };
+    reserved.retain(|id| matches!(bars(id), Some(None | Some(Bar::Conflict(_)))));
+    if let Some(at) = reserved.iter().position(|id| bars(id) == Some(None)) {
+        let atom = reserved.remove(at);
+        return Some(pick(ledger, floor, atom));
+    }
+    for place in frontier.ready() {
+        let atom = ledger.atom(place);
+        match barred(ledger, floor, place) {
+            None => {}
+            Some(Bar::Conflict(_)) => {
+                if ledger.tally().failures(&atom.id) == 0 && !reserved.contains(&atom.id) {
+                    reserved.push(atom.id.clone());
+                }
+                continue;
+            }
+            Some(Bar::StartedAlready | Bar::BeingReplanned | Bar::Held | Bar::NoAgent | Bar::StallLimit) => {
+                continue;
+            }
+        }
+        let in_the_way = |id: &AtomId| *id != atom.id && conflict(atom, &ledger.state().atoms[id]);
+        if !reserved.iter().any(in_the_way) {
+            return Some(pick(ledger, floor, atom.id.clone()));
+        }
+    }
+    None
+}
+
+/// Whether anything at all could be started, were nothing running and the iteration new.
+pub fn anything(ledger: &Ledger, floor: &Floor<'_>) -> bool {
+    let frontier = ledger.frontier();
+    frontier.due().chain(frontier.ready()).any(|place| barred_for_good(ledger, floor, place).is_none())
+}
+
+/// The first rule that keeps a ready atom from starting now.
+pub fn barred(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<Bar> {
+    let atom = ledger.atom(place);
+    let open = ledger.state().control.open.as_ref();
+    if open.is_some_and(|open| open.started.contains(&atom.id)) {
+        return Some(Bar::StartedAlready);
+    }
+    if floor.replanned.contains(&atom.id) {
+        return Some(Bar::BeingReplanned);
+    }
+    if let Some(bar) = barred_for_good(ledger, floor, place) {
+        return Some(bar);
+    }
+    if ledger.graph().is_decomposed(place) {
+        return None;
+    }
+    let other =
+        floor.running.iter().find(|id| ledger.state().atoms.get(*id).is_some_and(|b| conflict(atom, b)));
+    other.map(|other| Bar::Conflict(other.clone()))
+}
+
+fn barred_for_good(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<Bar> {
+    let atom = ledger.atom(place);
+    let control = &ledger.state().control;
+    if floor.held.contains_key(&atom.id) {
+        return Some(Bar::Held);
+    }
+    if needs_agent(ledger, place) && floor.crew.worker == Seat::Empty {
+        return Some(Bar::NoAgent);
+    }
+    if control.stall_count >= ledger.state().constraints().max_stall_count
+        && ledger.tally().failures(&atom.id) >= FAILURES_FOR_A_PROBE
+    {
+        return Some(Bar::StallLimit);
+    }
+    None
+}
+
+/// Whether only an agent can solve an atom (D27).
+pub fn needs_agent(ledger: &Ledger, place: usize) -> bool {
+    ledger.atom(place).run.is_none() && !ledger.graph().is_decomposed(place)
+}
+
+/// What an attempt on a ready atom, or on a parent that is due, begins with.
+pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
+    let place = ledger.place(&atom).expect("only what is in the graph is picked");
+    let step = if ledger.graph().is_decomposed(place) {
+        Step::Check
+    } else if floor.crew.probe == Seat::Taken && wants_probe(ledger, place) {
+        Step::Probe
+    } else {
+        Step::Work
+    };
+    Pick { atom, step }
+}
+
+fn wants_probe(ledger: &Ledger, place: usize) -> bool {
+    let atom = ledger.atom(place);
+    if atom.run.is_some() {
+        return false;
+    }
+    let failures = ledger.tally().failures(&atom.id);
+    if failures >= FAILURES_FOR_A_PROBE || (atom.probe == Some(true) && failures == 0) {
+        return true;
+    }
+    let group = ledger.graph().group_of(place).map(|group| ledger.group_at(group).0);
+    group.is_some_and(|group| backtrack::order_wanted(ledger.state(), group))
+}
+
+/// Why the plan is to change at the opening of the next iteration; empty if it is not (D8, D11, D14).
+pub fn due(ledger: &Ledger, too_large: &BTreeMap<AtomId, String>, red: Option<&[Red]>) -> Vec<Why> {
+    let (control, limit) = (&ledger.state().control, ledger.state().constraints().max_stall_count);
+    if control.stall_count >= limit {
+        return Vec::new();
+    }
+    if let Some(checks) = red {
+        return vec![Why::Red { checks: checks.to_vec() }];
+    }
+    let waits = |id: &AtomId| {
+        ledger.place(id).is_ok_and(|place| {
+            ledger.frontier().counts(place) && ledger.atom(place).status == AtomStatus::Pending
+        })
+    };
+    let mut due: Vec<Why> = Vec::new();
+    let mut failing: Vec<&AtomId> = ledger.tally().worn().filter(|id| waits(id)).collect();
+    let stalling = control.stall_count + 1 == limit;
+    if stalling {
+        failing = ledger.tally().failed().filter(|id| waits(id)).collect();
+    }
+    failing.sort_by_key(|id| ledger.place(id).ok());
+    due.extend(failing.into_iter().map(|atom| Why::Failing { atom: atom.clone() }));
+    for (atom, reason) in too_large.iter().filter(|(id, _)| waits(id)) {
+        due.push(Why::TooLarge { atom: atom.clone(), reason: reason.clone() });
+    }
+    if stalling && (control.stall_count > 0 || !due.is_empty()) {
+        due.push(Why::Stalling);
+    }
+    due
+}
+
+/// The atoms that a replan is about.
+pub fn asked_about(why: &[Why]) -> Vec<AtomId> {
+    let mut atoms: Vec<AtomId> = Vec::new();
+    for why in why {
+        match why {
+            Why::Failing { atom } | Why::TooLarge { atom, .. } => {
+                if !atoms.contains(atom) {
+                    atoms.push(atom.clone());
+                }
+            }
+            Why::Stalling | Why::Red { .. } => {}
+        }
+    }
+    atoms
+}

@@ -1,0 +1,77 @@
+//! How often atoms have failed, counted once and kept in step with the trail. The trail is the truth: [`Tally::new`]
+//! is the definition, and a tally that followed the changes must equal it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::Change;
+use crate::state::{AtomId, AtomStatus, State, TrailEntry};
+
+/// From so many failures on, an atom's plan is to change (D11).
+pub const FAILURES_FOR_A_REPLAN: usize = 3;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    failures: HashMap<AtomId, usize>,
+    worn: BTreeSet<AtomId>,
+}
+
+impl Tally {
+    pub fn new(state: &State) -> Tally {
+        let mut tally = Tally::default();
+        for entry in &state.trail {
+            match entry {
+                TrailEntry::Failure { atom, .. } => *tally.failures.entry(atom.clone()).or_default() += 1,
+                TrailEntry::Replan { atom, .. } => {
+                    tally.failures.remove(atom);
+                }
+                TrailEntry::Selection { .. } | TrailEntry::UserCorrection { .. } => {}
+            }
+        }
+        let worn: Vec<AtomId> = tally.failures.keys().cloned().collect();
+        worn.iter().for_each(|atom| tally.judge(state, atom));
+        tally
+    }
+
+    /// Failures of an atom since its plan last changed.
+    pub fn failures(&self, atom: &AtomId) -> usize {
+        self.failures.get(atom).copied().unwrap_or(0)
+    }
+
+    /// Unresolved atoms whose plan is to change.
+    pub fn worn(&self) -> impl Iterator<Item = &AtomId> {
+        self.worn.iter()
+    }
+
+    /// Atoms with any failure since their plan last changed.
+    pub fn failed(&self) -> impl Iterator<Item = &AtomId> {
+        self.failures.keys()
+    }
+
+    pub(super) fn follow(&mut self, state: &State, change: &Change) {
+        match change {
+            Change::FailureNoted { atom, .. } => {
+                *self.failures.entry(atom.clone()).or_default() += 1;
+                self.judge(state, atom);
+            }
+            Change::ReplanNoted { atom, .. } => {
+                self.failures.remove(atom);
+                self.worn.remove(atom);
+            }
+            Change::AtomResolved { atom, .. } | Change::AtomReset { atom } | Change::AtomRemoved { atom } => {
+                self.judge(state, atom);
+            }
+            Change::AtomAdded { atom } => self.judge(state, &atom.id),
+            Change::TrailCleared | Change::TrailPruned { .. } => *self = Tally::new(state),
+            _ => {}
+        }
+    }
+
+    fn judge(&mut self, state: &State, atom: &AtomId) {
+        let open = state.atoms.get(atom).is_some_and(|atom| atom.status != AtomStatus::Resolved);
+        if open && self.failures(atom) >= FAILURES_FOR_A_REPLAN {
+            self.worn.insert(atom.clone());
+        } else {
+            self.worn.remove(atom);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The cases that broke a naive reading of the rules, each by its number.
+
+use aot_core::coordinator::{Event, Found, Hold};
+use aot_core::rules::{Ledger, Refusal, decompose};
+use aot_core::state::{AtomId, AtomStatus, Binding, Closes, Graph};
+
+use super::world::{World, parse, start, table};
+
+#[test]
+fn cases_1_to_13() {
+    table(&[
+        // At most 2m-1 starts in an iteration, and the bound counts them.
+        ("case 1", "m=3; N=1; A; B; C; D; E; F", "", "#1 stall 0 | A B C | bound 4"),
+        ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+", "#1 stall 0 | C D E | bound 0"),
+        ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+ C+", "#1 stall 0 | D E | bound 0"),
+        (
+            "case 1",
+            "m=3; N=1; A; B; C; D; E; F",
+            "A+ B+ C+ D+ E+",
+            "#1 stall 0 halt iteration_limit | left 1",
+        ),
+        ("case 1", "m=3; N=1; A; B; C; D; E", "A+ B+ C+ D+ E+ v+", "#1 stall 0 halt completed"),
+        // Killed rivals are results.
+        ("case 2", "m=2; N=3; A||B; C; D; E", "A+", "#2 stall 0 | C D | killed B"),
+        ("case 2", "m=3; N=3; A||B||C; D; E", "A+", "#2 stall 0 | D E | killed B C"),
+        // Counted when it opens; the world asserts that the bound never rises.
+        ("case 3", "m=2; N=3; A; B", "crash", "#2 stall 0 | A B"),
+        ("case 3", "m=2; N=3; A; B", "crash crash crash", "#3 stall 0 halt iteration_limit | bound 0"),
+        ("case 3", "m=2; N=3; A; B", "redirect redirected redirect redirected", "#3 stall 0 | A B"),
+        (
+            "case 3",
+            "m=2; N=2; A; B",
+            "redirect redirected redirect redirected",
+            "#2 stall 0 halt iteration_limit",
+        ),
+        ("case 4", "crew=wc; A", "A+ v- r0", "#2 stall 0 halt stalled | exit 11 | red 1"),
+        ("case 4", "A", "A+ v-", "#1 stall 0 halt stalled | exit 11"),
+        ("case 4", "crew=wc; s=2; A", "A+ v- r- r-", "#3 stall 2 halt stalled"),
+        // A healthy long one finishes, and brings the loop back.
+        ("case 5", "m=2; L; S; T", "S- T- S- T- S- T- S- T-", "#4 stall 3 | L"),
+        ("case 5", "m=2; L; S; T", "S- T- S- T- S- T- S- T- L+", "#5 stall 0 | S T | done L"),
+        ("case 5", "m=2; L; S; T", "S- T- S- T- S- T- S- T- L-", "#5 stall 3 | L"),
+        (
+            "case 5",
+            "m=2; L; S; T",
+            "S- T- S- T- S- T- S- T- L- L-",
+            "#5 stall 4 halt stalled | tried S:4 T:4 L:2",
+        ),
+        ("case 6", "m=1; F; X <- F; G", "F- F- F- F-", "#5 stall 3 | G"),
+        ("case 6", "m=1; F; X <- F; G", "F- F- F- F- G+", "#6 stall 0 | F"),
+        ("case 6", "m=1; F; X <- F; G", "F- F- F- F- G- G-", "#6 stall 5 halt stalled"),
+        ("case 7", "m=1; A; B; C; D; E", "A- A+ B- B+ C- C+ D- D+ E- E+ v+", "#10 stall 0 halt completed"),
+        ("case 7", "m=5; A; B; C; D; E", "A- B- C- D- E- A+ B+ C+ D+ E+ v+", "#2 stall 0 halt completed"),
+        // Reserved, it starts next; the others wait for it.
+        ("case 8", "m=2; X(a/**) <- Y; S(a/1); T(a/2); U(a/3); Y", "Y+", "#1 stall 0 | S"),
+        ("case 8", "m=2; X(a/**) <- Y; S(a/1); T(a/2); U(a/3); Y", "Y+ S+", "#2 stall 0 | X"),
+        ("case 8", "m=2; X(a/**) <- Y; S(a/1); T(a/2); U(a/3); Y", "Y+ S+ X+", "#3 stall 0 | T U"),
+        ("case 9", "crew=wc; m=1; A", "A- A- A-", "#4 stall 2 | replan | why A- stalling"),
+        ("case 9", "crew=wc; m=1; s=2; A", "A- A-", "#3 stall 1 | replan | why A- stalling"),
+        ("case 9", "crew=wc; m=1; s=1; A", "A-", "#2 stall 0 | replan | why A- stalling"),
+        (
+            "case 10",
+            "crew=wc; m=1; A",
+            "A+ v- r(+B) B+ v- r(+C) C+ v- r(+D) D+ v-",
+            "#4 stall 0 halt stalled | fruitless 3",
+        ),
+        (
+            "case 10",
+            "crew=wc; m=1; A",
+            "A+ v-3 r(+B) B+ v-2 r(+C) C+ v-1 r(+D) D+ v-1",
+            "#5 stall 0 | replan | fruitless 1",
+        ),
+        ("case 11", "G=A|B", "A%", "#2 stall 0 | A | sel G:A | failed "),
+        ("case 12", "m=2; A; B", "A+ crash", "#2 stall 0 | B | done A"),
+        ("case 12", "m=1; A", "A+ crash v+", "#1 stall 0 halt completed"),
+        ("case 13", "m=1; s=1; A", "A- A-", "#2 stall 1 halt stalled"),
+        ("case 13", "m=1; s=1; A", "A- A- crash", "#3 stall 0 | A | status running | reason none"),
+    ]);
+}
+
+#[test]
+fn cases_14_to_25() {
+    table(&[
+        ("case 14", "G=A|C; A -> B", "B-", "#2 stall 0 | B"),
+        ("case 14", "G=A|C; A -> B", "B- B-", "#3 stall 0 | C | failed G:A | trail B- B- G:C"),
+        (
+            "case 15",
+            "G1=A|D; A -> G2=B|C",
+            "B- C-",
+            "#3 stall 0 | D | failed G1:A G2:B,C | trail G2:C C- G1:D",
+        ),
+        ("case 16", "G=A|B; B -> C", "", "#1 stall 0 | A | left 1"),
+        ("case 16", "G=A|B; B -> C", "A-", "#2 stall 0 | C | left 2"),
+        ("case 17", "G=A|B; B -> C; E <- C", "A+", "#2 stall 0 | E"),
+        ("case 18", "A -> B; B <- A", "", "#0 stall 0 halt deadlock | exit 14"),
+        ("case 19", "crew=wc; m=1; s=2; A", "A- A- r(A->)", "#3 stall 1 | A | trail A- A-"),
+        ("case 20", "G=A4|A4_alt; A5 <- A4", "A4- A4_alt+", "#3 stall 0 | A5"),
+        ("case 21", "m=1; A", "redirect redirected A@1+", "#2 stall 0 | A | done "),
+        ("case 21", "m=1; A", "redirect redirected A@1- A+ v+", "#2 stall 0 halt completed | trail "),
+        ("case 21", "m=1; A; B", "A+ A@1- A@1+", "#2 stall 0 | B | done A | trail "),
+        ("case 21", "m=1; A", "redirect redirected A@1^", "#2 stall 0 | A | done  | reverted A:cA"),
+        ("case 22", "A", "redirect abandoned", "#1 stall 0 halt redirect_interrupted | exit 10"),
+        (
+            "case 22",
+            "A",
+            "redirect crash",
+            "#1 stall 0 halt redirect_interrupted | reason redirect interrupted",
+        ),
+        ("case 22", "A", "redirect crash crash", "#2 stall 0 | A"),
+        ("case 23", "m=2; A; B", "crash(A)", "#2 stall 0 | B | done A"),
+        ("case 23", "m=2; A", "A= crash(A) v+", "#1 stall 0 halt completed | done A"),
+        ("case 25", "m=2; A||B", "A= B=", "#1 stall 0 | A^ B"),
+        ("case 25", "m=2; A||B", "A= B= A^", "#1 stall 0 | verify | done A | killed B"),
+        ("case 25", "m=2; A||B", "B= A= A%", "#1 stall 0 | A B^"),
+        ("case 25", "m=2; A||B", "B= A= B% A^", "#1 stall 0 | verify | done A | sel A||B:A"),
+    ]);
+}
+
+#[test]
+fn case_18_a_ring_through_a_parent_is_a_cycle() {
+    let (state, _) = parse("A -> B; B <- A");
+    let cycles = Graph::new(&state).cycles(&state);
+    assert_eq!(cycles.len(), 1);
+    assert_eq!(cycles[0].closes, Closes::Now);
+    let (state, _) = parse("G=A|B; B -> C; C <- D; D <- B");
+    let cycles = Graph::new(&state).cycles(&state);
+    assert!(cycles.iter().all(|cycle| cycle.closes == Closes::OnSwitch), "{cycles:?}");
+}
+
+#[test]
+fn case_19_an_empty_decomposition_is_refused() {
+    let (state, _) = parse("A");
+    let mut ledger = Ledger::open(state, start());
+    let refusal = decompose::decompose(&mut ledger, &AtomId::from("A"), Vec::new(), "smaller");
+    assert_eq!(refusal, Err(Refusal::NoChildren));
+}
+
+#[test]
+fn case_24_a_commit_of_another_attempt_is_not_ours() {
+    let mut world = World::play("A", "");
+    let binding = Binding { summary: "old".into(), artifacts: Vec::new(), commit: Some("c0".into()) };
+    let found = vec![Found { atom: "A".into(), attempt: 7, binding }];
+    world.send(Event::Begun { found, fingerprint: None, redirect: Hold::Nobody });
+    assert_eq!(world.file.atoms["A"].status, AtomStatus::InProgress);
+    assert_eq!(world.file.control.attempts["A"], 2, "it was started again, as attempt 2");
+}

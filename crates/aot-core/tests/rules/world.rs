@@ -1,0 +1,661 @@
+//! The tables' language.
+//!
+//! **Graph**, statements separated by `;`
+//! `A` an atom; `A <- B, C` depends; `A -> B, C` is cut; `G=A|B` a group (`A|B` without a name is called `A|B`), `A||B`
+//! a race; in a cut, `A -> B|C, D` makes a group of children. Marks behind a name: `!` has a check, `$` has a `run`
+//! command, `?` is to be probed, `@db` uses a resource, `(src/**)` writes; `:A` is listed as a choice without an atom.
+//! `m=2`, `N=5`, `s=3` are the constraints, `each` verifies each iteration, `crew=wpc` names the roles with an agent,
+//! `shared` has one tree for all, `Q=1` gives the base case quality items, `wall=60` and `usd=5` are limits, `host`
+//! dispatches on request.
+//!
+//! **Script**, words: `A+` succeeds and lands, `A=` is done and asks to land, `A^` landed, `A%` conflict, `A-` failed,
+//! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused; `A?+`, `A?-`,
+//! `A?.` a probe's answer; `A@1-` the same for attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
+//! case; the first evaluation is red unless the script begins with one. `r0`, `r-`, `r<`, `r(…)` the plan: `A->B,C` cut,
+//! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
+//! `redirected`, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `cost3`, `ask(A)`, `turn`.
+//!
+//! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
+//! checking) or `#2 stall 1 halt stalled`, then any of `left 3`, `done A B`, `trail …`, `failed G:A`, `sel G:B`,
+//! `bound 7`, `killed A`, `why …`, `exit 11`, `reason …`, `status …`, `refused …`, `fruitless 1`, `wake`.
+
+use std::collections::BTreeMap;
+
+use aot_core::coordinator::*;
+use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
+use aot_core::rules::reshape::NewAtom;
+use aot_core::rules::{apply, gate};
+use aot_core::state::*;
+use indexmap::IndexMap;
+use jiff::{SignedDuration, Timestamp};
+
+/// Decision, graph, script, expectation.
+pub type Row = (&'static str, &'static str, &'static str, &'static str);
+
+/// Runs a table and shows every row that is not as expected.
+pub fn table(rows: &[Row]) {
+    let mut wrong = Vec::new();
+    for (decision, graph, script, expected) in rows {
+        let actual =
+            std::panic::catch_unwind(|| World::play(graph, script).tell(expected)).unwrap_or_else(|panic| {
+                match panic.downcast::<String>() {
+                    Ok(words) => format!("panicked: {words}"),
+                    Err(panic) => format!("panicked: {:?}", panic.downcast_ref::<&str>()),
+                }
+            });
+        if actual != *expected {
+            wrong.push(format!(
+                "{decision}: {graph}\n   script   {script}\n   expected {expected}\n   actual   {actual}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
+}
+
+pub struct World {
+    pub coordinator: Coordinator,
+    settings: Settings,
+    /// What the recorded changes alone make of the first state.
+    pub file: State,
+    pub now: Timestamp,
+    halt: Option<Certificate>,
+    killed: Vec<String>,
+    why: Vec<String>,
+    refused: Vec<String>,
+    reverted: Vec<String>,
+    wake: Option<Timestamp>,
+    /// Jobs asked for, until their last word.
+    asked: Vec<JobId>,
+    landing: Vec<JobId>,
+    verify: Option<u32>,
+    replans: u32,
+    lowest: u64,
+    pub most_running: usize,
+}
+
+pub fn start() -> Timestamp {
+    "2025-01-15T10:00:00Z".parse().expect("a moment")
+}
+
+impl World {
+    pub fn play(graph: &str, script: &str) -> World {
+        let mut world = World::new(graph);
+        let words: Vec<&str> = script.split_whitespace().collect();
+        world.begin(Vec::new());
+        if !words.first().is_some_and(|word| word.starts_with('v')) && world.verify.is_some() {
+            world.word("v-");
+        }
+        for word in words {
+            world.word(word);
+        }
+        world
+    }
+
+    pub fn new(graph: &str) -> World {
+        let (state, settings) = parse(graph);
+        let now = start();
+        let aligned = gate::gate(state.clone()).expect("a table's graph is aligned");
+        World {
+            coordinator: Coordinator::resume(aligned, settings, now),
+            settings,
+            file: state,
+            now,
+            halt: None,
+            killed: Vec::new(),
+            why: Vec::new(),
+            refused: Vec::new(),
+            reverted: Vec::new(),
+            wake: None,
+            asked: Vec::new(),
+            landing: Vec::new(),
+            verify: None,
+            replans: 0,
+            lowest: u64::MAX,
+            most_running: 0,
+        }
+    }
+
+    fn begin(&mut self, found: Vec<Found>) {
+        self.send(Event::Begun { found, fingerprint: None, redirect: Hold::Nobody });
+    }
+
+    pub fn send(&mut self, event: Event) {
+        let effects = self.coordinator.on(event, self.now);
+        for effect in effects {
+            match effect {
+                Effect::Record(changes) => {
+                    for change in &changes {
+                        apply(&mut self.file, change, self.now).expect("a change fits the file");
+                    }
+                }
+                Effect::Start(job) => {
+                    self.why = job.why.iter().map(why).collect();
+                    self.replans += u32::from(job.id.task == Task::Replan);
+                    self.asked.push(job.id);
+                }
+                Effect::Kill(job) => {
+                    self.asked.retain(|asked| *asked != job);
+                    self.landing.retain(|asked| *asked != job);
+                    self.killed.push(name(&job));
+                }
+                Effect::Land(job) => {
+                    assert!(self.asked.contains(&job), "{job:?} lands, and was never started");
+                    self.asked.retain(|asked| *asked != job);
+                    self.landing.push(job);
+                }
+                Effect::Verify { number } => self.verify = Some(number),
+                Effect::Revert { atom, commit } => self.reverted.push(format!("{atom}:{commit}")),
+                Effect::WakeAt(at) => self.wake = Some(at),
+                Effect::Refuse(refusal) => self.refused.push(refusal.code().to_owned()),
+                Effect::Halt(certificate) => self.halt = Some(*certificate),
+            }
+        }
+        assert_eq!(self.file, *self.coordinator.state(), "the file says something else than the coordinator");
+        let bound = self.coordinator.bound().agent_runs;
+        assert!(bound <= self.lowest, "the bound rose from {} to {bound}", self.lowest);
+        self.lowest = bound;
+        self.most_running = self.most_running.max(self.coordinator.running().len());
+        let graph = Graph::new(self.coordinator.state());
+        assert_eq!(
+            self.coordinator.graph().ready(self.coordinator.state()),
+            graph.ready(self.coordinator.state())
+        );
+    }
+
+    pub fn word(&mut self, word: &str) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(1)).expect("time goes on");
+        match word {
+            "stop" => return self.send(Event::StopAsked { how: StopHow::Finish, reason: None }),
+            "now" => return self.send(Event::StopAsked { how: StopHow::Now, reason: Some("enough".into()) }),
+            "redirect" => return self.send(Event::RedirectAsked),
+            "redirected" => {
+                let mut state = self.file.clone();
+                state.control.redirect_requested = false;
+                self.file = state.clone();
+                return self.send(Event::Redirected { state: Box::new(state) });
+            }
+            "abandoned" => return self.send(Event::RedirectAbandoned),
+            "tampered" => return self.send(Event::Tampered { what: "tampered: tests".into() }),
+            "turn" => return self.send(Event::TurnEnded),
+            "wake" => return self.send(Event::Woke),
+            "crash" => return self.crash(Vec::new()),
+            _ => {}
+        }
+        if let Some(inside) = argument(word, "crash") {
+            return self.crash(vec![inside]);
+        }
+        if let Some(atom) = argument(word, "ask") {
+            return self.send(Event::StartAsked { atom: atom.into() });
+        }
+        if let Some(seconds) = word.strip_prefix("wait").and_then(|number| number.parse().ok()) {
+            self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).expect("time goes on");
+            return self.send(Event::Woke);
+        }
+        if let Some(rest) = word.strip_prefix('v').filter(|_| self.verify.is_some()) {
+            return self.evaluated(rest);
+        }
+        if let Some(rest) = word.strip_prefix('r').filter(|rest| rest.starts_with(['0', '-', '<', '('])) {
+            return self.planned(rest);
+        }
+        self.result(word);
+    }
+
+    fn crash(&mut self, found: Vec<&str>) {
+        let found = found
+            .into_iter()
+            .map(|atom| Found {
+                atom: atom.into(),
+                attempt: self.file.control.attempts.get(&AtomId::from(atom)).copied().unwrap_or(0),
+                binding: binding(atom),
+            })
+            .collect();
+        let aligned = gate::gate(self.file.clone()).expect("what was aligned stays so");
+        self.coordinator = Coordinator::resume(aligned, self.settings, self.now);
+        self.asked.clear();
+        self.landing.clear();
+        self.verify = None;
+        self.halt = None;
+        self.begin(found);
+    }
+
+    fn evaluated(&mut self, rest: &str) {
+        let number = self.verify.take().expect("an evaluation is under way");
+        let red =
+            |count: usize| (0..count).map(|n| Red { item: format!("C{n}"), reason: "red".into() }).collect();
+        let evaluation = match rest {
+            "+" => Evaluation::Passed,
+            "?" => Evaluation::Pending { items: red(1) },
+            "!" => Evaluation::Error { items: red(1) },
+            "." => Evaluation::Lost { reason: "lost".into() },
+            "x" => Evaluation::Prevented { reason: "dirty".into() },
+            "-" => Evaluation::Failed { red: red(1) },
+            other => {
+                let count = other.strip_prefix('-').and_then(|count| count.parse().ok());
+                Evaluation::Failed { red: red(count.unwrap_or_else(|| panic!("v{other}?"))) }
+            }
+        };
+        self.send(Event::Verified { number, evaluation, usage: Usage::default() });
+    }
+
+    fn planned(&mut self, rest: &str) {
+        let at = self.asked.iter().position(|job| job.task == Task::Replan).expect("a replan was asked for");
+        let job = if rest == "<" { self.asked[at].clone() } else { self.asked.remove(at) };
+        let answer = match rest {
+            "0" => Answer::Plan(PlanChange::default()),
+            "-" => Answer::Failed { reason: "no answer".into() },
+            "<" => Answer::Refused { reason: "rate limit".into(), retry_after: None },
+            plan => Answer::Plan(parse_plan(plan.trim_matches(['(', ')']))),
+        };
+        self.send(Event::Replanned { job, answer, usage: Usage::default() });
+    }
+
+    fn result(&mut self, word: &str) {
+        let usage = Usage::default();
+        let (who, how) =
+            word.split_at(word.find(|c: char| !c.is_alphanumeric() && c != '_').expect("a result"));
+        let (attempt, how) = match how.strip_prefix('@') {
+            None => (None, how),
+            Some(rest) => {
+                let end = rest.find(|c: char| !c.is_ascii_digit()).expect("a result");
+                (Some(rest[..end].parse::<u32>().expect("an attempt")), &rest[end..])
+            }
+        };
+        let atom = AtomId::from(who);
+        let number = |jobs: &[JobId]| {
+            let found = jobs.iter().rev().find(|job| job.task.atom() == Some(&atom)).cloned();
+            found.unwrap_or_else(|| panic!("{word}: {who} does not run; {:?} do", self.asked))
+        };
+        if let Some(probe) = how.strip_prefix('?') {
+            let job = attempt.map_or_else(
+                || number(&self.asked),
+                |attempt| JobId { task: Task::Probe(atom.clone()), attempt },
+            );
+            self.asked.retain(|asked| *asked != job);
+            let outcome = match probe {
+                "+" => Outcome::Probed { feasible: Feasible::Yes, findings: "fine".into() },
+                "-" => Outcome::Probed { feasible: Feasible::No, findings: "too hard".into() },
+                _ => Outcome::Lost { reason: "lost".into() },
+            };
+            return self.send(Event::Ended { job, outcome, usage });
+        }
+        if matches!(how, "^" | "%")
+            && (attempt.is_some() || self.landing.iter().any(|j| j.task.atom() == Some(&atom)))
+        {
+            let job = attempt.map_or_else(
+                || number(&self.landing),
+                |attempt| JobId { task: Task::Work(atom.clone()), attempt },
+            );
+            self.landing.retain(|landing| *landing != job);
+            return self.send(match how {
+                "^" => Event::Landed { job, binding: binding(who), usage },
+                _ => Event::Conflict { job, reason: "conflict".into(), usage },
+            });
+        }
+        let job = attempt
+            .map_or_else(|| number(&self.asked), |attempt| JobId { task: Task::Work(atom.clone()), attempt });
+        let why = || "boom".to_owned();
+        let done = |check| Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
+        let checked = self.file.atoms.get(&atom).is_some_and(|atom| atom.check.is_some());
+        let pass = if checked { CheckSeen::Pass } else { CheckSeen::None };
+        let outcome = match how {
+            "+" | "=" | "%" => done(pass),
+            "-" => Outcome::Failed { reason: why() },
+            "*" => done(CheckSeen::Fail { reason: why() }),
+            "~" => done(CheckSeen::Error { reason: why() }),
+            "&" => done(CheckSeen::Pending { reason: why() }),
+            "." => Outcome::Lost { reason: why() },
+            "#" => Outcome::TooLarge { reason: why() },
+            "<" => Outcome::Refused { reason: why(), retry_after: None },
+            other => panic!("{other}?"),
+        };
+        if !matches!(how, "+" | "=" | "%" | "<") {
+            self.asked.retain(|asked| *asked != job);
+        }
+        let check_only = matches!(job.task, Task::Check(_));
+        self.send(Event::Ended { job: job.clone(), outcome, usage });
+        if check_only {
+            self.asked.retain(|asked| *asked != job);
+        } else if let "+" | "%" = how {
+            self.landing.retain(|landing| *landing != job);
+            self.send(match how {
+                "+" => Event::Landed { job, binding: binding(who), usage },
+                _ => Event::Conflict { job, reason: "conflict".into(), usage },
+            });
+        }
+    }
+
+    /// What stands, in the words of the expectation.
+    pub fn tell(&self, expected: &str) -> String {
+        let mut parts = vec![self.headline()];
+        for part in expected.split(" | ").skip(1) {
+            let (key, rest) = part.split_once(' ').unwrap_or((part, ""));
+            parts.push(self.part(key, rest).unwrap_or_else(|| self.running()));
+        }
+        parts.join(" | ")
+    }
+
+    fn headline(&self) -> String {
+        let control = &self.coordinator.state().control;
+        let halt = match &self.halt {
+            None => String::new(),
+            Some(certificate) => {
+                let verdict = serde_json::to_value(&certificate.verdict).expect("a verdict is data");
+                format!(" halt {}", verdict["verdict"].as_str().expect("it has a name"))
+            }
+        };
+        format!("#{} stall {}{halt}", control.iteration, control.stall_count)
+    }
+
+    fn part(&self, key: &str, rest: &str) -> Option<String> {
+        let state = self.coordinator.state();
+        let told = match key {
+            "left" => self.coordinator.graph().unresolved(state).to_string(),
+            "done" => {
+                let done = state.atoms.values().filter(|atom| atom.status == AtomStatus::Resolved);
+                done.map(|atom| atom.id.to_string()).collect::<Vec<_>>().join(" ")
+            }
+            "trail" => state.trail.iter().map(entry).collect::<Vec<_>>().join(" "),
+            "failed" => {
+                let failed = state.or_groups.iter().filter(|(_, group)| !group.failed.is_empty());
+                failed
+                    .map(|(name, group)| format!("{name}:{}", ids(&group.failed)))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            }
+            "sel" => {
+                let all = state.or_groups.iter();
+                all.map(|(name, group)| format!("{name}:{}", group.selected)).collect::<Vec<_>>().join(" ")
+            }
+            "bound" => self.lowest.to_string(),
+            "killed" => self.killed.join(" "),
+            "reverted" => self.reverted.join(" "),
+            "why" => self.why.join(" "),
+            "replans" => self.replans.to_string(),
+            "exit" => self.halt.as_ref().map_or("none".into(), |halt| halt.exit.to_string()),
+            "reason" => state.control.stop_reason.clone().unwrap_or("none".into()),
+            "red" => self.halt.as_ref().map_or(0, |halt| halt.red.len()).to_string(),
+            "branches" => {
+                let branches = self.halt.iter().flat_map(|halt| &halt.branches);
+                branches.map(|b| format!("{}:{}", b.group, ids(&b.choices))).collect::<Vec<_>>().join(" ")
+            }
+            "tried" => {
+                let tried = self.halt.iter().flat_map(|halt| &halt.tried);
+                tried.map(|tried| format!("{}:{}", tried.atom, tried.attempts)).collect::<Vec<_>>().join(" ")
+            }
+            "status" => format!("{:?}", state.control.status).to_lowercase(),
+            "refused" => self.refused.join(" "),
+            "fruitless" => state.control.fruitless.unwrap_or(0).to_string(),
+            "prev" => state.control.prev_pending_count.to_string(),
+            "runs" => state.control.spent.as_ref().map_or(0, |spent| spent.agent_runs).to_string(),
+            "atoms" => ids(&state.atoms.keys().cloned().collect::<Vec<_>>()),
+            "needs" => {
+                let atom = &state.atoms[&AtomId::from(rest.split(':').next().expect("an atom"))];
+                format!("{}:{}", atom.id, ids(&atom.depends_on))
+            }
+            "most" => self.most_running.to_string(),
+            "corrections" => {
+                let all = state.corrections.iter();
+                all.map(|c| format!("{:?}{}", c.kind, if c.trail_cleared { "!" } else { "" }))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            }
+            _ => return None,
+        };
+        Some(format!("{key} {told}"))
+    }
+
+    fn running(&self) -> String {
+        let mut running: Vec<String> = self.coordinator.running().iter().map(name).collect();
+        for shown in &mut running {
+            if self.landing.iter().any(|job| name(job) == *shown) {
+                shown.push('^');
+            }
+        }
+        if self.coordinator.verifying().is_some() {
+            running.push("verify".into());
+        }
+        if running.is_empty() { "-".into() } else { running.join(" ") }
+    }
+}
+
+pub fn ids(ids: &[AtomId]) -> String {
+    ids.iter().map(AtomId::as_str).collect::<Vec<_>>().join(",")
+}
+
+fn entry(entry: &TrailEntry) -> String {
+    match entry {
+        TrailEntry::Selection { or_group, selected, .. } => format!("{or_group}:{selected}"),
+        TrailEntry::Failure { atom, .. } => format!("{atom}-"),
+        TrailEntry::Replan { atom, .. } => format!("{atom}~"),
+        TrailEntry::UserCorrection { .. } => "user".into(),
+    }
+}
+
+fn why(why: &Why) -> String {
+    match why {
+        Why::Failing { atom } => format!("{atom}-"),
+        Why::TooLarge { atom, .. } => format!("{atom}#"),
+        Why::Stalling => "stalling".into(),
+        Why::Red { checks } => format!("red{}", checks.len()),
+    }
+}
+
+fn name(job: &JobId) -> String {
+    match &job.task {
+        Task::Probe(atom) => format!("{atom}?"),
+        Task::Work(atom) => atom.to_string(),
+        Task::Check(atom) => format!("{atom}!"),
+        Task::Replan => "replan".into(),
+    }
+}
+
+fn binding(atom: &str) -> Binding {
+    Binding {
+        summary: format!("did {atom}"),
+        artifacts: vec![format!("{atom}.rs")],
+        commit: Some(format!("c{atom}")),
+    }
+}
+
+fn argument<'w>(word: &'w str, verb: &str) -> Option<&'w str> {
+    word.strip_prefix(verb)?.strip_prefix('(')?.strip_suffix(')')
+}
+
+/// Reads the graph language.
+pub fn parse(text: &str) -> (State, Settings) {
+    let mut reader = Reader::default();
+    reader.state = Some(blank());
+    for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+        reader.statement(statement);
+    }
+    let mut state = reader.state.expect("it was there");
+    state.atoms = reader.atoms;
+    for (name, group) in reader.groups {
+        for choice in &group.choices {
+            if let Some(atom) = state.atoms.get_mut(choice) {
+                atom.or_group = Some(name.clone());
+            }
+        }
+        state.or_groups.insert(name, group);
+    }
+    (state, reader.settings.0)
+}
+
+struct Known(Settings);
+
+impl Default for Known {
+    fn default() -> Known {
+        let crew = Crew { worker: Seat::Taken, probe: Seat::Empty, coordinator: Seat::Empty };
+        Known(Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate })
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    state: Option<State>,
+    atoms: IndexMap<AtomId, Atom>,
+    groups: BTreeMap<GroupName, OrGroup>,
+    settings: Known,
+}
+
+impl Reader {
+    fn statement(&mut self, statement: &str) {
+        if self.setting(statement) {
+            return;
+        }
+        if let Some((parent, children)) = statement.split_once("->") {
+            let parent = self.atom(parent.trim());
+            let children = children.split(',').flat_map(|child| self.entry(child.trim())).collect();
+            let state = self.state.as_mut().expect("it is there");
+            state.decompositions.push(Decomposition { parent, children, reason: "smaller".into() });
+        } else if let Some((atom, wanted)) = statement.split_once("<-") {
+            let atom = self.atom(atom.trim());
+            let wanted: Vec<AtomId> = wanted.split(',').map(|wanted| self.atom(wanted.trim())).collect();
+            self.atoms[&atom].depends_on.extend(wanted);
+        } else {
+            self.entry(statement);
+        }
+    }
+
+    fn setting(&mut self, statement: &str) -> bool {
+        let state = self.state.as_mut().expect("it is there");
+        let constraints = &mut state.objective.constraints;
+        let crew = &mut self.settings.0.crew;
+        match statement.split_once('=') {
+            Some(("m", number)) => constraints.max_parallel_agents = number.parse().expect("m"),
+            Some(("N", number)) => constraints.max_iterations = number.parse().expect("N"),
+            Some(("s", number)) => constraints.max_stall_count = number.parse().expect("s"),
+            Some(("wall", number)) => {
+                constraints.max_wall_time = Some(Span::from_seconds(number.parse().expect("wall")));
+            }
+            Some(("usd", number)) => constraints.max_cost_usd = Some(number.parse().expect("usd")),
+            Some(("Q", number)) => {
+                let quality = Check::Quality(Quality {
+                    criteria: Some("good".into()),
+                    rubric: Vec::new(),
+                    pass_threshold: 3.0,
+                    scope: None,
+                });
+                let item = Item { item: "good".into(), wants: Wants::Check(quality) };
+                state.objective.base_case = Some(Checks::Checklist(vec![item; number.parse().expect("Q")]));
+            }
+            Some(("crew", roles)) => {
+                let seat = |role| if roles.contains(role) { Seat::Taken } else { Seat::Empty };
+                *crew = Crew { worker: seat('w'), probe: seat('p'), coordinator: seat('c') };
+            }
+            _ => match statement {
+                "each" => state.objective.verify = Some(VerifyWhen::EachIteration),
+                "shared" => self.settings.0.trees = Trees::Shared,
+                "host" => self.settings.0.dispatch = Dispatch::OnRequest,
+                _ => return false,
+            },
+        }
+        true
+    }
+
+    /// An atom, or a group of them.
+    fn entry(&mut self, text: &str) -> Vec<AtomId> {
+        if !text.contains('|') {
+            return vec![self.atom(text)];
+        }
+        let (name, choices) = text.split_once('=').unwrap_or((text, text));
+        let speculative = choices.contains("||").then_some(true);
+        let mut all = Vec::new();
+        let mut made = Vec::new();
+        for choice in choices.split('|').filter(|choice| !choice.is_empty()) {
+            match choice.strip_prefix(':') {
+                Some(listed) => all.push(AtomId::from(listed)),
+                None => {
+                    let id = self.atom(choice.trim());
+                    all.push(id.clone());
+                    made.push(id);
+                }
+            }
+        }
+        let selected = all[0].clone();
+        self.groups.insert(name.into(), OrGroup { choices: all, selected, failed: Vec::new(), speculative });
+        made
+    }
+
+    fn atom(&mut self, text: &str) -> AtomId {
+        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+        let (name, mut marks) = text.split_at(end);
+        let id = AtomId::from(name);
+        let atom =
+            self.atoms.entry(id.clone()).or_insert_with(|| Atom::new(id.clone(), format!("do {name}")));
+        while let Some(mark) = marks.chars().next() {
+            marks = &marks[1..];
+            match mark {
+                '!' => atom.check = Some(Checks::Single(Check::Command { value: "true".into() })),
+                '$' => atom.run = Some("make".into()),
+                '?' => atom.probe = Some(true),
+                '@' => {
+                    let end = marks.find(|c: char| !c.is_alphanumeric()).unwrap_or(marks.len());
+                    atom.resource = Some(marks[..end].to_owned());
+                    marks = &marks[end..];
+                }
+                '(' => {
+                    let end = marks.find(')').expect("it is closed");
+                    atom.writes = marks[..end].split(' ').map(str::to_owned).collect();
+                    marks = &marks[end + 1..];
+                }
+                other => panic!("{other} behind {name}?"),
+            }
+        }
+        id
+    }
+}
+
+fn parse_plan(text: &str) -> PlanChange {
+    let mut plan = PlanChange { reason: "better so".into(), ..PlanChange::default() };
+    let new = |name: &str| NewAtom {
+        id: Some(name.into()),
+        description: format!("do {name}"),
+        ..NewAtom::default()
+    };
+    let list = |text: &str| text.split(',').filter(|id| !id.is_empty()).map(AtomId::from).collect::<Vec<_>>();
+    for part in text.split(';').filter(|part| !part.is_empty()) {
+        if let Some(parent) = part.strip_prefix('~') {
+            plan.withdrawals.push(parent.into());
+        } else if let Some(group) = part.strip_prefix('^') {
+            plan.abandon.push(Abandon { group: group.into(), reason: String::new() });
+        } else if let Some(added) = part.strip_prefix('+') {
+            let (name, wanted) = added.split_once("<-").unwrap_or((added, ""));
+            plan.atoms.push(NewAtom { depends_on: list(wanted), ..new(name) });
+        } else if let Some((parent, children)) = part.split_once("->") {
+            let children = children.split(',').filter(|name| !name.is_empty()).map(new).collect();
+            plan.decompositions.push(Cut { parent: parent.into(), children, reason: String::new() });
+        } else if let Some((atom, wanted)) = part.split_once("<-") {
+            plan.dependencies.push(Rewire { atom: atom.into(), depends_on: list(wanted) });
+        } else if let Some((to, name)) = part.split_once('|') {
+            plan.alternatives.push(Alternative { to: to.into(), group: None, atom: new(name) });
+        } else {
+            panic!("{part}?");
+        }
+    }
+    plan
+}
+
+pub fn blank() -> State {
+    State {
+        objective: Objective {
+            goal: "a goal".into(),
+            base_case: Some(Checks::Single(Check::Command { value: "true".into() })),
+            background_intent: "because".into(),
+            deliverables: "things".into(),
+            definition_of_done: "done".into(),
+            constraints: Constraints::default(),
+            protected: Vec::new(),
+            verify: None,
+            isolation: None,
+        },
+        control: Control::fresh(),
+        atoms: IndexMap::new(),
+        decompositions: Vec::new(),
+        or_groups: IndexMap::new(),
+        bindings: IndexMap::new(),
+        trail: Vec::new(),
+        corrections: Vec::new(),
+    }
+}
