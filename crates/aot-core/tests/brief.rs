@@ -1458,34 +1458,3 @@ proptest! {
         prop_assert_eq!(WorkerAnswer::read(&serde_json::to_value(&answer).unwrap()), Ok(answer));
     }
 }
-
-/// Sixteen times the state must not take much more than sixteen times as long.
-#[test]
-fn a_brief_takes_linear_time() {
-    let (small, large) = (time_for(2_000), time_for(32_000));
-    assert!(large < small * 64, "{small:?} for 2 000 atoms, {large:?} for 32 000");
-
-    fn time_for(count: usize) -> std::time::Duration {
-        let mut state = state("goal");
-        for n in 0..count {
-            let before = format!("A{}", n.saturating_sub(1));
-            let needs: &[&str] = if n % 2 == 0 || n == 0 { &[] } else { &[&before] };
-            atom(&mut state, &format!("A{n}"), "to do", needs);
-            if n % 3 == 0 {
-                bind(&mut state, &format!("A{n}"), "done", &["a.rs"]);
-            }
-            failed(&mut state, &format!("A{n}"), "no");
-        }
-        state.atoms["A1"].depends_on = (2..count).map(|n| AtomId::new(format!("A{n}"))).collect();
-        let graph = Graph::new(&state);
-        let asked = Asked { why: vec![Why::Failing { atom: "A1".into() }], refusals: Vec::new() };
-        let once = || {
-            let start = std::time::Instant::now();
-            let worker = brief::worker(&state, &graph, &"A1".into(), Given::default()).unwrap();
-            let coordinator = brief::coordinator(&state, &graph, &asked);
-            assert!(!worker.cut.is_empty() && !coordinator.cut.is_empty());
-            start.elapsed()
-        };
-        (0..5).map(|_| once()).min().unwrap()
-    }
-}
