@@ -1,8 +1,14 @@
-//! The bodies of the fuzz targets, so that the kept corpus is replayed by an ordinary test. Knows documents and bytes;
+//! The bodies of the fuzz targets, so that the kept corpus is replayed by an ordinary test. Knows documents, states and bytes;
 //! each function must return for every input.
 
 use aot_core::contract::document::{Document, Kind, Limits, Node};
 use aot_core::contract::edit::{Edit, Path, Step};
+use aot_core::contract::{self, Reading};
+use aot_core::rules::advance::{self, Attempt};
+use aot_core::rules::{Ledger, backtrack};
+use aot_core::state::State;
+use aot_core::view::View;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// Any bytes are read or refused with a place, and what is read can be packed.
@@ -13,6 +19,12 @@ pub fn read(bytes: &[u8]) {
             let packed = document.pack();
             let again = Document::unpack(document.text().to_owned(), &packed).expect("its own pack");
             again.check_consistency().expect("the packed arena is that of the text");
+            let reading = Reading::of(document);
+            assert!(reading.findings.iter().all(|found| found.place.line > 0 && !found.hint.is_empty()));
+            if let Some(state) = &reading.state {
+                View::of(state);
+                work(&reading, state);
+            }
         }
         Err(error) => {
             assert!(!error.hint.is_empty() && error.place.line > 0 && error.place.column > 0);
@@ -21,6 +33,22 @@ pub fn read(bytes: &[u8]) {
                 document.root().value();
             }
         }
+    }
+}
+
+/// Whatever can start is started, fails, and starts again: what the rules make of it can be written and read.
+fn work(reading: &Reading, state: &State) {
+    let mut ledger = Ledger::open(state.clone(), Timestamp::UNIX_EPOCH);
+    for id in View::of(state).ready {
+        if advance::start(&mut ledger, &id, Attempt::Uncounted).is_ok() {
+            backtrack::fail(&mut ledger, &id, "tried").expect("it was started");
+        }
+    }
+    let (after, _) = ledger.close();
+    let written = contract::write(&reading.document, state, &after);
+    // Odd styles may be refused; what is written is right.
+    if let Ok(written) = written {
+        assert_eq!(Reading::of(written).state.as_ref(), Some(&after));
     }
 }
 

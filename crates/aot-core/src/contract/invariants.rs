@@ -295,6 +295,15 @@ impl<'d> Check<'d, '_> {
                     let message = format!("these wait for one another: {ring}");
                     self.error("cycle", at, message, "remove one of the dependencies");
                 }
+                Closes::SinceBacktrack => {
+                    let message = format!("since backtracking these wait for one another: {ring}");
+                    self.warn(
+                        "deadlock",
+                        at,
+                        message,
+                        "remove one of the dependencies, or add another choice",
+                    );
+                }
                 Closes::OnSwitch => {
                     let message = format!("another choice would make these wait for one another: {ring}");
                     self.warn("cycle_on_switch", at, message, "remove one of the dependencies");

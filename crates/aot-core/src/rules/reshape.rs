@@ -56,12 +56,18 @@ pub fn remove(ledger: &mut Ledger, id: &AtomId) -> Result<(), Refusal> {
 /// Makes an OR group of atoms that stand side by side, or adds choices to one.
 pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) -> Result<(), Refusal> {
     let Some(first) = choices.first() else { return Err(Refusal::NoChoices) };
-    for choice in choices {
+    for (turn, choice) in choices.iter().enumerate() {
+        if choices[..turn].contains(choice) {
+            return Err(Refusal::InGroup { atom: choice.clone(), group: name.clone() });
+        }
         let place = ledger.place(choice)?;
         if let Some(group) = ledger.graph().group_of(place) {
             let group = ledger.group_at(group).0.clone();
             return Err(Refusal::InGroup { atom: choice.clone(), group });
         }
+    }
+    if !side_by_side(ledger, name, choices) {
+        return Err(Refusal::MixedParents(name.clone()));
     }
     if ledger.state().or_groups.contains_key(name) {
         for choice in choices {
@@ -72,9 +78,6 @@ pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) ->
         let selected = choices.iter().find(started).unwrap_or(first).clone();
         let entry = OrGroup { choices: choices.to_vec(), selected, failed: Vec::new(), speculative: None };
         ledger.enter(Change::GroupAdded { group: name.clone(), entry });
-    }
-    if mixed_parents(ledger, name) {
-        return Err(Refusal::MixedParents(name.clone()));
     }
     let group = ledger.group(name)?;
     let selected = ledger.group_at(group).1.selected.clone();
@@ -178,15 +181,11 @@ fn leave_group(ledger: &mut Ledger, group: usize, id: &AtomId) {
     }
 }
 
-fn mixed_parents(ledger: &Ledger, name: &GroupName) -> bool {
-    let choices = &ledger.state().or_groups[name].choices;
-    let mut parents: Vec<&AtomId> = ledger
-        .state()
-        .decompositions
-        .iter()
-        .filter(|d| d.children.iter().any(|child| choices.contains(child)))
-        .map(|d| &d.parent)
-        .collect();
-    parents.dedup();
-    parents.len() > 1
+/// Whether these atoms, and those that the group has already, lie under one parent or all under none.
+fn side_by_side(ledger: &Ledger, name: &GroupName, choices: &[AtomId]) -> bool {
+    let listed = ledger.state().or_groups.get(name).map(|entry| &entry.choices[..]).unwrap_or_default();
+    let places = listed.iter().chain(choices).filter_map(|id| ledger.state().atoms.get_index_of(id));
+    let mut parents = places.map(|place| ledger.graph().parent(place));
+    let first = parents.next();
+    parents.all(|parent| Some(parent) == first)
 }

@@ -23,6 +23,8 @@ pub enum Target {
 pub enum Closes {
     /// As selected now: an error.
     Now,
+    /// As selected now, but only since backtracking went there: the deadlock that the loop stops with.
+    SinceBacktrack,
     /// Only once another choice is selected: a warning.
     OnSwitch,
 }
@@ -401,10 +403,16 @@ impl Graph {
     pub fn cycles(&self, state: &State) -> Vec<Cycle> {
         let rings = self.rings.iter().map(|ring| self.names_along(state, ring));
         let mut found: Vec<Cycle> = rings.map(|names| Cycle { names, closes: Closes::Now }).collect();
-        found.extend(self.cycles_among(state, Closes::Now));
-        for later in self.cycles_among(state, Closes::OnSwitch) {
-            if !found.iter().any(|now| now.names.iter().any(|name| later.names.contains(name))) {
-                found.push(later);
+        for closes in [Closes::Now, Closes::SinceBacktrack, Closes::OnSwitch] {
+            if closes != Closes::Now && self.choices.is_empty() {
+                break;
+            }
+            for cycle in self.cycles_among(state, closes) {
+                let known =
+                    found.iter().any(|other| other.names.iter().any(|name| cycle.names.contains(name)));
+                if closes == Closes::Now || !known {
+                    found.push(cycle);
+                }
             }
         }
         found
@@ -456,12 +464,14 @@ impl Graph {
             return own.chain(self.parent[atom].map(|parent| count + parent)).collect();
         }
         let group = node - 2 * count;
-        let selected = &state.or_groups[group].selected;
-        self.choices[group]
-            .iter()
-            .copied()
-            .filter(|choice| closes == Closes::OnSwitch || state.atoms[*choice].id == *selected)
-            .collect()
+        let entry = &state.or_groups[group];
+        let is_selected = |choice: &usize| state.atoms[*choice].id == entry.selected;
+        let choices = self.choices[group].iter().copied();
+        match closes {
+            Closes::Now if !entry.failed.is_empty() => Vec::new(),
+            Closes::Now | Closes::SinceBacktrack => choices.filter(is_selected).collect(),
+            Closes::OnSwitch => choices.collect(),
+        }
     }
 
     /// For every node, the nodes that wait for it.
