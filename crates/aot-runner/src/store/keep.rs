@@ -1,6 +1,7 @@
 //! The state file as a `State`: loaded once, changed by rules under the lock, merged with what others wrote, kept in
 //! memory for as long as nobody else touches it. Has no rules of its own.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use aot_core::contract::{self, Document, Finding, NotWritten, Reading};
@@ -34,6 +35,7 @@ pub struct Store {
     cache: Cache,
     known: Option<Known>,
     waiting: Vec<(Timestamp, Change)>,
+    parses: Cell<u64>,
 }
 
 /// What is in memory: it says exactly what the text with this hash says.
@@ -139,7 +141,7 @@ impl Store {
         let file = StateFile::open(path, contract::Limits::default().bytes as u64)?;
         let journal = Journal::of(file.home());
         let cache = Cache::of(file.home(), version);
-        Ok(Store { file, journal, cache, known: None, waiting: Vec::new() })
+        Ok(Store { file, journal, cache, known: None, waiting: Vec::new(), parses: Cell::new(0) })
     }
 
     pub fn path(&self) -> &Path {
@@ -152,6 +154,11 @@ impl Store {
 
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// How often a text was read as YAML: once for each that nobody had seen before.
+    pub fn parses(&self) -> u64 {
+        self.parses.get()
     }
 
     /// The short answers; of a text that was seen before, without reading it as YAML.
@@ -267,12 +274,12 @@ impl Store {
         mut decide: impl FnMut(State) -> Result<(State, Vec<Change>, T), StoreError<E>>,
     ) -> Result<Recorded<T>, StoreError<E>> {
         let (file, journal) = (&self.file, &self.journal);
-        let (cache, mut known) = (&self.cache, self.known.take());
+        let (cache, parses, mut known) = (&self.cache, &self.parses, self.known.take());
         let remembered = known.as_ref().map(|known| known.hash);
         let mut from = None;
         let done = file.transact(purpose, |look| {
             from = Some(look.text.hash);
-            let seen = match read(cache, known.take(), look.text.clone(), file.home().state()) {
+            let seen = match read(cache, parses, known.take(), look.text.clone(), file.home().state()) {
                 Ok(seen) => known.insert(seen),
                 Err(unreadable) => return Ok(Decision::Doubt(StoreError::Unreadable(Box::new(unreadable)))),
             };
@@ -328,7 +335,7 @@ impl Store {
     }
 
     fn learn(&mut self, text: Text) -> Result<&Known, Unreadable> {
-        let read = read(&self.cache, self.known.take(), text, self.file.home().state())?;
+        let read = read(&self.cache, &self.parses, self.known.take(), text, self.file.home().state())?;
         Ok(self.known.insert(read))
     }
 
@@ -357,13 +364,22 @@ impl Known {
 }
 
 /// A text as a state: from memory, from the cache, or by reading it.
-fn read(cache: &Cache, known: Option<Known>, text: Text, path: &Path) -> Result<Known, Unreadable> {
+fn read(
+    cache: &Cache,
+    parses: &Cell<u64>,
+    known: Option<Known>,
+    text: Text,
+    path: &Path,
+) -> Result<Known, Unreadable> {
     if let Some(known) = known.filter(|known| known.hash == text.hash) {
         return Ok(known);
     }
     let document = match unpacked(cache, &text) {
         Some(document) => Ok(document),
-        None => Document::from_bytes(text.bytes.clone(), &contract::Limits::default()),
+        None => {
+            parses.set(parses.get() + 1);
+            Document::from_bytes(text.bytes.clone(), &contract::Limits::default())
+        }
     };
     match document {
         Ok(document) => {
