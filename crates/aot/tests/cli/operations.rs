@@ -157,3 +157,18 @@ fn the_demo_runs_to_its_end_and_leaves_nothing() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("tokens goes on with A4"));
     assert_eq!(std::fs::read_dir(&temporary).expect("it is there").count(), 0);
 }
+
+/// What the README shows is what the program says: its transcript stands, in order, in the tour's output.
+#[test]
+fn the_readmes_transcript_is_true() {
+    let readme = include_str!("../../../../README.md");
+    let shown = readme.split("From the tour:").nth(1).expect("the README shows the tour");
+    let shown = shown.split("```console\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a transcript");
+    let project = Project::empty();
+    let output = project.command(&["demo"]).output().expect("it can be started");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let mut said = said.lines();
+    for line in shown.lines().filter(|line| !line.is_empty()) {
+        assert!(said.any(|said| said == line), "the tour does not say `{line}` there");
+    }
+}
