@@ -38,6 +38,17 @@ impl Attempt {
         JobId { task, attempt: self.number }
     }
 
+    /// Whether a job's word is about it as it is now.
+    fn is(&self, job: &JobId) -> bool {
+        let atom = match (&job.task, self.stage) {
+            (Task::Probe(atom), Stage::Probing)
+            | (Task::Work(atom), Stage::Working | Stage::Waiting | Stage::Landing)
+            | (Task::Check(atom), Stage::Checking) => atom,
+            (Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan, _) => return false,
+        };
+        job.attempt == self.number && *atom == self.atom
+    }
+
     /// Agent runs that it may still begin, its judges included.
     pub fn runs_left(&self, judgements: u64) -> u64 {
         let judges = judgements.saturating_sub(self.judged);
@@ -111,7 +122,7 @@ impl Flight {
 
     /// The attempt that a job's word is about; none if it was killed.
     pub fn find(&self, job: &JobId) -> Option<usize> {
-        self.attempts.iter().position(|attempt| attempt.job() == *job)
+        self.attempts.iter().position(|attempt| attempt.is(job))
     }
 }
 

@@ -83,10 +83,12 @@ impl Coordinator {
         if self.state().control.status == LoopStatus::Stopped {
             let stop = self.with_standing(|ledger, standing| converge::holds(ledger, &standing.floor));
             if let Some(stop) = stop {
-                self.phase = Phase::Running;
-                self.halt(stop);
-                return;
+                return self.halt(stop);
             }
+        }
+        let lacking = plan::lacking(&self.ledger, self.settings.crew);
+        if !lacking.is_empty() {
+            return self.halt(converge::no_agent(lacking));
         }
         match (&self.state().control.fingerprint, fingerprint) {
             (Some(agreed), Some(now)) if *agreed != now => {
@@ -341,7 +343,7 @@ impl Coordinator {
         let atom = self.flight.attempts.remove(at).atom;
         self.returned.remove(&atom);
         self.check_errors.remove(&atom);
-        backtrack::fail(&mut self.ledger, &atom, &reason).expect("what is in flight is in progress");
+        backtrack::failed(&mut self.ledger, &atom, &reason).expect("what is in flight is in progress");
         self.count_result();
     }
 
@@ -395,6 +397,7 @@ impl Coordinator {
             }
             Evaluation::Lost { reason: _ } => {
                 self.evaluation_due = true;
+                self.evaluated_in = None;
                 None
             }
         };
@@ -486,6 +489,7 @@ impl Coordinator {
         }
         let now = self.ledger.now();
         self.ledger = Ledger::open(state, now);
+        self.replaced = true;
         self.sweep();
         let flying = self.flight.atoms();
         let orphan = |place: &usize| !flying.contains(&self.ledger.atom(*place).id);

@@ -70,6 +70,8 @@ pub struct Coordinator {
     /// The evaluation of the base case under way, and how many there have been.
     verifying: Option<u32>,
     evaluations: u32,
+    /// The iteration whose evaluation has been used.
+    evaluated_in: Option<u32>,
     /// An evaluation is due: the first, or the one at a close.
     evaluation_due: bool,
     base_case: Option<BaseCase>,
@@ -98,6 +100,8 @@ pub struct Coordinator {
     spent_changed: bool,
     judges: Option<usize>,
     wake: Option<Timestamp>,
+    /// The state came from outside, and may show other attempts than those in flight.
+    replaced: bool,
     /// A host's turn has ended, and the loop is judged.
     turn_is_over: bool,
     wishes: Vec<Effect>,
@@ -131,6 +135,7 @@ impl Coordinator {
             phase,
             verifying: None,
             evaluations: 0,
+            evaluated_in: None,
             evaluation_due: false,
             base_case: None,
             overtaken: false,
@@ -152,6 +157,7 @@ impl Coordinator {
             spent_changed: false,
             judges: None,
             wake: None,
+            replaced: false,
             turn_is_over: false,
             wishes: Vec::new(),
             ledger,
@@ -196,6 +202,11 @@ impl Coordinator {
         self.ledger.state()
     }
 
+    /// The state with all that is derived from it: the frontier in its order, failures.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     pub fn graph(&self) -> &Graph {
         self.ledger.graph()
     }
@@ -205,11 +216,22 @@ impl Coordinator {
         let judges = *self.judges.get_or_insert_with(|| bound::judges(self.ledger.state()));
         let judgements = bound::judgements(judges);
         let attempts = self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements)).sum();
-        let open = self.state().control.open.is_some();
-        let first = self.state().control.iteration == 0 && self.evaluations == 0;
-        let evaluations = u64::from(first || (!open && (self.verifying.is_some() || self.evaluation_due)));
+        let evaluations = u64::from(self.may_evaluate());
         let flight = bound::Flight { judges, attempts, evaluations };
         bound::left(self.ledger.state(), flight, self.seconds_spent())
+    }
+
+    /// Whether an evaluation can still come before the next iteration opens.
+    fn may_evaluate(&self) -> bool {
+        let control = &self.state().control;
+        let expected = control.iteration == 0
+            || self.evaluation_due
+            || !self.flight.is_empty()
+            || self.ledger.frontier().unresolved() == 0;
+        let unused = self.evaluated_in != Some(control.iteration);
+        self.phase != Phase::Halted
+            && control.open.is_none()
+            && (self.verifying.is_some() || (unused && expected))
     }
 
     /// The jobs in flight, those that are landing among them.
@@ -242,16 +264,11 @@ impl Coordinator {
         self.ledger.enter(crate::rules::Change::SpentSoFar { spent });
     }
 
+    /// What the judgement sees.
     fn with_standing<T>(&self, ask: impl FnOnce(&Ledger, &Standing<'_>) -> T) -> T {
-        let running = self.flight.atoms();
-        let none = Vec::new();
         let standing = Standing {
-            floor: Floor {
-                running: &running,
-                replanned: self.flight.replan.as_ref().map_or(&none, |replan| &replan.atoms),
-                held: &self.held,
-                crew: self.settings.crew,
-            },
+            // Conflicts pass; whether the loop can go on does not depend on what runs now.
+            floor: self.floor(&[]),
             running: self.flight.len(),
             tampered: self.tampered.as_deref(),
             base_case: self.base_case.as_ref(),
@@ -259,5 +276,14 @@ impl Coordinator {
             seconds_spent: self.seconds_spent(),
         };
         ask(&self.ledger, &standing)
+    }
+
+    fn floor<'f>(&'f self, running: &'f [AtomId]) -> Floor<'f> {
+        Floor {
+            running,
+            replanned: self.flight.replan.as_ref().map_or(&[], |replan| &replan.atoms),
+            held: &self.held,
+            crew: self.settings.crew,
+        }
     }
 }

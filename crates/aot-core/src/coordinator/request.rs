@@ -15,7 +15,7 @@ impl Coordinator {
         }
         match self.allowed(&atom) {
             Ok(()) => {
-                let pick = self.with_standing(|ledger, standing| plan::pick(ledger, &standing.floor, atom));
+                let pick = plan::pick(&self.ledger, &self.floor(&[]), atom);
                 self.begin(pick);
             }
             Err(refusal) => self.wishes.push(Effect::Refuse(refusal)),
@@ -29,7 +29,7 @@ impl Coordinator {
         if !self.ledger.frontier().is_due(place) {
             crate::rules::advance::may_start(&self.ledger, place)?;
         }
-        let bar = self.with_standing(|ledger, standing| plan::barred(ledger, &standing.floor, place));
+        let bar = plan::barred(&self.ledger, &self.floor(&self.flight.atoms()), place);
         match bar {
             None => {}
             Some(Bar::StartedAlready) => return Err(Refusal::StartedAlready(atom.clone())),
@@ -39,6 +39,9 @@ impl Coordinator {
             Some(Bar::StallLimit) => return Err(Refusal::GivenUp(atom.clone())),
             Some(Bar::Conflict(with)) => return Err(Refusal::InTheWay { atom: atom.clone(), with }),
         }
+        if self.flight.len() >= constraints.max_parallel_agents as usize {
+            return Err(Refusal::SlotsFull(constraints.max_parallel_agents));
+        }
         let starts = plan::starts_per_iteration(constraints.max_parallel_agents);
         match &state.control.open {
             None if state.control.iteration >= constraints.max_iterations => {
@@ -46,9 +49,6 @@ impl Coordinator {
             }
             Some(open) if open.started.len() >= starts => return Err(Refusal::IterationFull(starts)),
             None | Some(_) => {}
-        }
-        if self.flight.len() >= constraints.max_parallel_agents as usize {
-            return Err(Refusal::SlotsFull(constraints.max_parallel_agents));
         }
         Ok(())
     }

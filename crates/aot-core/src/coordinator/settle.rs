@@ -53,6 +53,7 @@ impl Coordinator {
             self.evaluation_due |= converge::verifies_each(&self.ledger);
         }
         if self.wants_evaluation() && !overspent {
+            self.give_evaluation_its_iteration();
             self.verify();
             return Turn::Wait;
         }
@@ -85,6 +86,11 @@ impl Coordinator {
 
     /// Attempts that the state no longer shows: a switch, a won race, a hand took them away. They are results (D7).
     pub(super) fn sweep(&mut self) {
+        // Only the coordinator puts atoms in progress, so as many as are in flight are the same ones.
+        if self.ledger.frontier().in_progress().len() == self.flight.attempts.len() && !self.replaced {
+            return;
+        }
+        self.replaced = false;
         let mut at = 0;
         while at < self.flight.attempts.len() {
             if self.flight.attempts[at].stands(self.ledger.state()) {
@@ -106,7 +112,9 @@ impl Coordinator {
     /// A redirect is under way: everything but a landing is killed, and the iteration ends without a stall (D16).
     fn interrupt(&mut self) {
         self.kill_all("interrupted by a redirect");
+        // An evaluation that was broken off comes again; a redirect may raise the bound.
         self.verifying = None;
+        self.evaluated_in = None;
         self.evaluation_due = false;
         self.base_case = None;
         converge::break_off(&mut self.ledger);
@@ -194,17 +202,28 @@ impl Coordinator {
         self.evaluation_due = false;
         self.base_case = None;
         self.verifying = Some(self.evaluations);
+        self.evaluated_in = Some(self.state().control.iteration);
         self.wishes.push(Effect::Verify { number: self.evaluations });
     }
 
-    /// The base case held while something ran, and that has landed since. The next evaluation gets an iteration of
-    /// its own, so that the bound holds.
+    /// Each iteration has one evaluation (D8). When something landed after it, the next one gets an iteration of its
+    /// own, so that the bound holds.
+    fn give_evaluation_its_iteration(&mut self) {
+        let control = &self.state().control;
+        let again = control.open.is_none() && self.evaluated_in == Some(control.iteration);
+        if again && control.iteration < self.state().constraints().max_iterations {
+            self.ledger.enter(Change::IterationOpened);
+            converge::close(&mut self.ledger);
+        }
+    }
+
+    /// The base case held while something ran, and that has landed since: when all of it is through, it is evaluated
+    /// again.
     fn see_again(&mut self) -> Turn {
         if !self.flight.is_empty() {
             return Turn::Wait;
         }
         self.overtaken = false;
-        self.ledger.enter(Change::IterationOpened);
         self.evaluation_due = true;
         Turn::Again
     }
@@ -216,8 +235,8 @@ impl Coordinator {
         }
         while self.has_slot() {
             let mut reserved = std::mem::take(&mut self.reserved);
-            let pick =
-                self.with_standing(|ledger, standing| plan::next(ledger, &standing.floor, &mut reserved));
+            let running = self.flight.atoms();
+            let pick = plan::next(&self.ledger, &self.floor(&running), &mut reserved);
             self.reserved = reserved;
             let Some(pick) = pick else { return };
             self.begin(pick);

@@ -16,12 +16,24 @@ pub enum Fallout {
     Retry,
     /// A group went to its next choice.
     Switched { group: GroupName, to: AtomId },
-    /// No choice is left, and nothing encloses the group: the loop has stopped.
+    /// No choice is left, and nothing encloses the group.
     Exhausted { group: GroupName },
 }
 
-/// A worker's own failure or a red check.
+/// A worker's own failure or a red check, told by hand or by a host: an exhausted group stops the loop, at once if
+/// nothing is in progress that has to finish first.
 pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<Fallout, Refusal> {
+    let fallout = failed(ledger, id, reason)?;
+    if let Fallout::Exhausted { group } = &fallout
+        && ledger.frontier().in_progress().len() == 0
+    {
+        ledger.enter(Change::Stopped { reason: exhausted(group) });
+    }
+    Ok(fallout)
+}
+
+/// The same within the loop, which judges by itself when to stop.
+pub fn failed(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<Fallout, Refusal> {
     let place = ledger.place(id)?;
     // A parent is in progress only while its own check runs; that can be red.
     if ledger.graph().is_decomposed(place) && ledger.atom(place).status != AtomStatus::InProgress {
@@ -43,7 +55,7 @@ pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<Fallout, R
 }
 
 /// Burns a choice: the group goes to its next one in the written order; an exhausted group fails the choice that
-/// encloses it; with none, the loop stops, at once if nothing is in progress that has to finish first.
+/// encloses it; with none, the loop has to stop.
 pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &str) -> Fallout {
     let (mut choice, mut group) = (choice, group);
     loop {
@@ -68,12 +80,7 @@ pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &st
         ledger.enter(Change::FailureNoted { atom: id, reason: reason.to_owned() });
         match ledger.graph().choice_around(group) {
             Some((above, around)) => (choice, group) = (above, around),
-            None => {
-                if ledger.frontier().in_progress().next().is_none() {
-                    ledger.enter(Change::Stopped { reason: exhausted(&name) });
-                }
-                return Fallout::Exhausted { group: name };
-            }
+            None => return Fallout::Exhausted { group: name },
         }
     }
 }
@@ -203,6 +210,14 @@ pub fn switch(ledger: &mut Ledger, name: &GroupName, choice: &AtomId, reason: &s
     }
     forgive(ledger, name, choice);
     select(ledger, group, choice, reason, "it was given up by hand");
+    // Whoever forces a choice wants it tried anew: earlier failures below it do not count (D31).
+    let place = ledger.place(choice)?;
+    for below in ledger.graph().subtree(place) {
+        let atom = ledger.id(below);
+        if ledger.tally().failures(&atom) > 0 {
+            ledger.enter(Change::ReplanNoted { atom, reason: format!("{choice} was chosen by hand") });
+        }
+    }
     ledger.check_shape()?;
     // By hand nobody is sent into a deadlock; only backtracking may end in one, and says so (D13).
     let cycles = ledger.graph().cycles(ledger.state());

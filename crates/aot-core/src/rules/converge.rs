@@ -4,7 +4,7 @@
 use super::certificate::{Budget, Red, Verdict};
 use super::plan::{self, Floor, Seat};
 use super::{Change, Ledger, backtrack};
-use crate::state::{AtomStatus, Target, VerifyWhen};
+use crate::state::{AtomId, AtomStatus, Target, VerifyWhen};
 
 /// What the judgement must know besides the state.
 #[derive(Clone, Debug)]
@@ -238,10 +238,7 @@ pub fn dead_end(ledger: &Ledger, standing: &Standing<'_>) -> Stop {
         return stop(Verdict::NeedsPerson, format!("needs a person: {}", held.join("; ")));
     }
     if !ready.is_empty() {
-        let atoms: Vec<_> = ready.iter().map(|place| ledger.id(*place)).collect();
-        let names: Vec<&str> = atoms.iter().map(|id| id.as_str()).collect();
-        let reason = format!("no agent for {}", names.join(", "));
-        return stop(Verdict::NoAgent { atoms }, reason);
+        return no_agent(ready.iter().map(|place| ledger.id(*place)).collect());
     }
     let stuck: Vec<usize> = (0..state.atoms.len())
         .filter(|place| frontier.counts(*place) && state.atoms[*place].status != AtomStatus::Resolved)
@@ -249,6 +246,13 @@ pub fn dead_end(ledger: &Ledger, standing: &Standing<'_>) -> Stop {
     let reasons: Vec<String> = stuck.iter().take(NAMED).map(|place| waiting(ledger, *place)).collect();
     let atoms = stuck.iter().map(|place| ledger.id(*place)).collect();
     stop(Verdict::Deadlock { atoms }, format!("deadlock: {}", reasons.join("; ")))
+}
+
+/// These need an agent, and there is none (D27).
+pub fn no_agent(atoms: Vec<AtomId>) -> Stop {
+    let names: Vec<&str> = atoms.iter().map(|id| id.as_str()).collect();
+    let reason = format!("no agent for {}", names.join(", "));
+    Stop { verdict: Verdict::NoAgent { atoms }, reason, running: Fate::Finishes }
 }
 
 /// So many of the atoms in a deadlock are explained.

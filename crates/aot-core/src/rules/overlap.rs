@@ -8,20 +8,23 @@ pub fn conflict(one: &Atom, other: &Atom) -> bool {
     same_resource || one.writes.iter().any(|a| other.writes.iter().any(|b| globs_overlap(a, b)))
 }
 
-/// Whether some path is matched by both. A path without wildcards stands for itself and all below it.
+/// Whether some path is matched by both. A last name without a dot may be a folder, and then stands for all below it.
 pub fn globs_overlap(one: &str, other: &str) -> bool {
-    let (one, other) = (segments(one), segments(other));
-    paths_overlap(&one, &other)
+    paths_overlap(&segments(one), &segments(other))
 }
 
 fn segments(glob: &str) -> Vec<&str> {
-    glob.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect()
+    let mut segments: Vec<&str> =
+        glob.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect();
+    if segments.last().is_none_or(|last| !last.contains('.') && *last != "**") {
+        segments.push("**");
+    }
+    segments
 }
 
 fn paths_overlap(one: &[&str], other: &[&str]) -> bool {
     match (one, other) {
-        // What is left of the longer one lies below what the shorter one names.
-        ([], _) | (_, []) => true,
+        ([], rest) | (rest, []) => rest.iter().all(|segment| *segment == "**"),
         (["**", rest @ ..], _) => paths_overlap(rest, other) || paths_overlap(one, &other[1..]),
         (_, ["**", rest @ ..]) => paths_overlap(one, rest) || paths_overlap(&one[1..], other),
         ([a, one @ ..], [b, other @ ..]) => names_overlap(a, b) && paths_overlap(one, other),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::certificate::Red;
 use super::overlap::conflict;
 use super::{Ledger, backtrack};
-use crate::state::{AtomId, AtomStatus};
+use crate::state::{AtomId, AtomStatus, Target};
 
 /// Which roles have an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +176,24 @@ pub fn needs_agent(ledger: &Ledger, place: usize) -> bool {
     ledger.atom(place).run.is_none() && !ledger.graph().is_decomposed(place)
 }
 
+/// Atoms that nobody could solve: they need an agent, and there is none (D27). Choices that may still be selected are
+/// among them.
+pub fn lacking(ledger: &Ledger, crew: Crew) -> Vec<AtomId> {
+    if crew.worker == Seat::Taken {
+        return Vec::new();
+    }
+    let (state, graph) = (ledger.state(), ledger.graph());
+    let may_be_needed = |place: &usize| {
+        state.atoms[*place].status != AtomStatus::Resolved
+            && needs_agent(ledger, *place)
+            && !graph.is_burnt(state, *place)
+            && graph.line(*place).all(|above| {
+                graph.group_of(above).is_none_or(|group| !graph.is_resolved(state, Target::Group(group)))
+            })
+    };
+    (0..state.atoms.len()).filter(may_be_needed).map(|place| ledger.id(place)).collect()
+}
+
 /// What an attempt on a ready atom, or on a parent that is due, begins with.
 pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
     let place = ledger.place(&atom).expect("only what is in the graph is picked");
@@ -208,8 +226,10 @@ pub fn due(ledger: &Ledger, too_large: &BTreeMap<AtomId, String>, red: Option<&[
     if control.stall_count >= limit {
         return Vec::new();
     }
+    let stalling = control.stall_count + 1 == limit;
     if let Some(checks) = red {
-        return vec![Why::Red { checks: checks.to_vec() }];
+        let stalling = (stalling && control.stall_count > 0).then_some(Why::Stalling);
+        return std::iter::once(Why::Red { checks: checks.to_vec() }).chain(stalling).collect();
     }
     let waits = |id: &AtomId| {
         ledger.place(id).is_ok_and(|place| {
@@ -218,7 +238,6 @@ pub fn due(ledger: &Ledger, too_large: &BTreeMap<AtomId, String>, red: Option<&[
     };
     let mut due: Vec<Why> = Vec::new();
     let mut failing: Vec<&AtomId> = ledger.tally().worn().filter(|id| waits(id)).collect();
-    let stalling = control.stall_count + 1 == limit;
     if stalling {
         failing = ledger.tally().failed().filter(|id| waits(id)).collect();
     }

@@ -48,21 +48,21 @@ impl Tally {
     }
 
     pub(super) fn follow(&mut self, state: &State, change: &Change) {
-        match change {
-            Change::FailureNoted { atom, .. } => {
-                *self.failures.entry(atom.clone()).or_default() += 1;
-                self.judge(state, atom);
-            }
-            Change::ReplanNoted { atom, .. } => {
-                self.failures.remove(atom);
-                self.worn.remove(atom);
-            }
-            Change::AtomResolved { atom, .. } | Change::AtomReset { atom } | Change::AtomRemoved { atom } => {
-                self.judge(state, atom);
-            }
-            Change::AtomAdded { atom } => self.judge(state, &atom.id),
-            Change::TrailCleared | Change::TrailPruned { .. } => *self = Tally::new(state),
-            _ => {}
+        if let Change::FailureNoted { atom, .. } = change {
+            *self.failures.entry(atom.clone()).or_default() += 1;
+            self.judge(state, atom);
+        } else if let Change::ReplanNoted { atom, .. } = change {
+            self.failures.remove(atom);
+            self.worn.remove(atom);
+        } else if let Change::AtomResolved { atom, .. }
+        | Change::AtomReset { atom }
+        | Change::AtomRemoved { atom } = change
+        {
+            self.judge(state, atom);
+        } else if let Change::AtomAdded { atom } = change {
+            self.judge(state, &atom.id);
+        } else if let Change::TrailCleared | Change::TrailPruned { .. } = change {
+            *self = Tally::new(state);
         }
     }
 

@@ -171,7 +171,7 @@ impl Frontier {
         self.due.iter().copied()
     }
 
-    pub fn in_progress(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn in_progress(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.in_progress.iter().copied()
     }
 

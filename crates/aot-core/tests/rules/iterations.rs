@@ -1,1 +1,140 @@
-//! soon
+//! Iterations: when they open and close, how many starts they have, what counts as progress (D7, D8, D9), and the
+//! bound.
+
+use aot_core::rules::bound;
+
+use super::world::{parse, table};
+
+#[test]
+fn an_iteration_closes_when_m_results_are_in_or_nothing_runs() {
+    table(&[
+        ("D7", "m=2; A; B; C; D", "", "#1 stall 0 | A B"),
+        ("D7", "m=2; A; B; C; D", "A+", "#1 stall 0 | B C"),
+        ("D7", "m=2; A; B; C; D", "A+ B+", "#2 stall 0 | C D"),
+        ("D7", "m=3; A; B <- A", "A+", "#2 stall 0 | B"),
+        ("D7", "m=3; A; B <- A", "A-", "#2 stall 0 | A"),
+        // What still runs counts where it ends.
+        ("D7", "m=2; L; A; B; C; D", "A+ B+", "#2 stall 0 | L C"),
+        ("D7", "m=2; L; A; B; C; D", "A+ B+ L+", "#2 stall 0 | C D"),
+        ("D7", "m=2; L; A; B; C; D", "A+ B+ L+ C+", "#2 stall 0 | D"),
+        ("D7", "m=2; L; A; B; C; D", "A+ B+ L+ C+ D+ v+", "#2 stall 0 halt completed"),
+        // With nothing to start no iteration is opened.
+        ("D7", "m=2; L; A; B; C <- L", "A+ B+", "#1 stall 0 | L"),
+        ("D7", "m=2; L; A; B; C <- L", "A+ B+ L+", "#2 stall 0 | C"),
+        // Conflicts, lost ones and check errors are results.
+        ("D7", "m=2; A; B; C", "A% B.", "#2 stall 0 | C A"),
+        ("D7", "m=2; A; B; C", "A. B%", "#2 stall 0 | C A"),
+        ("D7", "m=2; A!; B; C", "A~ B+", "#2 stall 0 | C A"),
+        // A result is in when it has landed, not when it was said.
+        ("D7", "m=2; A; B; C", "A=", "#1 stall 0 | A^ B"),
+        ("D7", "m=2; A; B; C", "A= B=", "#1 stall 0 | A^ B^"),
+        ("D7", "m=2; A; B; C", "A= B= A^ B^", "#1 stall 0 | C"),
+        // A redirect, a crash and a stop end it.
+        ("D7", "m=2; A; B", "A+ redirect redirected", "#2 stall 0 | B"),
+        ("D7", "m=2; A; B", "A+ now crash", "#2 stall 0 | B"),
+    ]);
+}
+
+#[test]
+fn the_longest_remaining_path_goes_first() {
+    table(&[
+        ("D7", "m=1; A; B; C <- B", "", "#1 stall 0 | B"),
+        ("D7", "m=2; A; B; C <- B; D <- C", "", "#1 stall 0 | B A"),
+        ("D7", "m=3; A; X <- A; B; C <- B; D <- C; E", "", "#1 stall 0 | B A E"),
+        ("D7", "m=1; A; G=B|X; C <- B", "", "#1 stall 0 | B"),
+        ("D7", "m=1; A; P -> B; C <- P", "", "#1 stall 0 | B"),
+        ("D7", "m=1; A; B; P -> C; P <- B", "", "#1 stall 0 | B"),
+        ("D7", "m=1; A; B", "", "#1 stall 0 | A"),
+        // What is dormant weighs nothing, until it is selected.
+        ("D7", "m=1; A; C <- A; B; X <- B; G=Y|X", "", "#1 stall 0 | A"),
+        ("D7", "m=9; A; C <- A; B; X <- B; D <- X; G=Y|X", "", "#1 stall 0 | A B Y"),
+    ]);
+}
+
+#[test]
+fn an_atom_starts_once_in_an_iteration() {
+    table(&[
+        ("D8", "m=2; A; B", "A-", "#1 stall 0 | B"),
+        ("D8", "m=2; A; B", "A- B+", "#2 stall 0 | A"),
+        ("D8", "m=2; A; B; C", "A-", "#1 stall 0 | B C"),
+        ("D8", "m=2; A; B; C", "A- B-", "#2 stall 0 | C A"),
+        ("D8", "m=2; G=A|B; C; D", "A-", "#1 stall 0 | C B"),
+        // A replan is asked for at the opening, once; empty, refused or failed, it is asked again in the next.
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A-", "#4 stall 2 | replan | replans 1"),
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r-", "#4 stall 2 | A | replans 1"),
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r0", "#4 stall 2 | A | replans 1"),
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(A<-A)", "#4 stall 2 | A | replans 1"),
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r- A-", "#5 stall 3 | replan | replans 2"),
+        // What it is about waits for it; the rest goes on.
+        ("D8", "crew=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+", "#4 stall 0 | E replan | why A-"),
+        ("D8", "crew=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+ r-", "#4 stall 0 | E A"),
+        // The agent of a replan takes a slot.
+        ("D8", "crew=wc; m=1; s=9; A; B", "A- A- A-", "#4 stall 2 | replan"),
+    ]);
+}
+
+#[test]
+fn progress_is_a_net_resolution() {
+    table(&[
+        ("D9", "m=1; A", "A-", "#2 stall 0 | A"),
+        ("D9", "m=1; A", "A- A-", "#3 stall 1 | A"),
+        ("D9", "m=1; A; B", "A- A- A+", "#4 stall 0 | B"),
+        ("D9", "m=1; s=9; A", "A- A- A- A-", "#5 stall 3 | A"),
+        ("D9", "m=1; A; B", "A% A% A%", "#4 stall 2 | A"),
+        // An iteration in which a group moved is no stall, and breaks the row.
+        ("D9", "m=1; A; G=B|C", "A+ B-", "#3 stall 0 | C"),
+        ("D9", "m=2; s=9; A; D; G=B|C", "A- D- A- D-", "#3 stall 1 | B A"),
+        ("D9", "m=2; s=9; A; D; G=B|C", "A- D- A- D- B- A-", "#4 stall 0 | D A"),
+        // Growth moves the mark: only resolutions are progress.
+        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B | left 3 | prev 3"),
+        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B+", "#5 stall 0 | C | left 2 | prev 2"),
+        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B-", "#5 stall 3 | B | left 3 | prev 3"),
+        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(+B)", "#4 stall 2 | A | left 2 | prev 2"),
+        // A switch to a larger choice is no loss.
+        ("D9", "m=1; X; G=A|B; B -> C, D", "X+ A-", "#3 stall 0 | C | left 3 | prev 3"),
+        ("D9", "m=1; X; G=A|B; B -> C, D", "X+ A- C+", "#4 stall 0 | D | left 2"),
+        // Undoing is no loss either: what was resolved before is measured anew.
+        ("D9", "m=1; s=9; G=A|B; C <- A", "A+ C- C- C-", "#5 stall 3 | B | left 2 | prev 2"),
+        // A race counts once.
+        ("D9", "m=3; A||B||C; D", "", "#1 stall 0 | A B C | left 2"),
+        ("D9", "m=3; A||B||C; D", "A+", "#2 stall 0 | D | left 1 | prev 1"),
+        // In progress and parents count.
+        ("D9", "m=1; A; P -> B", "", "#1 stall 0 | A | left 3"),
+    ]);
+}
+
+#[test]
+fn the_bound_is_the_formula() {
+    // 2Q + N((2m-1)(2+2q) + 1 + 2Q)
+    let rows = [
+        ("m=1; N=1; A", 3),
+        ("m=2; N=1; A", 7),
+        ("m=3; N=1; A", 11),
+        ("m=3; N=20; A", 220),
+        ("m=1; N=1; Q=1; A", 2 + (2 + 1 + 2)),
+        ("m=2; N=3; Q=2; A", 4 + 3 * (6 + 1 + 4)),
+        ("m=2; N=3; A; B -> C; G=D|E", 21),
+    ];
+    for (graph, expected) in rows {
+        assert_eq!(bound::total(&parse(graph).0).agent_runs, expected, "D8: {graph}");
+    }
+    table(&[
+        ("D8", "m=1; N=2; A; B", "v-", "#1 stall 0 | A | bound 3"),
+        ("D8", "m=1; N=2; A; B", "A+", "#2 stall 0 | B | bound 0"),
+        ("D8", "m=2; N=3; Q=1; A", "", "#1 stall 0 | A | bound 24"),
+        ("D8", "m=2; N=3; Q=1; A; B", "A+ B+", "#1 stall 0 | verify | bound 20"),
+        ("D8", "m=2; N=3; Q=1; A; B", "A+ B+ v+", "#1 stall 0 halt completed"),
+        ("D8", "crew=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 25"),
+        ("D8", "crew=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 24 | runs 2"),
+        ("D8", "m=1; N=9; A$", "A+ v+", "#1 stall 0 halt completed | runs 0"),
+    ]);
+}
+
+#[test]
+fn the_gate_warns_when_the_iterations_are_too_few() {
+    let rows =
+        [("m=1; N=2; A; B", 2, false), ("m=1; N=2; A; B; C", 3, true), ("m=2; N=2; A; B; C", 3, false)];
+    for (graph, unresolved, expected) in rows {
+        assert_eq!(bound::too_tight(&parse(graph).0, unresolved), expected, "D8: {graph}");
+    }
+}

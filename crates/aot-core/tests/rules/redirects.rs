@@ -1,1 +1,129 @@
-//! soon
+//! Redirects: four kinds, what each does to the trail, and what is reset (requirements 3.4, design 8.3, D31).
+
+use super::world::table;
+
+#[test]
+fn the_trail_by_kind() {
+    table(&[
+        // Alignment: cleared.
+        ("req 3.4", "m=1; s=9; A", "A- fix(goal)", "#3 stall 0 | A | trail  | corrections ObjectiveChange!"),
+        ("req 3.4", "m=1; s=9; A", "A- fix(base)", "#3 stall 0 | A | trail  | corrections ObjectiveChange!"),
+        (
+            "req 3.4",
+            "m=1; s=9; A",
+            "A- fix(background)",
+            "#3 stall 0 | A | trail  | corrections ObjectiveChange!",
+        ),
+        (
+            "req 3.4",
+            "m=1; s=9; A",
+            "A- fix(deliverables)",
+            "#3 stall 0 | A | trail  | corrections ObjectiveChange!",
+        ),
+        ("D31", "m=1; s=9; A", "A- fix(done)", "#3 stall 0 | A | trail  | corrections ObjectiveChange!"),
+        // Graph: appended.
+        (
+            "req 3.4",
+            "m=1; s=9; A",
+            "A- fix(+B)",
+            "#3 stall 0 | A | trail A- user | corrections DagAdjustment",
+        ),
+        ("req 3.4", "m=1; s=9; A; B", "A- fix(-B)", "#3 stall 0 | A | trail A- user | atoms A"),
+        ("req 3.4", "m=1; s=9; A; G=B|C", "A- fix(G=C)", "#3 stall 0 | A | trail A- G:C user | sel G:C"),
+        ("req 3.4", "m=1; s=9; A", "A- fix(A->B,C)", "#3 stall 0 | B | trail A- user | atoms A,B,C"),
+        ("req 3.4", "m=1; s=9; A; B", "A- fix(A<-B)", "#3 stall 0 | B | trail A- user | needs A:B"),
+        ("req 3.4", "m=1; s=9; A -> B", "B- fix(~A)", "#3 stall 0 | A | trail B- user | atoms A"),
+        // Constraints: preserved.
+        (
+            "req 3.4",
+            "m=1; s=9; A; B",
+            "A- fix(m=2)",
+            "#3 stall 0 | A B | trail A- | corrections ConstraintChange",
+        ),
+        (
+            "req 3.4",
+            "m=1; s=9; A; B",
+            "A- fix(protect)",
+            "#3 stall 0 | A | trail A- | corrections ConstraintChange",
+        ),
+        // Bindings: only the affected part.
+        (
+            "req 3.4",
+            "m=9; s=9; A; G=B|C; B <- A; C <- A; H=X|Y",
+            "X- A+ Y+ B- C+ fix(A:new)",
+            "#3 stall 0 | C | done A Y | trail H:Y | corrections BindingsOverride! | summary A:new",
+        ),
+        ("req 3.4", "m=1; A; B", "A+ fix(A:new)", "#3 stall 0 | B | done A | corrections BindingsOverride"),
+    ]);
+}
+
+#[test]
+fn several_corrections_are_one_transaction() {
+    table(&[
+        (
+            "req 3.4",
+            "m=1; s=9; A",
+            "A- fix(+B;goal;N=9)",
+            "#3 stall 0 | A | trail user | corrections ObjectiveChange! DagAdjustment ConstraintChange",
+        ),
+        ("req 3.4", "m=1; s=9; A", "fix(+B;+C<-B)", "#2 stall 0 | B | atoms A,B,C"),
+        (
+            "req 3.4",
+            "m=1; s=9; A",
+            "fix(+B;-Z)",
+            "#2 stall 0 | A | atoms A | refused unknown_atom | corrections ",
+        ),
+        ("req 3.4", "m=1; s=9; A; B <- A", "fix(+C;-A)", "#2 stall 0 | A | atoms A,B | refused needed"),
+        ("req 3.4", "m=1; s=9; A", "fix(goal;goal)", "#2 stall 0 | A | refused given_twice | corrections "),
+        ("req 3.4", "m=1; s=9; A", "fix(N=0)", "#2 stall 0 | A | refused too_small"),
+        ("req 3.4", "m=1; s=9; A", "fix(blank)", "#2 stall 0 | A | refused blank"),
+        ("req 3.4", "m=1; s=9; A; B <- A", "fix(A<-B)", "#2 stall 0 | A | refused cycle | needs A:"),
+        ("req 3.4", "m=1; s=9; A; B", "A+ fix(-A)", "#3 stall 0 | B | refused wrong_status | done A"),
+        ("req 3.4", "m=1; s=9; A", "fix(-A)", "#2 stall 0 | A | refused last_atom"),
+        ("req 3.4", "m=1; s=9; G=A|B", "fix(G=A)", "#2 stall 0 | A | refused selected_already"),
+        ("req 3.4", "m=1; s=9; G=A|B", "fix(G=Z)", "#2 stall 0 | A | refused not_a_choice"),
+        ("req 3.4", "m=1; s=9; A; B", "fix(A:new)", "#2 stall 0 | A | refused wrong_status"),
+        ("req 3.4", "m=1; s=9; A; B", "fix(A!)", "#2 stall 0 | A | refused wrong_status"),
+    ]);
+}
+
+#[test]
+fn bindings_reset_what_rests_on_them() {
+    table(&[
+        ("D31", "m=1; A; B <- A; C <- B", "A+ B+ fix(A:new)", "#4 stall 0 | B | done A | reverted B:cB"),
+        ("D31", "m=1; A; B <- A; C <- B", "A+ B+ fix(A!)", "#4 stall 0 | A | done  | reverted A:cA B:cB"),
+        ("D31", "m=1; A; B; C <- A", "A+ B+ C+ v- fix(A!) crash", "#4 stall 0 | A | done B"),
+        ("D31", "m=1; A; B; C <- A; D <- C", "A+ C+ fix(A!)", "#4 stall 0 | A | done "),
+        ("D31", "m=2; A; B; C <- A; D <- C", "A+ C+ B+ fix(A!)", "#3 stall 0 | A | done B | killed D"),
+        // Through parents and groups.
+        ("D31", "m=1; P -> A; B <- P; C <- B", "A+ B+ fix(A:new)", "#4 stall 0 | B | done P A"),
+        ("D31", "m=1; P -> A; B <- P; C <- B", "A+ B+ fix(A!)", "#4 stall 0 | A | done "),
+        ("D31", "m=1; P! -> A; B <- P", "A+ P+ fix(A:new)", "#4 stall 0 | P! | done A"),
+        ("D31", "m=1; G=A|X; B <- X; C <- B", "A+ B+ fix(A!)", "#4 stall 0 | A | done "),
+        // The mark of progress moves with it.
+        ("D9", "m=1; A; B <- A; C <- B", "A+ B+ fix(A!)", "#4 stall 0 | A | left 3 | prev 3"),
+    ]);
+}
+
+#[test]
+fn forcing_a_choice_forgives_it() {
+    table(&[
+        ("D31", "m=1; G=A|B", "A- fix(G=A)", "#3 stall 0 | A | failed  | sel G:A"),
+        ("D31", "m=1; G=A|D; A -> H=B|C", "B- C- fix(G=A)", "#4 stall 0 | C | failed "),
+        ("D31", "m=1; G=A|D; A -> B", "B- B- fix(G=A)", "#4 stall 0 | B | failed "),
+        ("D31", "m=1; G=A|D; A -> B", "B- B- fix(G=A) B-", "#5 stall 1 | B | failed "),
+        ("D31", "m=1; G=A|B; C <- A; D <- C", "A+ C+ fix(G=B)", "#4 stall 0 | B | done "),
+        ("D31", "m=2; G=A|B; L; C <- A; E <- C", "A+ fix(G=B)", "#2 stall 0 | B L | killed L C | done "),
+    ]);
+}
+
+#[test]
+fn new_choices_bring_an_exhausted_group_back() {
+    table(&[
+        ("D15", "m=1; G=A|B; L", "A- B- fix(G|C) crash", "#3 stall 0 | L | sel G:C"),
+        ("D10", "m=2; G=A|B; L; M", "A- B- fix(G|C)", "#2 stall 0 | L M | sel G:C | failed G:A,B"),
+        ("D21", "m=1; A", "tampered", "#1 stall 0 halt tampered"),
+        ("D21", "m=1; A", "redirect tampered fix(accept)", "#2 stall 0 | A | corrections ObjectiveChange!"),
+        ("D14", "crew=wc; m=1; A", "A+ v-2 fix(base)", "#2 stall 0 | verify | fruitless 0 | verified None"),
+    ]);
+}

@@ -1,1 +1,306 @@
-//! soon
+//! Stop conditions and their order (D13), evaluations of the base case (D14), limits in time and money (D12), resuming
+//! (D15), and a host that dispatches by itself.
+
+use aot_core::coordinator::{CheckSeen, Event, Outcome, Usage};
+use aot_core::state::{AtomStatus, LoopStatus};
+
+use super::world::{World, table};
+
+#[test]
+fn stops_in_their_order() {
+    table(&[
+        // Redirect before a stop.
+        ("D13", "m=2; A; B", "stop redirect", "#1 stall 0 | - | killed A B"),
+        ("D13", "m=2; A; B", "stop redirect redirected", "#1 stall 0 halt stopped_by_hand"),
+        // A stop lets what runs finish and land; nothing new starts, the base case is not asked.
+        ("D13", "m=2; A; B; C", "stop", "#1 stall 0 | A B | killed "),
+        ("D13", "m=2; A; B; C", "stop A+", "#1 stall 0 | B | done A"),
+        (
+            "D13",
+            "m=2; A; B; C",
+            "stop A+ B-",
+            "#1 stall 0 halt stopped_by_hand | exit 10 | done A | trail B-",
+        ),
+        ("D13", "m=1; A", "stop A+", "#1 stall 0 halt stopped_by_hand | reason stopped by hand"),
+        ("D13", "m=2; A; B; C", "now", "#1 stall 0 halt stopped_by_hand | killed A B | reason enough"),
+        ("D13", "m=2; A; B; C", "stop now", "#1 stall 0 halt stopped_by_hand | killed A B"),
+        ("D13", "m=2; A; B", "A= now", "#1 stall 0 | A^ | killed B"),
+        ("D13", "m=2; A; B", "A= now A^", "#1 stall 0 halt stopped_by_hand | done A"),
+        ("D13", "m=1; A", "A+ stop", "#1 stall 0 halt stopped_by_hand"),
+        // Tampering kills.
+        ("D13", "m=2; A; B", "tampered", "#1 stall 0 halt tampered | exit 16 | killed A B"),
+        ("D13", "m=2; A; B", "stop tampered", "#1 stall 0 | A B"),
+        // The base case before an exhausted group.
+        ("D13", "m=1; each; G=A|B", "A- v- B- v+", "#2 stall 1 halt completed"),
+        ("D13", "m=1; each; G=A|B", "A- v- B- v-", "#2 stall 1 halt exhausted"),
+        // An exhausted group before the iteration limit, a stall before it too.
+        ("D13", "m=1; N=2; G=A|B", "A- B-", "#2 stall 1 halt exhausted"),
+        ("D13", "m=1; N=3; s=1; A", "A- A-", "#2 stall 1 halt stalled"),
+        ("D13", "m=1; N=2; s=1; A", "A- A-", "#2 stall 1 halt stalled"),
+        ("D13", "m=1; N=1; A", "A+ v-", "#1 stall 0 halt stalled"),
+        // The iteration limit lets what runs finish.
+        (
+            "D13",
+            "m=1; N=1; A; B",
+            "A+",
+            "#1 stall 0 halt iteration_limit | exit 12 | reason iteration limit reached: 1",
+        ),
+        ("D13", "m=2; N=1; L; A; B; C", "A+ B+", "#1 stall 0 | L"),
+        ("D13", "m=2; N=1; L; A; B; C", "A+ B+ L+", "#1 stall 0 halt iteration_limit | done L A B | left 1"),
+        ("D13", "m=2; N=1; L; A; B", "A+ B+ L+ v+", "#1 stall 0 halt completed"),
+        ("D13", "crew=wc; m=1; N=1; A", "A+ v-", "#1 stall 0 halt iteration_limit | red 1"),
+        // Time kills.
+        ("D12", "m=1; wall=60; A", "wait30", "#1 stall 0 | A"),
+        ("D12", "m=1; wall=60; A", "wait60", "#1 stall 0 halt budget | exit 15 | killed A"),
+        ("D12", "m=1; wall=60; A", "stop wait60", "#1 stall 0 halt stopped_by_hand | killed A"),
+        ("D12", "m=1; wall=60; A", "wait60 crash", "#1 stall 0 halt budget"),
+        // Deadlock, with the atoms and the reason.
+        (
+            "D13",
+            "A -> B; B <- A",
+            "",
+            "#0 stall 0 halt deadlock | reason deadlock: A waits for B; B waits for A",
+        ),
+        ("D13", "X; A <- B; B <- A", "X+", "#1 stall 0 halt deadlock | done X | left 2"),
+        ("D13", "m=9; L; A <- B; B <- A; X", "X+", "#1 stall 0 | L"),
+        // No agent: before the first start.
+        ("D27", "crew=; A$; B", "", "#0 stall 0 halt no_agent | exit 3 | reason no agent for B"),
+        ("D27", "crew=; A$; G=B$|C", "", "#0 stall 0 halt no_agent | reason no agent for C"),
+        ("D27", "crew=; A$", "", "#1 stall 0 | A"),
+        ("D27", "crew=; A$", "A+ v+", "#1 stall 0 halt completed"),
+        ("D27", "crew=; G=A$|:B", "A-", "#1 stall 0 halt no_agent | reason no agent for B"),
+        ("D27", "crew=; P -> A$", "", "#1 stall 0 | A"),
+    ]);
+}
+
+#[test]
+fn the_base_case_decides() {
+    table(&[
+        // Before the first iteration.
+        ("D14", "A", "v+", "#0 stall 0 halt completed | exit 0 | status completed"),
+        ("D14", "A", "v-", "#1 stall 0 | A"),
+        ("D14", "A", "v!", "#1 stall 0 | A"),
+        ("D14", "A", "v?", "#1 stall 0 | A"),
+        ("D14", "A", "vx", "#1 stall 0 | A"),
+        ("D14", "A", "v. v+", "#0 stall 0 halt completed"),
+        // When nothing is unresolved.
+        ("D14", "A", "A+", "#1 stall 0 | verify | status running"),
+        ("D14", "A", "A+ v+", "#1 stall 0 halt completed | status completed | reason none"),
+        ("D14", "A", "A+ v!", "#1 stall 0 halt needs_person | exit 17 | red 1"),
+        ("D14", "A", "A+ v?", "#1 stall 0 halt needs_person | exit 17 | reason needs a person: C0 (red)"),
+        ("D14", "A", "A+ vx", "#1 stall 0 halt needs_person | exit 17"),
+        ("D14", "A", "A+ v. v+", "#1 stall 0 halt completed"),
+        ("D14", "crew=wc; A", "A+ v!", "#1 stall 0 halt needs_person"),
+        ("D14", "A", "A+ v? crash v+", "#1 stall 0 halt completed"),
+        // A red one goes to a replan at the opening of the next iteration.
+        ("D14", "crew=wc; A", "A+ v-2", "#2 stall 0 | replan | why red2"),
+        ("D14", "crew=wc; A", "A+ v- r(+B)", "#2 stall 0 | B"),
+        ("D14", "crew=wc; A", "A+ v- r(+B) B+ v+", "#2 stall 0 halt completed"),
+        ("D14", "crew=wc; A", "A+ v- r-", "#3 stall 1 | replan | why red1"),
+        ("D14", "crew=wc; A", "A+ v- r- r-", "#4 stall 2 | replan | why red1 stalling"),
+        ("D14", "crew=wc; A", "A+ v- r(A<-A)", "#3 stall 1 | replan"),
+        ("D14", "crew=wc; A", "A+ v- r- r- r-", "#4 stall 3 halt stalled"),
+        // Fruitless unless fewer checks are red than ever before.
+        ("D14", "crew=wc; s=2; A", "A+ v-2 r(+B) B+ v-2", "#3 stall 0 | replan | fruitless 1"),
+        (
+            "D14",
+            "crew=wc; s=2; A",
+            "A+ v-2 r(+B) B+ v-2 r(+C) C+ v-2",
+            "#3 stall 0 halt stalled | fruitless 2",
+        ),
+        ("D14", "crew=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 r(+C) C+ v-1", "#4 stall 0 | replan | fruitless 0"),
+        (
+            "D14",
+            "crew=wc; s=2; A",
+            "A+ v-2 r(+B) B+ v-3 r(+C) C+ v-2",
+            "#3 stall 0 halt stalled | fruitless 2",
+        ),
+        // The count is kept in the state.
+        ("D14", "crew=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 crash", "#3 stall 0 | verify | fruitless 1"),
+        // At each close, if asked for.
+        ("D14", "m=1; each; A; B", "A+", "#1 stall 0 | verify | done A"),
+        ("D14", "m=1; each; A; B", "A+ v-", "#2 stall 0 | B"),
+        ("D14", "m=1; each; A; B", "A+ v!", "#2 stall 0 | B"),
+        ("D14", "m=1; each; A; B", "A+ v+", "#1 stall 0 halt completed | left 1"),
+        ("D14", "m=1; A; B", "A+", "#2 stall 0 | B"),
+        // What runs finishes; if that changes the tree, the base case is seen again.
+        ("D14", "m=2; each; L; A; B; C", "A+ B+", "#1 stall 0 | L verify"),
+        ("D14", "m=2; each; L; A; B; C", "A+ B+ v+", "#1 stall 0 | L"),
+        ("D14", "m=2; each; L; A; B; C", "A+ B+ v+ L-", "#1 stall 0 halt completed"),
+        ("D14", "m=2; each; L; A; B; C", "A+ B+ v+ L+", "#2 stall 0 | verify"),
+        ("D14", "m=2; each; L; A; B; C", "A+ B+ v+ L+ v+", "#2 stall 0 halt completed"),
+        ("D14", "m=2; each; L; A; B; C", "A+ B+ v+ L+ v-", "#3 stall 0 | C"),
+        ("D14", "m=2; N=1; each; L; A; B; C", "A+ B+", "#1 stall 0 | L"),
+        ("D14", "m=2; N=1; each; L; A; B; C", "A+ B+ L+", "#1 stall 0 | verify"),
+    ]);
+}
+
+#[test]
+fn an_atoms_check_that_cannot_run_or_waits() {
+    table(&[
+        ("D17", "m=1; s=9; A!; B", "A~", "#2 stall 0 | A | trail "),
+        ("D17", "m=1; s=9; A!; B", "A~ A~", "#3 stall 1 | B | trail "),
+        ("D17", "m=1; s=9; A!; B", "A~ A~ B+", "#3 stall 0 halt needs_person | exit 17"),
+        ("D17", "m=1; s=9; A!; B", "A~ A- A~", "#4 stall 2 | A"),
+        ("D17", "m=1; s=9; A!; B", "A& B+", "#2 stall 0 halt needs_person | reason needs a person: A: boom"),
+        ("D17", "m=1; s=9; A!", "A& crash", "#2 stall 0 | A"),
+    ]);
+}
+
+#[test]
+fn an_unseen_check_is_no_pass() {
+    let mut world = World::play("m=1; A!", "");
+    let job = world.coordinator.running().remove(0);
+    let outcome = Outcome::Done { summary: "trust me".into(), artifacts: Vec::new(), check: CheckSeen::None };
+    world.send(Event::Ended { job, outcome, usage: Usage::default() });
+    assert_eq!(world.tell("#2 stall 0 | A | done "), "#2 stall 0 | A | done ", "D22");
+}
+
+#[test]
+fn money_runs_out() {
+    let mut world = World::play("m=1; usd=5; A; B", "");
+    let job = world.coordinator.running().remove(0);
+    let outcome = Outcome::Failed { reason: "boom".into() };
+    let usage = Usage { cost_usd: 5.5, ..Usage::default() };
+    world.send(Event::Ended { job, outcome, usage });
+    assert_eq!(world.tell("#1 stall 0 halt budget | exit 15"), "#1 stall 0 halt budget | exit 15", "D12");
+    assert_eq!(world.file.control.spent.as_ref().map(|spent| spent.cost_usd), Some(5.5));
+}
+
+#[test]
+fn refused_starts_park_the_loop_and_waits_double() {
+    table(&[
+        ("D12", "m=1; A", "A<", "#1 stall 0 | A | runs 1"),
+        ("D12", "m=1; A", "A< wait10", "#1 stall 0 | A"),
+        ("D12", "m=1; A", "A< wait30 A+ v+", "#1 stall 0 halt completed | runs 1"),
+        ("D12", "m=2; A; B; C", "A< B+", "#1 stall 0 | A | done B"),
+        ("D12", "m=2; A; B; C", "A< B+ wait30", "#1 stall 0 | A C"),
+        ("D12", "m=1; A", "A< stop", "#1 stall 0 halt stopped_by_hand"),
+        ("D12", "m=1; A", "A< redirect redirected", "#2 stall 0 | A"),
+        ("D12", "crew=wc; A", "A+ v- r< wait30 r(+B)", "#2 stall 0 | B"),
+        ("D12", "m=1; wall=100; A", "A< wait100", "#1 stall 0 halt budget"),
+    ]);
+    let mut world = World::play("m=1; A", "A<");
+    let wait = |world: &World| {
+        let until = world.file.control.parked_until.as_ref().expect("it is parked").at();
+        until.duration_since(world.now).as_secs()
+    };
+    assert_eq!(wait(&world), 30);
+    world.word("wait30");
+    world.word("A<");
+    assert_eq!(wait(&world), 60);
+    world.word("wait60");
+    world.word("A<");
+    assert_eq!(wait(&world), 120);
+}
+
+#[test]
+fn a_stopped_loop_is_taken_up() {
+    table(&[
+        (
+            "D15",
+            "m=1; A; B",
+            "A- A- stop A- crash",
+            "#4 stall 0 | A | prev -1 | reason none | status running",
+        ),
+        ("D15", "m=1; N=1; A; B", "A+ crash", "#1 stall 0 halt iteration_limit | status stopped"),
+        ("D15", "m=1; G=A|B", "A- B- crash", "#2 stall 1 halt exhausted"),
+        ("D15", "X; A <- B; B <- A", "X+ crash", "#1 stall 0 halt deadlock"),
+        ("D15", "m=1; N=1; A; B", "A+ fix(N=3) crash", "#2 stall 0 | B"),
+        ("D15", "A", "v+ crash v+", "#0 stall 0 halt completed"),
+        ("D15", "A", "v+ crash v-", "#1 stall 0 | A"),
+        ("D15", "m=1; A", "A+ v+ crash v-", "#1 stall 0 halt stalled"),
+        ("D15", "m=2; A; B", "A- crash", "#2 stall 0 | A B | trail A-"),
+        // Orphans are reset (coordinator-agent, step 2).
+        ("D15", "m=2; A; B <- A", "A+ crash", "#3 stall 0 | B | done A"),
+    ]);
+}
+
+#[test]
+fn a_redirect_interrupts_everything_and_closes_without_a_stall() {
+    table(&[
+        ("D16", "m=2; A; B", "redirect", "#1 stall 0 | - | killed A B"),
+        ("D16", "m=2; A; B", "redirect redirected", "#2 stall 0 | A B"),
+        ("D16", "m=1; s=9; A", "A- A- redirect redirected", "#4 stall 0 | A"),
+        ("D16", "m=1; A", "A+ redirect", "#1 stall 0 | -"),
+        ("D16", "m=1; A", "A+ redirect redirected", "#1 stall 0 | verify"),
+        ("D16", "crew=wc; A", "A+ v- redirect", "#2 stall 0 | - | killed replan"),
+        ("D16", "m=2; A; B", "A= redirect", "#1 stall 0 | A^ | killed B"),
+        ("D16", "m=2; A; B", "A= redirect A^", "#1 stall 0 | - | done A"),
+        ("D16", "m=2; A; B", "A= redirect A^ redirected", "#2 stall 0 | B | done A"),
+        ("D16", "m=2; A; B", "A= redirect redirected A^", "#2 stall 0 | B | done A"),
+        ("D16", "m=2; A; B", "redirect A@1+ B@1-", "#1 stall 0 | - | done  | trail "),
+        ("D16", "m=2; A; B", "redirect abandoned", "#1 stall 0 halt redirect_interrupted | exit 10"),
+        ("D16", "m=2; A; B", "redirect abandoned crash", "#2 stall 0 | A B"),
+    ]);
+}
+
+#[test]
+fn hand_edits_are_kept_and_recorded() {
+    // Somebody takes an atom out, adds a constraint, and types `completed`.
+    let mut world = World::play("m=2; A; B; C", "");
+    let mut state = world.file.clone();
+    state.atoms.shift_remove("C");
+    state.objective.constraints.max_stall_count = 7;
+    state.control.status = LoopStatus::Completed;
+    world.edit(state);
+    assert_eq!(world.file.control.status, LoopStatus::Running, "promise 1: it is not believed");
+    let kinds = world.tell("| | corrections x");
+    assert!(kinds.ends_with("corrections DagAdjustment ConstraintChange"), "{kinds}");
+
+    // A running atom is marked resolved by hand: its agent is killed.
+    let mut world = World::play("m=2; A; B; C <- A", "");
+    let mut state = world.file.clone();
+    state.atoms["A"].status = AtomStatus::Resolved;
+    world.edit(state);
+    assert_eq!(world.tell("#1 stall 0 | B C | killed A"), "#1 stall 0 | B C | killed A");
+
+    // The base case is not to be touched.
+    let mut world = World::play("m=2; A; B", "");
+    let mut state = world.file.clone();
+    state.objective.protected = vec!["x".into()];
+    world.edit(state);
+    assert_eq!(world.tell("#1 stall 0 halt tampered | killed A B"), "#1 stall 0 halt tampered | killed A B");
+
+    // A stop asked for in the file is a stop.
+    let mut world = World::play("m=2; A; B", "");
+    let mut state = world.file.clone();
+    state.control.stop_requested = true;
+    world.edit(state);
+    assert_eq!(world.tell("#1 stall 0 | A B"), "#1 stall 0 | A B");
+    world.word("A+");
+    world.word("B+");
+    assert_eq!(world.tell("#1 stall 0 halt stopped_by_hand"), "#1 stall 0 halt stopped_by_hand");
+}
+
+#[test]
+fn a_host_asks_for_each_start() {
+    table(&[
+        ("host", "host; m=2; A; B <- A; C", "", "#0 stall 0 | -"),
+        ("host", "host; m=2; A; B <- A; C", "ask(A)", "#1 stall 0 | A"),
+        ("host", "host; m=2; A; B <- A; C", "ask(B)", "#0 stall 0 | - | refused waiting"),
+        ("host", "host; m=2; A; B <- A; C", "ask(A) ask(A)", "#1 stall 0 | A | refused wrong_status"),
+        ("host", "host; m=2; A; B <- A; C", "ask(A) A-", "#1 stall 0 | - | trail A-"),
+        ("host", "host; m=2; A; B <- A; C", "ask(A) A- ask(A)", "#1 stall 0 | - | refused started_already"),
+        ("host", "host; m=2; A; B <- A; C", "ask(A) A+ ask(B)", "#1 stall 0 | B"),
+        ("host", "host; m=1; A; B; C", "ask(A) ask(B)", "#1 stall 0 | A | refused slots_full"),
+        ("host", "host; m=1; A; B; C", "ask(A) A+ ask(B)", "#2 stall 0 | B"),
+        ("host", "host; m=2; A@db; B@db", "ask(A) ask(B)", "#1 stall 0 | A | refused in_the_way"),
+        ("host", "host; m=1; N=1; A; B", "ask(A) A+ ask(B)", "#1 stall 0 | - | refused iteration_limit"),
+        ("host", "host; m=2; A; B", "ask(A) A+ turn", "#1 stall 0 | - | left 1"),
+        ("host", "host; m=2; A; B", "ask(A) A+ turn ask(B)", "#2 stall 0 | B"),
+        // An empty turn is an iteration, and a stall.
+        ("host", "host; m=2; A; B", "ask(A) A+ turn turn", "#2 stall 1 | -"),
+        ("host", "host; m=2; s=2; A; B", "ask(A) A- turn ask(A) A- turn turn", "#3 stall 2 | -"),
+        ("host", "host; m=2; s=2; A", "ask(A) A- turn ask(A) A- turn turn", "#3 stall 2 halt stalled"),
+        ("host", "host; m=2; A", "ask(A) A+ turn", "#1 stall 0 | verify"),
+        ("host", "host; m=2; A", "ask(A) A+ turn v+", "#1 stall 0 halt completed"),
+        ("host", "host; crew=wc; m=2; A", "ask(A) A+ turn v-", "#1 stall 0 | - | fruitless 0"),
+        ("host", "host; m=2; G=A|B", "ask(A) A- ask(B)", "#1 stall 0 | B"),
+        ("host", "host; m=2; G=A|B", "ask(A) A- ask(B) B- turn", "#1 stall 0 halt exhausted"),
+        ("host", "host; m=2; A; B", "ask(A) stop", "#1 stall 0 | A"),
+        ("host", "host; m=2; A; B", "ask(A) stop ask(B)", "#1 stall 0 | A | refused stop_requested"),
+        ("host", "host; m=2; A; B", "ask(A) stop A+", "#1 stall 0 halt stopped_by_hand | done A"),
+        ("host", "host; m=2; N=1; A; B", "ask(A) A+ turn", "#1 stall 0 halt iteration_limit"),
+    ]);
+}

@@ -1,1 +1,245 @@
-//! soon
+//! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
+
+use aot_core::coordinator::{Event, Outcome, Usage};
+
+use super::world::{World, table};
+
+#[test]
+fn what_fails_a_choice() {
+    table(&[
+        ("D10", "m=1; G=A|B", "A-", "#2 stall 0 | B | failed G:A | trail G:B"),
+        ("D10", "m=1; G=A!|B", "A*", "#2 stall 0 | B | failed G:A"),
+        ("D10", "m=1; G=A|B", "A#", "#2 stall 0 | B | failed G:A"),
+        ("D10", "m=1; G=A|B|C", "A- B-", "#3 stall 0 | C | failed G:A,B | trail G:B G:C"),
+        // These leave it selected.
+        ("D10", "m=1; G=A!|B", "A%", "#2 stall 0 | A | failed "),
+        ("D10", "m=1; G=A!|B", "A~", "#2 stall 0 | A | failed "),
+        ("D10", "m=1; G=A!|B", "A.", "#2 stall 0 | A | failed "),
+        ("D10", "m=1; G=A!|B", "A< wait30 A+ v+", "#1 stall 0 halt completed | failed "),
+        ("D10", "m=1; G=A!|B", "crash", "#2 stall 0 | A | failed "),
+        ("D10", "m=1; G=A!|B", "redirect redirected", "#2 stall 0 | A | failed "),
+        // An atom below a choice fails the nearest one at its second failure.
+        ("D10", "m=1; G=A|D; A -> B", "B-", "#2 stall 0 | B | failed  | trail B-"),
+        ("D10", "m=1; G=A|D; A -> B", "B- B-", "#3 stall 0 | D | failed G:A"),
+        ("D10", "m=1; G=A|D; A -> B, C", "B- B+ C- C-", "#5 stall 0 | D | failed G:A"),
+        ("D10", "m=9; G=A|D; A -> B, C", "B- C- B+ C+ v+", "#2 stall 0 halt completed | failed "),
+        ("D10", "m=1; G=A|D; A -> H=B|C; B -> X", "X- X-", "#3 stall 0 | C | failed H:B"),
+        ("D10", "m=1; G=A|D; A -> B; B -> X", "X- X-", "#3 stall 0 | D | failed G:A"),
+        // An exhausted group fails the choice around it; with none, the loop halts.
+        ("D10", "m=1; G=A|B", "A- B-", "#2 stall 1 halt exhausted | exit 13 | reason OR group exhausted: G"),
+        ("D10", "m=1; G=A|D; A -> H=B|C", "B- C-", "#3 stall 0 | D | trail H:C C- G:D"),
+        (
+            "D10",
+            "m=1; G=A|D; A -> H=B|C",
+            "B- C- D-",
+            "#3 stall 1 halt exhausted | reason OR group exhausted: G",
+        ),
+        (
+            "D10",
+            "m=1; F=Z|Y; Z -> G=A|D; A -> H=B|C",
+            "B- C- D-",
+            "#4 stall 0 | Y | failed F:Z G:A,D H:B,C | trail H:C C- G:D D- F:Y",
+        ),
+        (
+            "D10",
+            "m=1; A -> B|C; D <- A",
+            "B- C-",
+            "#2 stall 1 halt exhausted | reason OR group exhausted: B|C",
+        ),
+        // What runs finishes and lands, nothing new starts.
+        ("D10", "m=2; G=A|B; L; M <- L", "A- B-", "#1 stall 0 | L | status running"),
+        ("D10", "m=2; G=A|B; L; M <- L", "A- B- L+", "#1 stall 0 halt exhausted | done L | status stopped"),
+    ]);
+}
+
+#[test]
+fn probes_order_what_is_left() {
+    table(&[
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A-", "#2 stall 0 | B"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C?"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?+", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?.", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?-", "#4 stall 0 | D | sel G:D | failed G:A,B"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?- D-", "#5 stall 0 | C | failed G:A,B,D"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D|E", "A- B- C?- D?-", "#5 stall 0 | E | trail G:B G:C G:D G:E"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D|E", "A- B- C?- D?- E-", "#6 stall 0 | C?"),
+        ("D10", "m=1; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=1; s=9; G=A|B|C$|D", "A- B-", "#3 stall 0 | C"),
+    ]);
+}
+
+#[test]
+fn the_ladder() {
+    table(&[
+        // 1: again, with the failure in the brief.
+        ("D11", "crew=wpc; m=1; s=9; A", "A-", "#2 stall 0 | A"),
+        // 2: probe and then work, in the same iteration.
+        ("D11", "crew=wpc; m=1; s=9; A", "A- A-", "#3 stall 1 | A?"),
+        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?+", "#3 stall 1 | A"),
+        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?-", "#3 stall 1 | A"),
+        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?.", "#3 stall 1 | A"),
+        ("D11", "crew=w; m=1; s=9; A", "A- A-", "#3 stall 1 | A"),
+        ("D11", "crew=wp; m=1; s=9; A$", "A- A-", "#3 stall 1 | A"),
+        // 3: the plan changes.
+        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?+ A-", "#4 stall 2 | replan | why A-"),
+        (
+            "D11",
+            "crew=wc; m=1; s=9; A",
+            "A- A- A- r(A->B,C)",
+            "#4 stall 2 | B | atoms A,B,C | trail A- A- A- A~",
+        ),
+        ("D11", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B+ C+ v+", "#5 stall 0 halt completed"),
+        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B)", "#4 stall 2 | B | trail A- A- A- A~"),
+        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+", "#5 stall 0 | A"),
+        // The ladder begins anew after a change of the plan.
+        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+ A-", "#6 stall 1 | A"),
+        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+ A- A- A-", "#8 stall 3 | replan"),
+        (
+            "D11",
+            "crew=wc; m=1; s=9; A; C <- A",
+            "A- A- A- r(A|B)",
+            "#4 stall 2 | B | sel A_or:B | failed A_or:A",
+        ),
+        ("D11", "crew=wc; m=1; s=9; A; C <- A", "A- A- A- r(A|B) B+", "#5 stall 0 | C"),
+        ("D11", "crew=wc; m=1; s=9; A; C <- A", "A- A- A- r(A|B) B-", "#4 stall 0 halt exhausted"),
+        (
+            "D11",
+            "crew=wc; m=1; s=9; G=A|B; C <- A",
+            "A+ C- C- C- r(^G)",
+            "#5 stall 3 | B | failed G:A | done ",
+        ),
+        (
+            "D11",
+            "crew=wc; m=1; s=9; G=A|B; C <- A",
+            "A+ C- C- C- r(^G) B+ C+ v+",
+            "#6 stall 0 halt completed",
+        ),
+        // A worker may call it too large.
+        ("D11", "crew=wc; m=1; s=9; A", "A#", "#2 stall 0 | replan | why A#"),
+        ("D11", "crew=wc; m=1; s=9; A", "A# r(A->B)", "#2 stall 0 | B"),
+        ("D11", "m=1; s=9; A", "A#", "#2 stall 0 | A"),
+        // One below the limit, whatever has failed is asked about.
+        ("D11", "crew=wc; m=1; s=2; A; B", "A- A-", "#3 stall 1 | replan | why A- stalling"),
+        ("D11", "crew=wc; m=2; s=2; A; B", "A- B- A- B-", "#3 stall 1 | replan | why A- B- stalling"),
+        ("D11", "crew=wc; m=1; s=2; A; B", "A% A%", "#3 stall 1 | replan | why stalling"),
+        ("D11", "crew=wc; m=2; s=2; A; B", "A% B% A% B%", "#3 stall 1 | A replan | why stalling"),
+    ]);
+}
+
+#[test]
+fn without_a_coordinator_agent_an_earlier_choice_is_given_up() {
+    table(&[
+        ("D11", "m=1; s=9; G=A|B; C <- A", "A+ C- C-", "#4 stall 2 | C"),
+        (
+            "D11",
+            "m=1; s=9; G=A|B; C <- A",
+            "A+ C- C- C-",
+            "#5 stall 3 | B | failed G:A | done  | trail C- C- C- G:B C~ | reverted A:cA",
+        ),
+        ("D11", "m=1; s=9; G=A|B; C <- A", "A+ C- C- C- B+", "#6 stall 0 | C"),
+        ("D11", "m=1; s=9; G=A|B; C <- A", "A+ C- C- C- B+ C- C- C-", "#9 stall 3 | C"),
+        // The latest choice in the trail first.
+        (
+            "D11",
+            "m=1; s=9; G=A|B|X; H=D|E|Y; C <- A, D",
+            "A- B+ D- E+ C- C- C-",
+            "#8 stall 3 | Y | sel G:B H:Y | done B",
+        ),
+        // Then an earlier one.
+        (
+            "D11",
+            "m=1; s=9; G=A|B|X; H=D|E; C <- A, D",
+            "A- B+ D- E+ C- C- C-",
+            "#8 stall 3 | X | sel G:X H:E | done E",
+        ),
+        // Only what the atom rests on.
+        ("D11", "m=1; s=9; C; G=A|B; D <- C", "C- C- C-", "#4 stall 2 | C | sel G:A"),
+        ("D11", "m=1; s=9; G=A|B; P -> C; P <- A", "A+ C- C- C-", "#5 stall 3 | B | sel G:B"),
+        ("D11", "m=1; s=9; G=A|B; X <- A; C <- X", "A+ X+ C- C- C-", "#6 stall 3 | B | done "),
+        // Also when the loop is about to stall.
+        ("D11", "m=1; s=2; G=A|B; C <- A", "A+ C-", "#3 stall 1 | B | sel G:B"),
+    ]);
+}
+
+#[test]
+fn at_the_stall_limit() {
+    table(&[
+        // Replans end; what has failed less than twice is still tried.
+        ("D11", "crew=wc; m=1; s=1; A", "A- r0 A-", "#2 stall 1 halt stalled | exit 11"),
+        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A-", "#3 stall 1 | B"),
+        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B-", "#4 stall 2 | B"),
+        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B- B-", "#4 stall 3 halt stalled | tried A:2 B:2"),
+        // Any resolution brings it back.
+        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B+", "#4 stall 0 | replan | why A- stalling"),
+        ("D11", "m=2; s=1; L; A; B <- L", "A- L-", "#2 stall 0 | L A"),
+        // What has never failed, only come back, is tried until the iterations are used up.
+        ("D11", "m=1; s=1; N=4; A", "A% A% A% A%", "#4 stall 3 halt iteration_limit"),
+    ]);
+}
+
+#[test]
+fn unknown_territory_is_probed_first() {
+    table(&[
+        ("req 7.3.1", "crew=wp; m=1; A?", "", "#1 stall 0 | A?"),
+        ("req 7.3.1", "crew=wp; m=1; A?", "A?+", "#1 stall 0 | A"),
+        ("req 7.3.1", "crew=wp; m=1; A?", "A?+ A+ v+", "#1 stall 0 halt completed"),
+        ("req 7.3.1", "crew=wp; m=1; A?", "A?+ A-", "#2 stall 0 | A"),
+        ("req 7.3.1", "crew=wp; m=1; A?; B", "A?-", "#1 stall 0 | A"),
+        ("req 7.3.1", "crew=w; m=1; A?", "", "#1 stall 0 | A"),
+        ("req 7.3.1", "crew=wp; m=1; G=A?|B", "A?-", "#2 stall 0 | B | failed  | sel G:B"),
+        ("req 7.3.1", "crew=wp; m=1; G=A?|B", "A?- B-", "#3 stall 0 | A? | failed G:B"),
+        ("req 7.3.1", "crew=wp; m=1; G=A?|B", "A?- B- A?-", "#3 stall 0 | A"),
+        ("req 7.3.1", "crew=wp; m=2; A?||B", "A?-", "#1 stall 0 | A B"),
+        // A loop that stops starts no work after a probe.
+        ("D13", "crew=wp; m=1; A?", "stop A?+", "#1 stall 0 halt stopped_by_hand"),
+        ("D13", "crew=wp; m=2; A?; B", "stop A?+", "#1 stall 0 | B"),
+    ]);
+}
+
+#[test]
+fn plans_are_refused_with_their_reason() {
+    table(&[
+        // A cycle, an unknown atom, nothing inside, an id that is taken.
+        ("D8", "crew=wc; m=1; s=9; A; B <- A", "A- A- A- r(A<-B)", "#4 stall 2 | A | trail A- A- A-"),
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(A<-Z)", "#4 stall 2 | A"),
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(A->)", "#4 stall 2 | A"),
+        ("D8", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A->B)", "#4 stall 2 | A | atoms A,B"),
+        // What is resolved or running stays as it is.
+        ("D8", "crew=wc; m=1; s=9; B; X <- B; A", "B+ X- X- X- r(B->C)", "#5 stall 3 | X | atoms B,X,A"),
+        (
+            "D8",
+            "crew=wc; m=2; s=9; L; X <- L; A; B; C; D; E",
+            "A- B+ A- C+ A- D+ r(L->M)",
+            "#4 stall 0 | L A",
+        ),
+        // One part that cannot be refuses the whole.
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(+B;A<-Z)", "#4 stall 2 | A | atoms A"),
+        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(^G)", "#4 stall 2 | A"),
+        ("D8", "crew=wc; m=1; s=9; G=A|B; C <- A", "A- B+ C- C- C- r(^G)", "#6 stall 3 | C | sel G:B"),
+        // More than the iterations left can start.
+        ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B"),
+        ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | A | atoms A"),
+        ("D8", "crew=wc; m=2; s=9; N=4; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | B C"),
+        // Withdrawn, the parent is executed as a whole again.
+        ("D3", "crew=wc; m=1; s=9; A -> B", "B- B- B- r(~A)", "#4 stall 2 | A | atoms A"),
+        ("D3", "crew=wc; m=1; s=9; A -> B, C; C <- B", "B+ C- C- C- r(~A)", "#5 stall 3 | C | atoms A,B,C"),
+    ]);
+    let world = World::play("crew=wc; m=1; s=9; A; B <- A", "A- A- A- r(A<-B) A-");
+    assert_eq!(
+        world.refusals(),
+        ["the change would make a cycle: A -> B -> A"],
+        "it goes into the next brief"
+    );
+}
+
+#[test]
+fn a_brief_is_told_why_the_last_attempt_came_back() {
+    let mut world = World::play("m=1; A", "");
+    let job = world.coordinator.running().remove(0);
+    let outcome = Outcome::Lost { reason: "the machine slept".into() };
+    world.send(Event::Ended { job, outcome, usage: Usage::default() });
+    assert_eq!(world.last_job().returned.as_deref(), Some("the machine slept"));
+    let world = World::play("crew=wp; m=1; A?", "A?+");
+    assert_eq!(world.last_job().findings.as_deref(), Some("fine"));
+}

@@ -13,7 +13,7 @@
 //! `A?.` a probe's answer; `A@1-` the same for attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
 //! case; the first evaluation is red unless the script begins with one. `r0`, `r-`, `r<`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
-//! `redirected`, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `cost3`, `ask(A)`, `turn`.
+//! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `cost3`, `ask(A)`, `turn`.
 //!
 //! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
 //! checking) or `#2 stall 1 halt stalled`, then any of `left 3`, `done A B`, `trail …`, `failed G:A`, `sel G:B`,
@@ -22,10 +22,12 @@
 use std::collections::BTreeMap;
 
 use aot_core::coordinator::*;
+use aot_core::rules::bound;
 use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::rules::redirect::{self, Correct};
 use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
-use aot_core::rules::{apply, gate};
+use aot_core::rules::{Ledger, Tally, apply, backtrack, gate};
 use aot_core::state::*;
 use indexmap::IndexMap;
 use jiff::{SignedDuration, Timestamp};
@@ -68,9 +70,14 @@ pub struct World {
     /// Jobs asked for, until their last word.
     asked: Vec<JobId>,
     landing: Vec<JobId>,
+    /// Jobs that have said that they are done.
+    said: Vec<JobId>,
+    jobs: Vec<Job>,
     verify: Option<u32>,
     replans: u32,
     lowest: u64,
+    first: State,
+    redirected: bool,
     pub most_running: usize,
 }
 
@@ -99,7 +106,9 @@ impl World {
         World {
             coordinator: Coordinator::resume(aligned, settings, now),
             settings,
-            file: state,
+            file: state.clone(),
+            first: state,
+            redirected: false,
             now,
             halt: None,
             killed: Vec::new(),
@@ -109,6 +118,8 @@ impl World {
             wake: None,
             asked: Vec::new(),
             landing: Vec::new(),
+            said: Vec::new(),
+            jobs: Vec::new(),
             verify: None,
             replans: 0,
             lowest: u64::MAX,
@@ -121,6 +132,10 @@ impl World {
     }
 
     pub fn send(&mut self, event: Event) {
+        if matches!(event, Event::Redirected { .. } | Event::Edited { .. }) {
+            self.lowest = u64::MAX;
+            self.redirected = true;
+        }
         let effects = self.coordinator.on(event, self.now);
         for effect in effects {
             match effect {
@@ -130,9 +145,12 @@ impl World {
                     }
                 }
                 Effect::Start(job) => {
-                    self.why = job.why.iter().map(why).collect();
-                    self.replans += u32::from(job.id.task == Task::Replan);
-                    self.asked.push(job.id);
+                    if job.id.task == Task::Replan {
+                        self.why = job.why.iter().map(why).collect();
+                        self.replans += 1;
+                    }
+                    self.asked.push(job.id.clone());
+                    self.jobs.push(job);
                 }
                 Effect::Kill(job) => {
                     self.asked.retain(|asked| *asked != job);
@@ -155,12 +173,54 @@ impl World {
         let bound = self.coordinator.bound().agent_runs;
         assert!(bound <= self.lowest, "the bound rose from {} to {bound}", self.lowest);
         self.lowest = bound;
-        self.most_running = self.most_running.max(self.coordinator.running().len());
-        let graph = Graph::new(self.coordinator.state());
-        assert_eq!(
-            self.coordinator.graph().ready(self.coordinator.state()),
-            graph.ready(self.coordinator.state())
+        let runs = self.file.control.spent.as_ref().map_or(0, |spent| spent.agent_runs);
+        let total = bound::total(&self.first).agent_runs;
+        assert!(
+            self.redirected || runs + bound <= total,
+            "{runs} agents ran and {bound} may follow, of {total} that were promised"
         );
+        self.most_running = self.most_running.max(self.coordinator.running().len());
+        derived_is_plain(self.coordinator.ledger());
+    }
+
+    /// What can be said to the coordinator now, as words.
+    pub fn sayable(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for job in self.asked.iter().filter(|job| !self.said.contains(job)) {
+            match &job.task {
+                Task::Probe(atom) => words.extend(["?+", "?-", "?."].map(|how| format!("{atom}{how}"))),
+                Task::Work(atom) => {
+                    words.extend(
+                        ["+", "+", "=", "-", "*", "~", ".", "%", "<", "#"].map(|how| format!("{atom}{how}")),
+                    );
+                }
+                Task::Check(atom) => words.extend(["+", "*", "~"].map(|how| format!("{atom}{how}"))),
+                Task::Replan => words.extend(["r0", "r-", "r<"].map(str::to_owned)),
+            }
+        }
+        for job in &self.landing {
+            words.extend(["^", "^", "%"].map(|how| format!("{}{how}", job.task.atom().expect("work lands"))));
+        }
+        if self.verify.is_some() && self.coordinator.verifying().is_some() {
+            words.extend(["v-", "v-2", "v+", "v."].map(str::to_owned));
+        }
+        words
+    }
+
+    pub fn is_halted(&self) -> bool {
+        self.halt.is_some()
+    }
+
+    pub fn is_parked(&self) -> bool {
+        self.file.control.parked_until.is_some()
+    }
+
+    pub fn replan_is_asked(&self) -> bool {
+        self.asked.iter().any(|job| job.task == Task::Replan)
+    }
+
+    pub fn attempts(&self) -> Vec<JobId> {
+        self.coordinator.running().into_iter().filter(|job| job.task != Task::Replan).collect()
     }
 
     pub fn word(&mut self, word: &str) {
@@ -185,6 +245,10 @@ impl World {
         if let Some(inside) = argument(word, "crash") {
             return self.crash(vec![inside]);
         }
+        if let Some(corrections) = argument(word, "fix") {
+            self.send(Event::RedirectAsked);
+            return self.fix(corrections);
+        }
         if let Some(atom) = argument(word, "ask") {
             return self.send(Event::StartAsked { atom: atom.into() });
         }
@@ -201,6 +265,86 @@ impl World {
         self.result(word);
     }
 
+    /// Redirects as another process would: on the file, under its lock.
+    fn fix(&mut self, corrections: &str) {
+        let mut ledger = Ledger::open(self.file.clone(), self.now);
+        let corrections = corrections.split(';').map(|text| self.correction(text)).collect();
+        match redirect::redirect(&mut ledger, corrections) {
+            Ok(()) => self.file = ledger.close().0,
+            Err(refusal) => self.refused.push(refusal.code().to_owned()),
+        }
+        self.file.control.redirect_requested = false;
+        if self.halt.is_some() {
+            return;
+        }
+        let state = Box::new(self.file.clone());
+        self.send(Event::Redirected { state });
+    }
+
+    fn correction(&self, text: &str) -> Correct {
+        let new = |name: &str| NewAtom {
+            id: Some(name.into()),
+            description: format!("do {name}"),
+            ..NewAtom::default()
+        };
+        let list =
+            |text: &str| text.split(',').filter(|id| !id.is_empty()).map(AtomId::from).collect::<Vec<_>>();
+        match text {
+            "goal" => return Correct::Goal("another goal".into()),
+            "blank" => return Correct::Goal(" ".into()),
+            "background" => return Correct::BackgroundIntent("why".into()),
+            "deliverables" => return Correct::Deliverables("what".into()),
+            "done" => return Correct::DefinitionOfDone("when".into()),
+            "base" => return Correct::BaseCase(Checks::Single(Check::File { value: "x".into() })),
+            "protect" => return Correct::Protected(vec!["tests/**".into()]),
+            "accept" => {
+                return Correct::Accept(Fingerprint { base_case: "b".into(), protected: "p".into() });
+            }
+            _ => {}
+        }
+        if let Some(rest) = text.strip_prefix('+') {
+            let (name, wanted) = rest.split_once("<-").unwrap_or((rest, ""));
+            return Correct::AddAtom(NewAtom { depends_on: list(wanted), ..new(name) });
+        }
+        if let Some(name) = text.strip_prefix('-') {
+            return Correct::RemoveAtom(name.into());
+        }
+        if let Some(name) = text.strip_prefix('~') {
+            return Correct::Withdraw { parent: name.into() };
+        }
+        if let Some(name) = text.strip_suffix('!') {
+            return Correct::Redo { atom: name.into() };
+        }
+        if let Some((parent, children)) = text.split_once("->") {
+            let children = children.split(',').filter(|name| !name.is_empty()).map(new).collect();
+            return Correct::Decompose { parent: parent.into(), children, reason: "smaller".into() };
+        }
+        if let Some((atom, wanted)) = text.split_once("<-") {
+            return Correct::Dependencies { atom: atom.into(), depends_on: list(wanted) };
+        }
+        if let Some((group, name)) = text.split_once('|') {
+            return Correct::AddChoice { group: group.into(), atom: new(name) };
+        }
+        if let Some((atom, summary)) = text.split_once(':') {
+            return Correct::Rebind { atom: atom.into(), summary: summary.into(), artifacts: None };
+        }
+        let (name, value) = text.split_once('=').expect("a correction");
+        let mut constraints = self.file.constraints().clone();
+        match name {
+            "N" => constraints.max_iterations = value.parse().expect("N"),
+            "m" => constraints.max_parallel_agents = value.parse().expect("m"),
+            "s" => constraints.max_stall_count = value.parse().expect("s"),
+            group => {
+                return Correct::ForceChoice {
+                    group: group.into(),
+                    choice: value.into(),
+                    reason: String::new(),
+                };
+            }
+        }
+        Correct::Constraints(constraints)
+    }
+
     fn crash(&mut self, found: Vec<&str>) {
         let found = found
             .into_iter()
@@ -215,7 +359,11 @@ impl World {
         self.asked.clear();
         self.landing.clear();
         self.verify = None;
-        self.halt = None;
+        if self.halt.take().is_some() {
+            // A person takes the loop up again, and may have it evaluated once more.
+            self.lowest = u64::MAX;
+            self.redirected = true;
+        }
         self.begin(found);
     }
 
@@ -235,12 +383,15 @@ impl World {
                 Evaluation::Failed { red: red(count.unwrap_or_else(|| panic!("v{other}?"))) }
             }
         };
-        self.send(Event::Verified { number, evaluation, usage: Usage::default() });
+        // Judges are asked as often as they may be; a lost evaluation asked nobody.
+        let judges = self.file.objective.base_case.as_ref().map_or(0, |checks| checks.quality_items());
+        let agent_runs = if rest == "." { 0 } else { 2 * judges as u64 };
+        self.send(Event::Verified { number, evaluation, usage: Usage { agent_runs, ..Usage::default() } });
     }
 
     fn planned(&mut self, rest: &str) {
         let at = self.asked.iter().position(|job| job.task == Task::Replan).expect("a replan was asked for");
-        let job = if rest == "<" { self.asked[at].clone() } else { self.asked.remove(at) };
+        let job = self.asked.remove(at);
         let answer = match rest {
             "0" => Answer::Plan(PlanChange::default()),
             "-" => Answer::Failed { reason: "no answer".into() },
@@ -309,7 +460,9 @@ impl World {
             "<" => Outcome::Refused { reason: why(), retry_after: None },
             other => panic!("{other}?"),
         };
-        if !matches!(how, "+" | "=" | "%" | "<") {
+        if matches!(how, "+" | "=" | "%") {
+            self.said.push(job.clone());
+        } else {
             self.asked.retain(|asked| *asked != job);
         }
         let check_only = matches!(job.task, Task::Check(_));
@@ -323,6 +476,20 @@ impl World {
                 _ => Event::Conflict { job, reason: "conflict".into(), usage },
             });
         }
+    }
+
+    /// Somebody edits the file, and the store tells it.
+    pub fn edit(&mut self, state: State) {
+        self.file = state.clone();
+        self.send(Event::Edited { state: Box::new(state) });
+    }
+
+    pub fn last_job(&self) -> &Job {
+        self.jobs.last().expect("a job was started")
+    }
+
+    pub fn refusals(&self) -> &[String] {
+        &self.last_job().refusals
     }
 
     /// What stands, in the words of the expectation.
@@ -366,6 +533,11 @@ impl World {
             "sel" => {
                 let all = state.or_groups.iter();
                 all.map(|(name, group)| format!("{name}:{}", group.selected)).collect::<Vec<_>>().join(" ")
+            }
+            "verified" => format!("{:?}", state.control.fewest_red),
+            "summary" => {
+                let binding = &state.bindings[rest.split(':').next().expect("an atom")];
+                format!("{}:{}", rest.split(':').next().expect("an atom"), binding.summary)
             }
             "bound" => self.lowest.to_string(),
             "killed" => self.killed.join(" "),
@@ -464,8 +636,7 @@ fn argument<'w>(word: &'w str, verb: &str) -> Option<&'w str> {
 
 /// Reads the graph language.
 pub fn parse(text: &str) -> (State, Settings) {
-    let mut reader = Reader::default();
-    reader.state = Some(blank());
+    let mut reader = Reader { state: Some(blank()), ..Reader::default() };
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         reader.statement(statement);
     }
@@ -658,4 +829,41 @@ pub fn blank() -> State {
         trail: Vec::new(),
         corrections: Vec::new(),
     }
+}
+
+/// What is kept in step says the same as the plain definitions.
+pub fn derived_is_plain(ledger: &Ledger) {
+    let state = ledger.state();
+    let (graph, frontier) = (Graph::new(state), ledger.frontier());
+    let atoms = 0..state.atoms.len();
+    assert_eq!(frontier.ready().collect::<Vec<_>>(), graph.ready(state), "ready");
+    assert_eq!(frontier.unresolved(), graph.unresolved(state), "unresolved");
+    let due: Vec<usize> = atoms.clone().filter(|atom| graph.is_due(state, *atom)).collect();
+    assert_eq!(frontier.due().collect::<Vec<_>>(), due, "due");
+    let running = |atom: &usize| state.atoms[*atom].status == AtomStatus::InProgress;
+    assert_eq!(
+        frontier.in_progress().collect::<Vec<_>>(),
+        atoms.clone().filter(running).collect::<Vec<_>>(),
+        "in progress"
+    );
+    assert_eq!(frontier.exhausted(&graph, state), graph.exhausted(state), "exhausted");
+    let paths = graph.remaining_paths(state);
+    for atom in atoms {
+        assert_eq!(frontier.path(atom), paths[atom], "path of {}", state.atoms[atom].id);
+        assert_eq!(
+            frontier.is_dormant(atom),
+            graph.is_dormant(state, atom),
+            "{} dormant",
+            state.atoms[atom].id
+        );
+        assert_eq!(
+            frontier.counts(atom),
+            graph.is_unresolved(state, atom),
+            "{} counts",
+            state.atoms[atom].id
+        );
+        let id = &state.atoms[atom].id;
+        assert_eq!(ledger.tally().failures(id), backtrack::failures(state, id), "failures of {id}");
+    }
+    assert_eq!(*ledger.tally(), Tally::new(state), "tally");
 }
