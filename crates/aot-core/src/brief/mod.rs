@@ -25,7 +25,10 @@ pub use change::{
 pub use judge::{
     HIGHEST_SCORE, JudgeAnswer, LOWEST_SCORE, MAX_CRITERIA, SCORE_TOLERANCE, Score, Scored, judge, score,
 };
-pub use plan::{Asked, Red, Why, coordinator};
+pub use plan::{Asked, coordinator};
+
+pub use crate::rules::certificate::Red;
+pub use crate::rules::plan::Why;
 pub use shape::{ANSWER_LIMIT, MAX_FAULTS, Said, Unreadable};
 pub use work::{Given, Leftover, probe, worker};
 

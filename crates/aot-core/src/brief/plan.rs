@@ -7,6 +7,7 @@ use super::change::{MAX_CHILDREN, MAX_NEW_ATOMS, plan_change_schema};
 use super::page::{Entry, Page, one_line};
 use super::words::list_checks;
 use super::{Brief, LINE_LIMIT, NAME_LIMIT, Role, TEXT_LIMIT, short, titled};
+use crate::rules::plan::Why;
 use crate::state::{AtomId, AtomStatus, Graph, State, Target, TrailEntry};
 
 // The budgets of the parts, in bytes.
@@ -39,25 +40,6 @@ pub struct Asked {
     pub why: Vec<Why>,
     /// Why earlier changes of the plan were refused, the latest first, as the refusals say it.
     pub refusals: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It has failed too often since its plan last changed (D11).
-    Failing { atom: AtomId },
-    /// A worker calls it too large for one go.
-    TooLarge { atom: AtomId, reason: String },
-    /// One more iteration without progress and replans end (D11).
-    Stalling,
-    /// Nothing is unresolved, and yet the base case does not hold (D14).
-    Red { checks: Vec<Red> },
-}
-
-/// A check of the base case that does not pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Red {
-    pub item: String,
-    pub reason: String,
 }
 
 /// Change the plan, so that what is stuck can go on.

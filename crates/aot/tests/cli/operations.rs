@@ -163,7 +163,8 @@ fn the_demo_runs_to_its_end_and_leaves_nothing() {
 fn the_readmes_transcript_is_true() {
     let readme = include_str!("../../../../README.md");
     let shown = readme.split("From the tour:").nth(1).expect("the README shows the tour");
-    let shown = shown.split("```console\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a transcript");
+    let shown =
+        shown.split("```console\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a transcript");
     let project = Project::empty();
     let output = project.command(&["demo"]).output().expect("it can be started");
     let said = String::from_utf8(output.stdout).expect("UTF-8");
