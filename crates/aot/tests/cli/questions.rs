@@ -245,11 +245,17 @@ fn the_schema_describes_the_contracts_own_examples() {
         let problems: Vec<String> =
             validator.iter_errors(&state).map(|e| format!("{e} at {}", e.instance_path)).collect();
         assert!(problems.is_empty(), "{problems:?}");
-        for (section, wrong) in [("atoms", json!([])), ("control", json!({})), ("bindings", json!(3))] {
+        let selection = json!([{"or_group": "g", "reason": "r", "timestamp": "2026-01-15T10:00:00Z"}]);
+        for (section, wrong) in
+            [("atoms", json!([])), ("control", json!({})), ("bindings", json!(3)), ("trail", selection)]
+        {
             let mut spoilt = state.clone();
             spoilt[section] = wrong;
             assert!(!validator.is_valid(&spoilt), "{section} is wrong");
         }
+        let mut spoilt = state.clone();
+        spoilt["objective"]["base_case"] = json!({"checklist": [{"item": "no check"}]});
+        assert!(!validator.is_valid(&spoilt), "an item checks something");
     }
 }
 
