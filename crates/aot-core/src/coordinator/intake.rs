@@ -13,8 +13,8 @@ use crate::rules::certificate::{Red, Verdict};
 use crate::rules::converge::{self, BaseCase, Fate, PlanFor, Stop};
 use crate::rules::plan::{self, Why};
 use crate::rules::replan::{self, PlanChange};
-use crate::rules::{Change, Ledger, backtrack, gate, redirect};
-use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span, Stamp, State};
+use crate::rules::{Change, backtrack};
+use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span, Stamp};
 
 /// An atom whose check could not run so often in a row waits for a person (D14, D17).
 const CHECK_ERRORS: u32 = 2;
@@ -115,7 +115,7 @@ impl Coordinator {
     }
 
     /// Takes the loop up, from the beginning, after a stop or after a crash (D15).
-    fn take_up(&mut self) {
+    pub(super) fn take_up(&mut self) {
         let control = &self.state().control;
         self.evaluation_due = control.iteration == 0 || control.status == LoopStatus::Completed;
         self.ledger.enter(Change::LoopStarted);
@@ -261,11 +261,7 @@ impl Coordinator {
 
     /// Of a race, one at a time is asked to land (D25).
     fn land(&mut self, at: usize) {
-        let rival_lands = self
-            .flight
-            .attempts
-            .iter()
-            .any(|other| other.stage == Stage::Landing && self.are_rivals(&other.atom, at));
+        let rival_lands = self.rivals(at).any(|rival| self.flight.attempts[rival].stage == Stage::Landing);
         let attempt = &mut self.flight.attempts[at];
         if rival_lands {
             attempt.stage = Stage::Waiting;
@@ -275,11 +271,15 @@ impl Coordinator {
         }
     }
 
-    fn are_rivals(&self, atom: &AtomId, at: usize) -> bool {
-        let group =
-            |id: &AtomId| self.ledger.place(id).ok().and_then(|place| self.ledger.graph().group_of(place));
-        let this = &self.flight.attempts[at].atom;
-        this != atom && group(this).is_some() && group(this) == group(atom)
+    /// Attempts on other choices of the same group.
+    fn rivals(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        let group = |at: usize| {
+            let place = self.ledger.place(&self.flight.attempts[at].atom).ok()?;
+            self.ledger.graph().group_of(place)
+        };
+        let ours = group(at);
+        let others = if ours.is_some() { 0..self.flight.attempts.len() } else { 0..0 };
+        others.filter(move |other| *other != at && group(*other) == ours)
     }
 
     fn landed(&mut self, job: JobId, binding: Binding) {
@@ -320,10 +320,7 @@ impl Coordinator {
     fn conflict(&mut self, job: JobId, reason: String) {
         let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
         let Some(at) = at else { return };
-        let rival = (0..self.flight.attempts.len()).find(|other| {
-            self.flight.attempts[*other].stage == Stage::Waiting
-                && self.are_rivals(&self.flight.attempts[at].atom, *other)
-        });
+        let rival = self.rivals(at).find(|rival| self.flight.attempts[*rival].stage == Stage::Waiting);
         if let Some(rival) = rival {
             self.flight.attempts[rival].stage = Stage::Landing;
             self.wishes.push(Effect::Land(self.flight.attempts[rival].job()));
@@ -444,75 +441,5 @@ impl Coordinator {
     fn remember_refusal(&mut self, reason: String) {
         self.refusals.insert(0, reason);
         self.refusals.truncate(REFUSALS_KEPT);
-    }
-
-    fn edited(&mut self, state: State) {
-        let tampered = redirect::tampering(self.state(), &state);
-        let corrections = redirect::by_hand(self.state(), &state);
-        let before = self.ledger.frontier().unresolved();
-        self.replace(state);
-        if let Some(what) = tampered {
-            self.tampered = Some(what);
-        }
-        for change in corrections {
-            self.ledger.enter(change);
-        }
-        let by = self.ledger.frontier().unresolved() as i64 - before as i64;
-        if by != 0 {
-            self.ledger.enter(Change::CountMoved { by });
-        }
-    }
-
-    fn redirected(&mut self, state: State) {
-        self.replace(state);
-        if self.state().control.redirect_requested {
-            self.ledger.enter(Change::RedirectEnded);
-        }
-        self.tampered = None;
-        if self.phase == Phase::Expecting {
-            self.take_up();
-        }
-        backtrack::straighten(&mut self.ledger);
-    }
-
-    /// The state is another one now: what it no longer shows is gone, and what was remembered may not hold.
-    fn replace(&mut self, state: State) {
-        for (atom, binding) in &self.state().bindings.clone() {
-            let kept = state.bindings.get(atom).is_some_and(|kept| kept.commit == binding.commit);
-            if let (false, Some(commit)) = (kept, &binding.commit) {
-                self.wishes.push(Effect::Revert { atom: atom.clone(), commit: commit.clone() });
-            }
-        }
-        let missing = gate::missing(&state);
-        if !missing.is_empty() {
-            self.tampered = Some(format!("tampered: the alignment has lost {}", missing.join(", ")));
-        }
-        let now = self.ledger.now();
-        self.ledger = Ledger::open(state, now);
-        self.replaced = true;
-        self.sweep();
-        let flying = self.flight.atoms();
-        let orphan = |place: &usize| !flying.contains(&self.ledger.atom(*place).id);
-        let orphans: Vec<usize> = self.ledger.frontier().in_progress().filter(orphan).collect();
-        self.ledger.reset_all(orphans);
-        if self.phase == Phase::Running && self.state().control.status != LoopStatus::Running {
-            self.restore_status();
-        }
-        self.base_case = None;
-        self.plan = PlanFor::Unasked;
-        self.judges = None;
-        self.held.clear();
-        self.check_errors.clear();
-    }
-
-    /// A status typed in by hand is a wish at most: `completed` is not believed, `stopped` is a stop.
-    fn restore_status(&mut self) {
-        match self.state().control.status {
-            LoopStatus::Stopped => self.ledger.enter(Change::StopRequested { reason: None }),
-            LoopStatus::Completed | LoopStatus::Pending | LoopStatus::Running => {
-                self.ledger.enter(Change::StatusRestored);
-                self.evaluation_due = true;
-            }
-        }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! After every event (D7): take in what it says (`intake`), then judge, close and fill (`settle`).
 
+mod edits;
 mod flight;
 mod intake;
 mod request;

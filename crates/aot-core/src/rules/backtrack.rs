@@ -47,7 +47,7 @@ pub fn failed(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<Fallout,
     }
     ledger.enter(Change::FailureNoted { atom: id.clone(), reason: reason.to_owned() });
     match enclosing {
-        Some((choice, group)) if fails_its_choice(ledger, place) => {
+        Some((choice, group)) if ledger.tally().failures(id) >= FAILURES_BELOW_A_CHOICE => {
             Ok(fail_choice(ledger, choice, group, reason))
         }
         Some(_) | None => Ok(Fallout::Retry),
@@ -231,30 +231,7 @@ pub fn failures(state: &State, atom: &AtomId) -> usize {
     let since = state.trail.iter().rev().take_while(
         |entry| !matches!(entry, TrailEntry::Replan { atom: replanned, .. } if replanned == atom),
     );
-    count_failures(since, atom)
-}
-
-/// Whether an atom below a choice has failed often enough since that way was taken, or its own plan changed.
-fn fails_its_choice(ledger: &Ledger, place: usize) -> bool {
-    let id = ledger.id(place);
-    if ledger.tally().failures(&id) < FAILURES_BELOW_A_CHOICE {
-        return false;
-    }
-    let graph = ledger.graph();
-    let around: Vec<&GroupName> =
-        graph.line(place).filter_map(|above| graph.group_of(above)).map(|g| ledger.group_at(g).0).collect();
-    let since = ledger.state().trail.iter().rev().take_while(|entry| match entry {
-        TrailEntry::Selection { or_group, .. } => !around.contains(&or_group),
-        TrailEntry::Replan { atom, .. } => *atom != id,
-        TrailEntry::Failure { .. } | TrailEntry::UserCorrection { .. } => true,
-    });
-    count_failures(since, &id) >= FAILURES_BELOW_A_CHOICE
-}
-
-fn count_failures<'t>(entries: impl Iterator<Item = &'t TrailEntry>, atom: &AtomId) -> usize {
-    entries
-        .filter(|entry| matches!(entry, TrailEntry::Failure { atom: failed, .. } if failed == atom))
-        .count()
+    since.filter(|entry| matches!(entry, TrailEntry::Failure { atom: failed, .. } if failed == atom)).count()
 }
 
 fn live_rival(ledger: &Ledger, group: usize) -> bool {

@@ -23,6 +23,7 @@ fn cases_1_to_13() {
         // Killed rivals are results.
         ("case 2", "m=2; N=3; A||B; C; D; E", "A+", "#2 stall 0 | C D | killed B"),
         ("case 2", "m=3; N=3; A||B||C; D; E", "A+", "#2 stall 0 | D E | killed B C"),
+        ("case 2", "m=3; A||B; L; C; D; E", "A+ L+", "#2 stall 0 | C D E | killed B"),
         // Counted when it opens; the world asserts that the bound never rises.
         ("case 3", "m=2; N=3; A; B", "crash", "#2 stall 0 | A B"),
         ("case 3", "m=2; N=3; A; B", "crash crash crash", "#3 stall 0 halt iteration_limit | bound 0"),

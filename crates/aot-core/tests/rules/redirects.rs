@@ -100,6 +100,13 @@ fn bindings_reset_what_rests_on_them() {
         ("D31", "m=1; P -> A; B <- P; C <- B", "A+ B+ fix(A!)", "#4 stall 0 | A | done "),
         ("D31", "m=1; P! -> A; B <- P", "A+ P+ fix(A:new)", "#4 stall 0 | P! | done A"),
         ("D31", "m=1; G=A|X; B <- X; C <- B", "A+ B+ fix(A!)", "#4 stall 0 | A | done "),
+        // The selection of the redone choice itself stays in the trail.
+        (
+            "D31",
+            "m=1; G=A|B|C; D",
+            "A- B+ fix(B!)",
+            "#4 stall 0 | B | trail G:B | corrections BindingsOverride",
+        ),
         // The mark of progress moves with it.
         ("D9", "m=1; A; B <- A; C <- B", "A+ B+ fix(A!)", "#4 stall 0 | A | left 3 | prev 3"),
     ]);

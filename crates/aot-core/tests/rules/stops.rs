@@ -1,10 +1,11 @@
 //! Stop conditions and their order (D13), evaluations of the base case (D14), limits in time and money (D12), resuming
 //! (D15), and a host that dispatches by itself.
 
-use aot_core::coordinator::{CheckSeen, Event, Outcome, Usage};
-use aot_core::state::{AtomStatus, LoopStatus};
+use aot_core::coordinator::{CheckSeen, Event, Hold, Outcome, Usage};
+use aot_core::rules::gate;
+use aot_core::state::{AtomStatus, Checks, Fingerprint, LoopStatus, State};
 
-use super::world::{World, table};
+use super::world::{World, parse, table};
 
 #[test]
 fn stops_in_their_order() {
@@ -209,6 +210,8 @@ fn a_stopped_loop_is_taken_up() {
         ("D15", "m=1; N=1; A; B", "A+ fix(N=3) crash", "#2 stall 0 | B"),
         ("D15", "A", "v+ crash v+", "#0 stall 0 halt completed"),
         ("D15", "A", "v+ crash v-", "#1 stall 0 | A"),
+        ("D15", "m=1; each; A; B", "A+ v+ crash", "#1 stall 0 | verify | status running"),
+        ("D15", "m=1; each; A; B", "A+ v+ crash v-", "#2 stall 0 | B"),
         ("D15", "m=1; A", "A+ v+ crash v-", "#1 stall 0 halt stalled"),
         ("D15", "m=2; A; B", "A- crash", "#2 stall 0 | A B | trail A-"),
         // Orphans are reset (coordinator-agent, step 2).
@@ -271,6 +274,67 @@ fn hand_edits_are_kept_and_recorded() {
     world.word("A+");
     world.word("B+");
     assert_eq!(world.tell("#1 stall 0 halt stopped_by_hand"), "#1 stall 0 halt stopped_by_hand");
+}
+
+#[test]
+fn the_fingerprint_is_compared_when_a_run_begins() {
+    let print = |base_case: &str| Fingerprint { base_case: base_case.into(), protected: "p".into() };
+    let begun = |fingerprint| Event::Begun { found: Vec::new(), fingerprint, redirect: Hold::Nobody };
+    let mut world = World::new("A");
+    world.send(begun(Some(print("b"))));
+    assert_eq!(world.file.control.fingerprint, Some(print("b")), "D21: a missing one is written");
+    world.send(begun(Some(print("b"))));
+    assert!(!world.is_halted(), "D21: the same one is fine");
+    world.send(begun(Some(print("x"))));
+    assert_eq!(world.tell("#0 stall 0 halt tampered | exit 16"), "#0 stall 0 halt tampered | exit 16", "D21");
+}
+
+#[test]
+fn a_redirect_that_somebody_holds_is_waited_for() {
+    let mut world = World::play("A", "redirect");
+    world.send(Event::Begun { found: Vec::new(), fingerprint: None, redirect: Hold::Somebody });
+    assert_eq!(world.tell("#1 stall 0 | -"), "#1 stall 0 | -", "D16");
+    world.word("redirected");
+    assert_eq!(world.tell("#2 stall 0 | A | status running"), "#2 stall 0 | A | status running", "D16");
+}
+
+#[test]
+fn the_gate_names_what_is_missing() {
+    let missing = |spoil: fn(&mut State)| {
+        let (mut state, _) = parse("A");
+        spoil(&mut state);
+        gate::gate(state).map_err(|not| not.missing).err().unwrap_or_default()
+    };
+    let empty = || Some(Checks::Checklist(Vec::new()));
+    assert!(missing(|_| {}).is_empty());
+    assert_eq!(missing(|state| state.objective.goal = " ".into()), ["objective.goal"]);
+    assert_eq!(missing(|state| state.objective.base_case = None), ["objective.base_case"]);
+    assert_eq!(missing(|state| state.objective.background_intent.clear()), ["objective.background_intent"]);
+    assert_eq!(missing(|state| state.objective.deliverables.clear()), ["objective.deliverables"]);
+    assert_eq!(missing(|state| state.objective.definition_of_done.clear()), ["objective.definition_of_done"]);
+    assert_eq!(missing(|state| state.atoms.clear()), ["atoms"]);
+    let (mut state, _) = parse("A");
+    state.objective.base_case = empty();
+    assert!(gate::gate(state).is_err(), "D18: an empty checklist proves nothing");
+}
+
+#[test]
+fn a_certificate_says_what_to_do_next() {
+    table(&[
+        (
+            "D13",
+            "m=1; s=1; G=A|B|C; D",
+            "A- B- C-",
+            "#3 stall 1 halt exhausted | tried A:1 B:1 C:1 | branches ",
+        ),
+        ("D13", "m=1; s=1; D; G=A|B", "D- D- A+", "#4 stall 0 | D"),
+        (
+            "D13",
+            "m=1; s=1; D; E <- D; G=A|B",
+            "D- D- A+ D-",
+            "#4 stall 1 halt stalled | tried D:3 | branches G:B | red 1",
+        ),
+    ]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn what_fails_a_choice() {
         ("D10", "m=9; G=A|D; A -> B, C", "B- C- B+ C+ v+", "#2 stall 0 halt completed | failed "),
         ("D10", "m=1; G=A|D; A -> H=B|C; B -> X", "X- X-", "#3 stall 0 | C | failed H:B"),
         ("D10", "m=1; G=A|D; A -> B; B -> X", "X- X-", "#3 stall 0 | D | failed G:A"),
+        ("D10", "crew=wc; m=1; s=9; G=A|D; A -> B, C", "B# r(B<-C) C+ B-", "#4 stall 1 | B | failed "),
         // An exhausted group fails the choice around it; with none, the loop halts.
         ("D10", "m=1; G=A|B", "A- B-", "#2 stall 1 halt exhausted | exit 13 | reason OR group exhausted: G"),
         ("D10", "m=1; G=A|D; A -> H=B|C", "B- C-", "#3 stall 0 | D | trail H:C C- G:D"),
@@ -170,6 +171,7 @@ fn at_the_stall_limit() {
         ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A-", "#3 stall 1 | B"),
         ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B-", "#4 stall 2 | B"),
         ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B- B-", "#4 stall 3 halt stalled | tried A:2 B:2"),
+        ("D11", "crew=wc; m=1; A; X <- A; B", "A- A- A- r- A-", "#5 stall 3 | B | replans 1"),
         // Any resolution brings it back.
         ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B+", "#4 stall 0 | replan | why A- stalling"),
         ("D11", "m=2; s=1; L; A; B <- L", "A- L-", "#2 stall 0 | L A"),

@@ -1,0 +1,80 @@
+//! The state came from outside: somebody edited the file, or a redirect was made. What is in flight is compared with
+//! it, and what was remembered is forgotten.
+
+use super::talk::Effect;
+use super::{Coordinator, Phase};
+use crate::rules::converge::PlanFor;
+use crate::rules::{Change, Ledger, backtrack, gate, redirect};
+use crate::state::{LoopStatus, State};
+
+impl Coordinator {
+    pub(super) fn edited(&mut self, state: State) {
+        let tampered = redirect::tampering(self.state(), &state);
+        let corrections = redirect::by_hand(self.state(), &state);
+        let before = self.ledger.frontier().unresolved();
+        self.replace(state);
+        if let Some(what) = tampered {
+            self.tampered = Some(what);
+        }
+        for change in corrections {
+            self.ledger.enter(change);
+        }
+        let by = self.ledger.frontier().unresolved() as i64 - before as i64;
+        if by != 0 {
+            self.ledger.enter(Change::CountMoved { by });
+        }
+    }
+
+    pub(super) fn redirected(&mut self, state: State) {
+        self.replace(state);
+        if self.state().control.redirect_requested {
+            self.ledger.enter(Change::RedirectEnded);
+        }
+        self.tampered = None;
+        if self.phase == Phase::Expecting {
+            self.take_up();
+        }
+        backtrack::straighten(&mut self.ledger);
+    }
+
+    /// The state is another one now: what it no longer shows is gone, and what was remembered may not hold.
+    fn replace(&mut self, state: State) {
+        for (atom, binding) in &self.state().bindings.clone() {
+            let kept = state.bindings.get(atom).is_some_and(|kept| kept.commit == binding.commit);
+            if let (false, Some(commit)) = (kept, &binding.commit) {
+                self.wishes.push(Effect::Revert { atom: atom.clone(), commit: commit.clone() });
+            }
+        }
+        let missing = gate::missing(&state);
+        if !missing.is_empty() {
+            self.tampered = Some(format!("tampered: the alignment has lost {}", missing.join(", ")));
+        }
+        let now = self.ledger.now();
+        self.ledger = Ledger::open(state, now);
+        self.replaced = true;
+        self.sweep();
+        let flying = self.flight.atoms();
+        let orphan = |place: &usize| !flying.contains(&self.ledger.atom(*place).id);
+        let orphans: Vec<usize> = self.ledger.frontier().in_progress().filter(orphan).collect();
+        self.ledger.reset_all(orphans);
+        if self.phase == Phase::Running && self.state().control.status != LoopStatus::Running {
+            self.restore_status();
+        }
+        self.base_case = None;
+        self.plan = PlanFor::Unasked;
+        self.judges = None;
+        self.held.clear();
+        self.check_errors.clear();
+    }
+
+    /// A status typed in by hand is a wish at most: `completed` is not believed, `stopped` is a stop.
+    fn restore_status(&mut self) {
+        match self.state().control.status {
+            LoopStatus::Stopped => self.ledger.enter(Change::StopRequested { reason: None }),
+            LoopStatus::Completed | LoopStatus::Pending | LoopStatus::Running => {
+                self.ledger.enter(Change::StatusRestored);
+                self.evaluation_due = true;
+            }
+        }
+    }
+}
