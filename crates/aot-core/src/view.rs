@@ -56,7 +56,7 @@ impl View {
             counts,
             ready: graph.ready_ids(state).into_iter().cloned().collect(),
             running,
-            missing: gate::missing(state).into_iter().map(str::to_owned).collect(),
+            missing: gate::missing(state),
         }
     }
 }

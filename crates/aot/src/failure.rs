@@ -176,7 +176,15 @@ pub fn guard(run: impl FnOnce() -> Result<(), (Failure, Voice)> + std::panic::Un
             failure.tell(voice);
             ExitCode::from(failure.exit())
         }
-        Err(_) => ExitCode::from(70),
+        Err(_) => {
+            if std::env::args_os().any(|word| word == "--json") {
+                let message = "aot has a bug; standard error tells where";
+                print::json(
+                    &json!({"error": {"code": "bug", "message": message, "hint": "please report it"}}),
+                );
+            }
+            ExitCode::from(70)
+        }
     }
 }
 
@@ -213,6 +221,7 @@ pub fn findings_json<'f>(findings: impl Iterator<Item = &'f Finding>) -> Value {
     findings
         .map(|finding| {
             json!({
+                "severity": finding.severity,
                 "code": finding.code,
                 "message": finding.message,
                 "line": finding.place.line,

@@ -72,6 +72,16 @@ fn named<'d, K: for<'k> From<&'k str> + std::hash::Hash + Eq, T>(
     let mut found = IndexMap::with_capacity(entries.len());
     for (key, node) in entries {
         let name = key.scalar_text().unwrap_or_default();
+        if name.trim().is_empty() {
+            let hint = "give it a name";
+            findings.note(
+                Severity::Error,
+                "bad_name",
+                key.offset(),
+                format!("{what} `{name}` has no name"),
+                hint,
+            );
+        }
         if let Some(value) = read(&Named(what, &name), node, findings) {
             found.insert(K::from(&*name), value);
         }
@@ -110,7 +120,7 @@ fn objective(node: Node<'_>, findings: &mut Findings) -> Option<Objective> {
     let fields = Fields::of(node, &"`objective`", &known, findings)?;
     let goal = fields.text("goal", Need::Alignment, findings);
     let base_case = fields.need("base_case", Need::Alignment, findings);
-    let base_case = base_case.and_then(|node| base_case_checks(node, findings));
+    let base_case = base_case.and_then(|node| proving(node, &"`base_case`", findings));
     let background_intent = fields.text("background_intent", Need::Alignment, findings);
     let deliverables = fields.text("deliverables", Need::Alignment, findings);
     let definition_of_done = fields.text("definition_of_done", Need::Alignment, findings);
@@ -189,17 +199,17 @@ fn constraints(objective: &Fields<'_, '_>, findings: &mut Findings) -> Constrain
     }
 }
 
-/// A base case, which may not be an empty mapping.
-fn base_case_checks(node: Node<'_>, findings: &mut Findings) -> Option<Checks> {
+/// Checks that prove something: nothing in them is empty (D18).
+fn proving(node: Node<'_>, what: &dyn fmt::Display, findings: &mut Findings) -> Option<Checks> {
     if node.kind() == Kind::Map && node.is_empty() {
-        let message = "`base_case` is empty".to_owned();
+        let message = format!("{what} is empty");
         let hint = "write a `checklist`, or one check with `type` and `value`";
         findings.note(Severity::Incomplete, "empty", node.offset(), message, hint);
         return None;
     }
-    let checks = checks(node, &"`base_case`", findings)?;
+    let checks = checks(node, what, findings)?;
     if checks.has_empty_set() {
-        let message = "`base_case` has an empty list in it, which proves nothing".to_owned();
+        let message = format!("{what} has an empty list in it, which proves nothing");
         findings.note(Severity::Incomplete, "empty", node.offset(), message, "give each list an item");
     }
     Some(checks)
@@ -314,7 +324,7 @@ fn path(fields: &Fields<'_, '_>, findings: &mut Findings) -> Option<String> {
 }
 
 fn quality(fields: &Fields<'_, '_>, findings: &mut Findings) -> Option<Quality> {
-    let criteria = fields.text("criteria", Need::Optional, findings);
+    let criteria = fields.text("criteria", Need::Optional, findings).filter(|text| !text.trim().is_empty());
     let rubric = fields.list("rubric", Need::Optional, findings);
     if criteria.is_none() && rubric.is_empty() {
         let message = format!("{} names nothing to judge", fields.what);
@@ -507,7 +517,7 @@ fn atom(place: usize, node: Node<'_>, findings: &mut Findings) -> Option<Atom> {
         or_group: fields.text("or_group", Need::Optional, findings).map(GroupName::new),
         check: fields
             .need("check", Need::Optional, findings)
-            .and_then(|node| checks(node, &Named("the check of atom", &id), findings)),
+            .and_then(|node| proving(node, &Named("the check of atom", &id), findings)),
         run: fields.text("run", Need::Optional, findings),
         probe: fields.flag("probe", Need::Optional, findings),
         agent: fields.text("agent", Need::Optional, findings),
@@ -525,7 +535,7 @@ fn decomposition(place: usize, node: Node<'_>, findings: &mut Findings) -> Optio
     let fields = Fields::of(node, &what, &["parent", "children", "reason"], findings)?;
     let parent = fields.text("parent", Need::Required, findings);
     let children = fields.texts("children", Need::Required, findings);
-    let reason = fields.text("reason", Need::Required, findings);
+    let reason = fields.words("reason", findings);
     Some(Decomposition {
         parent: AtomId::new(parent?),
         children: ids(children),
@@ -552,7 +562,7 @@ fn or_group(what: &dyn fmt::Display, node: Node<'_>, findings: &mut Findings) ->
 
 fn binding(what: &dyn fmt::Display, node: Node<'_>, findings: &mut Findings) -> Option<Binding> {
     let fields = Fields::of(node, what, &["summary", "artifacts", "commit"], findings)?;
-    let summary = fields.text("summary", Need::Required, findings);
+    let summary = fields.words("summary", findings);
     let artifacts = fields.texts("artifacts", Need::Required, findings);
     // A commit is hexadecimal, and some of those look like numbers to YAML (`1234567`, `12e4567`).
     let commit = fields.need("commit", Need::Optional, findings).and_then(|node| node.scalar_text());
@@ -587,7 +597,7 @@ fn trail_entry(place: usize, node: Node<'_>, findings: &mut Findings) -> Option<
         None => {
             let or_group = fields.text("or_group", Need::Required, findings);
             let selected = fields.text("selected", Need::Required, findings);
-            let reason = fields.text("reason", Need::Required, findings);
+            let reason = fields.words("reason", findings);
             let timestamp = fields.stamp("timestamp", Need::Required, findings);
             Some(TrailEntry::Selection {
                 or_group: GroupName::new(or_group?),
@@ -630,7 +640,7 @@ fn correction(place: usize, node: Node<'_>, findings: &mut Findings) -> Option<C
     ];
     let timestamp = fields.stamp("timestamp", Need::Required, findings);
     let kind = fields.word("type", &kinds, Need::Required, findings);
-    let description = fields.text("description", Need::Required, findings);
+    let description = fields.words("description", findings);
     let trail_cleared = fields.flag("trail_cleared", Need::Required, findings);
     Some(Correction {
         timestamp: timestamp?,

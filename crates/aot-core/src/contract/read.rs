@@ -90,6 +90,17 @@ impl<'d, 'a> Fields<'d, 'a> {
         Some(text)
     }
 
+    /// A text of history: it must be there, but if it says nothing that is only odd.
+    pub fn words(&self, key: &str, findings: &mut Findings) -> Option<String> {
+        let node = self.need(key, Need::Required, findings)?;
+        let text = as_text(node, &Of(key, self.what), findings)?;
+        if text.trim().is_empty() {
+            let message = format!("`{key}` of {} is empty", self.what);
+            findings.note(Severity::Warning, "empty", node.offset(), message, "say it in a sentence");
+        }
+        Some(text)
+    }
+
     pub fn texts(&self, key: &str, need: Need, findings: &mut Findings) -> Vec<String> {
         // A key with nothing behind it is the empty list.
         if self.node.get(key).is_some_and(|node| node.kind() == Kind::Null) {

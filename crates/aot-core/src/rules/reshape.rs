@@ -56,9 +56,12 @@ pub fn remove(ledger: &mut Ledger, id: &AtomId) -> Result<(), Refusal> {
 /// Makes an OR group of atoms that stand side by side, or adds choices to one.
 pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) -> Result<(), Refusal> {
     let Some(first) = choices.first() else { return Err(Refusal::NoChoices) };
+    if !AtomId::is_usable(name.as_str()) && !ledger.state().or_groups.contains_key(name) {
+        return Err(Refusal::BadId(name.to_string()));
+    }
     for (turn, choice) in choices.iter().enumerate() {
         if choices[..turn].contains(choice) {
-            return Err(Refusal::InGroup { atom: choice.clone(), group: name.clone() });
+            return Err(Refusal::GivenTwice(choice.clone()));
         }
         let place = ledger.place(choice)?;
         if let Some(group) = ledger.graph().group_of(place) {

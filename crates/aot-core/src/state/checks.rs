@@ -63,9 +63,14 @@ pub struct Criterion {
     pub criterion: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    #[serde(default = "equal_weight")]
     pub weight: f64,
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub levels: IndexMap<String, String>,
+}
+
+fn equal_weight() -> f64 {
+    1.0
 }
 
 /// The files that a judge looks at: one glob or several.

@@ -9,7 +9,7 @@ use aot_core::state::{AtomId, Binding, Check, Checks, GroupName, NewAtom};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::Door;
+use super::{Door, says_something};
 use crate::failure::Failure;
 
 /// A list of children longer than this is not read.
@@ -97,13 +97,7 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             )
         }
         AtomVerb::Resolve { id, summary, artifacts } => {
-            if summary.trim().is_empty() {
-                return Err(Failure::Input {
-                    what: "--summary".into(),
-                    problem: "it is empty".into(),
-                    hint: "say in a sentence what the atom came to".into(),
-                });
-            }
+            says_something("--summary", &summary)?;
             let id = AtomId::new(id);
             let binding = Binding { summary, artifacts, commit: None };
             door.operate(
@@ -119,6 +113,7 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             )
         }
         AtomVerb::Fail { id, reason } => {
+            says_something("--reason", &reason)?;
             let id = AtomId::new(id);
             door.operate(
                 "fail an atom",
@@ -147,6 +142,7 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             )
         }
         AtomVerb::Decompose { id, children, from, reason } => {
+            says_something("--reason", &reason)?;
             let id = AtomId::new(id);
             let children = match from {
                 Some(from) => read_children(&from)?,
@@ -176,11 +172,13 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
 }
 
 fn resolved(changes: &[Change]) -> Vec<&str> {
-    let resolved = changes.iter().filter_map(|change| match change {
-        Change::AtomResolved { atom, .. } => Some(atom.as_str()),
-        _ => None,
-    });
-    resolved.collect()
+    let mut resolved = Vec::new();
+    for change in changes {
+        if let Change::AtomResolved { atom, .. } = change {
+            resolved.push(atom.as_str());
+        }
+    }
+    resolved
 }
 
 fn read_children(from: &str) -> Result<Vec<NewAtom>, Failure> {
@@ -196,6 +194,9 @@ fn read_children(from: &str) -> Result<Vec<NewAtom>, Failure> {
     } else {
         std::fs::File::open(from).and_then(|file| file.take(MAX_INPUT).read_to_string(&mut text))
     };
-    read.map_err(|error| unreadable(error.to_string()))?;
+    let length = read.map_err(|error| unreadable(error.to_string()))?;
+    if length as u64 == MAX_INPUT {
+        return Err(unreadable(format!("it is longer than {} MiB", MAX_INPUT >> 20)));
+    }
     serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
 }

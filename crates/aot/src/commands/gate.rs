@@ -1,6 +1,7 @@
 //! `aot gate`: whether the goal is aligned.
 
 use aot_core::contract::Severity;
+use aot_runner::store::error::FileError;
 use serde_json::json;
 
 use super::Door;
@@ -8,22 +9,23 @@ use crate::failure::{Failure, Voice};
 use crate::print;
 
 pub fn run(door: &Door) -> Result<(), Failure> {
-    let mut store = match door.store() {
-        Ok(store) => store,
-        Err(Failure::NoStateFile { .. }) if door.voice == Voice::Json => {
-            print::json(&json!({"ready": false, "missing": ["state file"], "status": null}));
-            return Err(Failure::NotAligned);
-        }
-        Err(Failure::NoStateFile { from }) => {
-            print::line(&format!("not aligned: there is no state file in {} or above it", from.display()));
+    let answers = match door.store().and_then(|mut store| Ok(store.answers()?)) {
+        Ok(answers) => answers,
+        // Without a file nothing is agreed on.
+        Err(Failure::NoStateFile { .. } | Failure::File(FileError::Missing { .. })) => {
+            match door.voice {
+                Voice::Json => {
+                    print::json(&json!({"ready": false, "missing": ["state file"], "status": null}))
+                }
+                Voice::Plain => print::line("not aligned; missing: the state file"),
+            }
             return Err(Failure::NotAligned);
         }
         Err(failure) => return Err(failure),
     };
-    let answers = store.answers()?;
     let Some(view) = answers.view else {
         // Names what is wrong, with its place.
-        store.load()?;
+        door.store()?.load()?;
         return Err(Failure::NotAligned);
     };
     let ready = view.missing.is_empty() && answers.findings.iter().all(|f| f.severity == Severity::Warning);

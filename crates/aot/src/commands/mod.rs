@@ -138,6 +138,15 @@ impl Door {
     }
 }
 
+/// A summary or a reason stands in the file for people to read: it may not be blank.
+fn says_something(flag: &str, text: &str) -> Result<(), Failure> {
+    if !text.trim().is_empty() {
+        return Ok(());
+    }
+    let hint = "say it in a sentence".into();
+    Err(Failure::Input { what: flag.into(), problem: "it is empty".into(), hint })
+}
+
 fn note(note: &Note) -> String {
     match note {
         Note::Repaired { their_revision, our_revision } => format!(

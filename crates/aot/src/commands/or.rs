@@ -5,7 +5,7 @@ use aot_core::state::{AtomId, GroupName};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::Door;
+use super::{Door, says_something};
 use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
@@ -47,6 +47,7 @@ pub fn run(door: &Door, verb: OrVerb) -> Result<(), Failure> {
             )
         }
         OrVerb::Switch { group, choice, reason } => {
+            says_something("--reason", &reason)?;
             let (group, choice) = (GroupName::new(group), AtomId::new(choice));
             door.operate(
                 "switch a choice",
@@ -67,10 +68,12 @@ pub fn run(door: &Door, verb: OrVerb) -> Result<(), Failure> {
     }
 }
 
-pub fn undone(changes: &[Change]) -> Vec<&str> {
-    let reset = changes.iter().filter_map(|change| match change {
-        Change::AtomReset { atom } => Some(atom.as_str()),
-        _ => None,
-    });
-    reset.collect()
+fn undone(changes: &[Change]) -> Vec<&str> {
+    let mut reset = Vec::new();
+    for change in changes {
+        if let Change::AtomReset { atom } = change {
+            reset.push(atom.as_str());
+        }
+    }
+    reset
 }

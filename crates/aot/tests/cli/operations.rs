@@ -130,6 +130,11 @@ fn every_illegal_transition_is_refused_and_the_file_stays() {
     project.refused(&["atom", "start", "A5"], 1, "waiting");
     project.refused(&["atom", "resolve", "A5", "--summary", "s"], 1, "waiting");
     project.refused(&["atom", "resolve", "A4", "--summary", " "], 2, "input");
+    project.refused(&["atom", "fail", "A4", "--reason", ""], 2, "input");
+    project.refused(&["or", "switch", "token_method", "A4_alt", "--reason", " "], 2, "input");
+    project.refused(&["atom", "decompose", "A5", "--child", "x", "--reason", ""], 2, "input");
+    project.refused(&["or", "add", "", "--choices", "A1"], 1, "bad_id");
+    project.refused(&["or", "add", "g", "--choices", "A1,A1"], 1, "given_twice");
     project.refused(&["atom", "fail", "A5", "--reason", "r"], 1, "wrong_status");
     project.refused(&["atom", "add", "d", "--depends-on", "A9"], 1, "unknown_atom");
     project.refused(&["atom", "add", "d", "--id", "A1"], 1, "id_taken");

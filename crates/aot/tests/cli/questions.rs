@@ -83,6 +83,11 @@ fn the_gate_names_what_is_missing() {
     assert_eq!(project.run(&["gate"]).code, 3);
     let nothing = Project::empty();
     assert_eq!(nothing.run(&["gate", "--json"]).code, 3);
+    assert_eq!(nothing.run(&["gate", "--state", "nowhere.md"]).code, 3);
+    let hollow = COMPLETE
+        .replace("    or_group: token_method  ", "    check: {checklist: []}\n    or_group: token_method  ");
+    let ran = Project::with(&hollow).run(&["gate", "--json"]);
+    assert_eq!((ran.code, &ran.object()["missing"]), (3, &json!(["atoms.A4.check"])));
 }
 
 #[test]
