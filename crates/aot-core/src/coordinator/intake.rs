@@ -9,8 +9,8 @@ use super::talk::{
 };
 use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Phase};
 use crate::rules::advance::{self, Proof};
-use crate::rules::certificate::{Red, Verdict};
-use crate::rules::converge::{self, BaseCase, Fate, PlanFor, Stop};
+use crate::rules::certificate::Red;
+use crate::rules::converge::{self, BaseCase, Fate, PlanFor};
 use crate::rules::plan::{self, Why};
 use crate::rules::replan::{self, PlanChange};
 use crate::rules::{Change, backtrack};
@@ -62,7 +62,7 @@ impl Coordinator {
             }
             Event::RedirectAsked => self.ledger.enter(Change::RedirectRequested),
             Event::Redirected { state } => self.redirected(*state),
-            Event::RedirectAbandoned => self.abandoned(),
+            Event::RedirectAbandoned => self.abandon_redirect(),
             Event::Woke => {}
             Event::StartAsked { atom } => self.start_asked(atom),
             Event::TurnEnded => self.turn_ended(),
@@ -76,7 +76,7 @@ impl Coordinator {
         if self.state().control.redirect_requested {
             match redirect {
                 Hold::Somebody => self.phase = Phase::Expecting,
-                Hold::Nobody => self.abandoned(),
+                Hold::Nobody => self.abandon_redirect(),
             }
             return;
         }
@@ -126,14 +126,13 @@ impl Coordinator {
     }
 
     /// Nobody holds the redirect: the flag is cleared, and a person is told (D16).
-    fn abandoned(&mut self) {
+    fn abandon_redirect(&mut self) {
         if !self.state().control.redirect_requested {
             return;
         }
         self.ledger.enter(Change::RedirectEnded);
         self.phase = Phase::Running;
-        let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
-        self.halt(Stop { verdict, reason, running: Fate::Killed });
+        self.abandoned = true;
     }
 
     fn charge(&mut self, usage: Usage) {
@@ -364,6 +363,8 @@ impl Coordinator {
     fn park(&mut self, retry_after: Option<Span>) {
         let doubled = FIRST_WAIT_SECONDS.saturating_mul(1 << self.refused.min(16)).min(LONGEST_WAIT_SECONDS);
         self.refused += 1;
+        // Waiting costs time only; written down, it survives a crash.
+        self.spent_changed = true;
         let wait = retry_after.map_or(doubled, |span| span.seconds().clamp(1, LONGEST_WAIT_SECONDS));
         let wait = SignedDuration::from_secs(i64::try_from(wait).expect("a wait has a limit"));
         let until = self.ledger.now().checked_add(wait).unwrap_or(jiff::Timestamp::MAX);

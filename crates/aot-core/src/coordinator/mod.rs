@@ -92,6 +92,8 @@ pub struct Coordinator {
     held: BTreeMap<AtomId, String>,
     reserved: Vec<AtomId>,
     tampered: Option<String>,
+    /// A redirect that nobody holds any more: the loop stops, after what is landing.
+    abandoned: bool,
     stop: Option<Fate>,
     /// How often in a row a start was refused.
     refused: u32,
@@ -150,6 +152,7 @@ impl Coordinator {
             held: BTreeMap::new(),
             reserved: Vec::new(),
             tampered: None,
+            abandoned: false,
             stop: None,
             refused: 0,
             spent_before: spent.seconds,

@@ -7,7 +7,7 @@ use super::flight::{Attempt, Replan, Stage, blank_job};
 use super::talk::{Effect, JobId, Task};
 use super::{Coordinator, Dispatch, Phase, Trees};
 use crate::rules::advance::{self, Attempt as Counted};
-use crate::rules::certificate::certify;
+use crate::rules::certificate::{Verdict, certify};
 use crate::rules::converge::{self, BaseCase, Fate, Stop};
 use crate::rules::plan::{self, Pick, Seat, Step, Why};
 use crate::rules::{Change, backtrack};
@@ -34,6 +34,10 @@ impl Coordinator {
     }
 
     fn step(&mut self) -> Turn {
+        if self.abandoned {
+            let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
+            return self.wind_up(Stop { verdict, reason, running: Fate::Killed });
+        }
         let urgent = self.with_standing(|ledger, standing| converge::urgent(ledger, standing, self.stop));
         if let Some(stop) = urgent {
             return self.wind_up(stop);
@@ -144,7 +148,7 @@ impl Coordinator {
     fn wind_up(&mut self, stop: Stop) -> Turn {
         self.verifying = None;
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
-        if stop.running == Fate::Killed || overspent {
+        if stop.running == Fate::Killed || overspent || self.tampered.is_some() {
             self.kill_all(&stop.reason);
         } else {
             // What waits to be started again, and a plan that nobody will carry out, would be new starts.
@@ -260,7 +264,8 @@ impl Coordinator {
 
     /// All that is due for another plan is asked for at the opening of an iteration, once.
     fn open_with_replan(&mut self) {
-        if !self.has_slot() {
+        // A replan that outlives its iteration is still the one that was asked.
+        if !self.has_slot() || self.flight.replan.is_some() {
             return;
         }
         let red = match &self.base_case {

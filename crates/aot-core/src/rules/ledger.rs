@@ -2,6 +2,7 @@
 //! ledger; whoever opened it takes the changes and records them.
 
 use std::cell::OnceCell;
+use std::fmt;
 
 use jiff::Timestamp;
 
@@ -9,7 +10,7 @@ use super::tally::Tally;
 use super::{Change, Refusal, apply};
 use crate::state::{Atom, AtomId, AtomStatus, Closes, Frontier, Graph, GroupName, OrGroup, State};
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Ledger {
     state: State,
     // Made when first asked for, kept in step by every change, dropped by one that reshapes.
@@ -34,6 +35,19 @@ pub struct Undone {
 struct Mark {
     unresolved: usize,
     resolved_since: usize,
+}
+
+/// Shows what is held, not what is derived from it.
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger")
+            .field("state", &self.state)
+            .field("changes", &self.changes)
+            .field("undone", &self.undone)
+            .field("now", &self.now)
+            .field("mark", &self.mark)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Ledger {

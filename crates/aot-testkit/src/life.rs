@@ -1,0 +1,478 @@
+//! One loop from its beginning to its last halt, all of it drawn from a seed: agents that fail, hang, get lost or
+//! answer after their death; base cases that lie; people who stop, redirect and edit; crashes between any two effects.
+//! The rules that must hold are in `audit`.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use aot_core::coordinator::{
+    Answer, Crew, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Seat, Settings, StopHow,
+    Task, Trees, Usage,
+};
+use aot_core::rules::certificate::Verdict;
+use aot_core::state::State;
+use jiff::Timestamp;
+
+use crate::audit::Breach;
+use crate::chance::Chance;
+use crate::hands;
+use crate::plans;
+use crate::stage::{Cut, Stage, Tracing};
+use crate::temper::{Temper, judges, unresolved};
+use crate::world::Phase;
+
+/// People interfere, and processes die, at most so often in a life.
+const MAX_INTERFERENCES: u32 = 8;
+const MAX_CRASHES: u32 = 6;
+/// A stopped loop is taken up again at most so often.
+const MAX_RUNS: u32 = 4;
+
+/// What a life came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub events: u64,
+    pub agent_runs: u64,
+    pub iterations: u32,
+    pub crashes: u32,
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A life in which a rule did not hold.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    pub seed: u64,
+    pub breach: Breach,
+    pub trace: Vec<String>,
+}
+
+impl Broken {
+    /// All that is needed to see it again.
+    pub fn story(&self) -> String {
+        format!(
+            "{}\n\nseed {}: {}\nreplay: AOT_SEED={} cargo test -p aot-testkit --test simulation -- --nocapture",
+            self.trace.join("\n"),
+            self.seed,
+            self.breach,
+            self.seed
+        )
+    }
+}
+
+/// Lives the life of a seed. A broken one is lived again with a trace.
+pub fn live(seed: u64) -> Result<Summary, Box<Broken>> {
+    match Life::new(seed, Tracing::Off).run() {
+        Ok(summary) => Ok(summary),
+        Err(breach) => {
+            let mut again = Life::new(seed, Tracing::On);
+            // The same seed breaks the same rule; only the trace is wanted.
+            let _ = again.run();
+            Err(Box::new(Broken { seed, breach, trace: again.stage.trace().to_vec() }))
+        }
+    }
+}
+
+/// The trace of a seed's life, broken or not.
+pub fn trace(seed: u64) -> (Result<Summary, Breach>, Vec<String>) {
+    let mut life = Life::new(seed, Tracing::On);
+    let result = life.run();
+    let trace = life.stage.trace().to_vec();
+    (result, trace)
+}
+
+/// Something that is going to happen. Ordered by its moment, then by when it was foreseen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Foreseen {
+    at: Timestamp,
+    number: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Job(JobId, Outcome),
+    Replan(JobId),
+    Landing(JobId),
+    /// With so many items for judges.
+    Verification(u32, usize),
+    /// A killed job speaks.
+    Late(JobId),
+    /// A killed landing has come through.
+    Unwanted(JobId),
+}
+
+struct Life {
+    chance: Chance,
+    temper: Temper,
+    stage: Stage,
+    queue: BinaryHeap<Reverse<Foreseen>>,
+    happenings: Vec<Happening>,
+    /// All that was ever asked to land.
+    landing: HashSet<JobId>,
+    interferences: u32,
+    crashes: u32,
+    runs: u32,
+    whole_evaluations: u32,
+    /// Events that the loop did not bring about itself: they are not limited by its rules.
+    unasked: u64,
+    /// Each follows a refused start, or the end of the time.
+    wakes: u64,
+    /// The most that the rules allow, summed over the constraints that were in force.
+    allowed: u64,
+    verdicts: Vec<Verdict>,
+}
+
+impl Life {
+    fn new(seed: u64, tracing: Tracing) -> Life {
+        let mut chance = Chance::new(seed);
+        let state = plans::random(&mut chance);
+        let temper = Temper::draw(&mut chance);
+        let seat = |taken| if taken { Seat::Taken } else { Seat::Empty };
+        let crew = Crew {
+            worker: seat(chance.percent(98)),
+            probe: seat(chance.percent(70)),
+            coordinator: seat(chance.percent(70)),
+        };
+        let trees = if chance.percent(90) { Trees::Separate } else { Trees::Shared };
+        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees };
+        let allowed = steps_allowed(&state);
+        let stage = Stage::new(state, settings, start_of_time(), tracing);
+        Life {
+            chance,
+            temper,
+            stage,
+            queue: BinaryHeap::new(),
+            happenings: Vec::new(),
+            landing: HashSet::new(),
+            interferences: 0,
+            crashes: 0,
+            runs: 0,
+            whole_evaluations: 0,
+            unasked: 0,
+            wakes: 0,
+            allowed,
+            verdicts: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<Summary, Breach> {
+        self.begin()?;
+        loop {
+            if let Some(certificate) = self.stage.world.halted() {
+                let verdict = certificate.verdict.clone();
+                self.verdicts.push(verdict);
+                if !self.take_up_again()? {
+                    break;
+                }
+                continue;
+            }
+            self.halts_in_time()?;
+            self.step()?;
+        }
+        Ok(Summary {
+            events: self.stage.events(),
+            agent_runs: self.stage.audit().runs(),
+            iterations: self.stage.world.recorded().control.iteration,
+            crashes: self.crashes,
+            verdicts: std::mem::take(&mut self.verdicts),
+        })
+    }
+
+    fn begin(&mut self) -> Result<(), Breach> {
+        self.runs += 1;
+        self.unasked += 1;
+        let requested = self.stage.world.recorded().control.redirect_requested;
+        let hold = if requested && self.chance.percent(50) { Hold::Somebody } else { Hold::Nobody };
+        let cut = self.draw_cut();
+        let effects = self.stage.begin(hold, cut)?;
+        self.foresee(&effects);
+        self.after(cut)
+    }
+
+    /// Halting is a theorem (decisions D8, D12): a life has a computed number of steps.
+    fn halts_in_time(&self) -> Result<(), Breach> {
+        let steps = self.stage.events() - self.unasked - self.wakes;
+        if steps <= self.allowed && self.wakes <= 20 + self.unasked {
+            return Ok(());
+        }
+        Err(Breach::new("a loop halts within a computed number of steps", "D8", format!("{}", self.allowed)))
+    }
+
+    fn take_up_again(&mut self) -> Result<bool, Breach> {
+        if self.runs >= MAX_RUNS || !self.chance.percent(30) {
+            return Ok(false);
+        }
+        if self.chance.percent(30) {
+            let state = hands::edited(self.stage.world.recorded(), &mut self.chance, self.stage.world.now);
+            self.stage.edited_while_stopped(state);
+        }
+        self.allowed += steps_allowed(self.stage.world.recorded());
+        self.restart()?;
+        Ok(true)
+    }
+
+    fn restart(&mut self) -> Result<(), Breach> {
+        self.queue.clear();
+        self.stage.restart();
+        self.begin()
+    }
+
+    /// Somebody interferes, or the next thing happens.
+    fn step(&mut self) -> Result<(), Breach> {
+        let redirecting = self.stage.world.recorded().control.redirect_requested;
+        let next = self.next_moment();
+        if redirecting && (next.is_none() || self.chance.percent(50)) {
+            return self.answer_redirect();
+        }
+        if self.interferences < MAX_INTERFERENCES && self.chance.percent(self.temper.interfere) {
+            self.interferences += 1;
+            return self.interfere();
+        }
+        if self.crashes < MAX_CRASHES && self.chance.percent(self.temper.crash / 3) {
+            return self.crash();
+        }
+        let Some(at) = next else {
+            return Err(Breach::new("something happens until the halt", "D12", "nothing is foreseen"));
+        };
+        self.stage.world.now = self.stage.world.now.max(at);
+        match self.queue.peek() {
+            Some(Reverse(first)) if first.at <= at => {
+                let number = self.queue.pop().expect("it was there").0.number;
+                let happening = self.happenings[number as usize].clone();
+                self.happen(happening)
+            }
+            Some(_) | None => {
+                self.wakes += 1;
+                self.tell(Event::Woke)
+            }
+        }
+    }
+
+    /// The moment of what comes next, stale foresight thrown away.
+    fn next_moment(&mut self) -> Option<Timestamp> {
+        while let Some(Reverse(first)) = self.queue.peek() {
+            if self.is_current(&self.happenings[first.number as usize]) {
+                break;
+            }
+            self.queue.pop();
+        }
+        let queued = self.queue.peek().map(|Reverse(first)| first.at);
+        match (queued, self.stage.world.wake()) {
+            (Some(queued), Some(wake)) => Some(queued.min(wake)),
+            (queued, wake) => queued.or(wake),
+        }
+    }
+
+    fn is_current(&self, happening: &Happening) -> bool {
+        let phase = |id| self.stage.world.flight(id).map(|flight| flight.phase);
+        match happening {
+            Happening::Job(id, _) | Happening::Replan(id) => phase(id) == Some(Phase::Working),
+            Happening::Landing(id) => phase(id) == Some(Phase::Landing),
+            Happening::Verification(number, _) => self.stage.world.verifying() == Some(*number),
+            Happening::Late(_) | Happening::Unwanted(_) => true,
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), Breach> {
+        match happening {
+            Happening::Job(job, outcome) => {
+                let refused = matches!(outcome, Outcome::Refused { .. });
+                self.unasked += u64::from(refused);
+                let usage = if refused { Usage::default() } else { self.usage_of(&job) };
+                self.tell(Event::Ended { job, outcome, usage })
+            }
+            Happening::Replan(id) => {
+                let job = &self.stage.world.flight(&id).expect("only current jobs end").job;
+                let answer = self.temper.answer(&mut self.chance, self.stage.world.recorded(), job);
+                self.unasked += u64::from(matches!(answer, Answer::Refused { .. }));
+                self.tell(Event::Replanned { job: id, answer, usage: Usage::default() })
+            }
+            Happening::Landing(job) => {
+                let usage = self.usage_of(&job);
+                if self.chance.percent(self.temper.conflict) {
+                    self.tell(Event::Conflict { job, reason: "it did not merge".into(), usage })
+                } else {
+                    let binding = self.stage.world.commit(&job);
+                    self.tell(Event::Landed { job, binding, usage })
+                }
+            }
+            Happening::Verification(number, items) => {
+                let state = self.stage.world.recorded();
+                let left = unresolved(state);
+                self.whole_evaluations += u32::from(left == 0);
+                let evaluation = self.temper.evaluation(&mut self.chance, left, self.whole_evaluations);
+                self.unasked += u64::from(matches!(evaluation, Evaluation::Lost { .. }));
+                // The judges of an evaluation that got lost are known to nobody.
+                let items = if matches!(evaluation, Evaluation::Lost { .. }) { 0 } else { items };
+                let usage = judges(&mut self.chance, items, 2);
+                self.tell(Event::Verified { number, evaluation, usage })
+            }
+            Happening::Unwanted(job) => {
+                self.unasked += 1;
+                let binding = self.stage.world.commit(&job);
+                self.tell(Event::Landed { job, binding, usage: Usage::default() })
+            }
+            Happening::Late(job) => {
+                self.unasked += 1;
+                let ghost = Job {
+                    id: job.clone(),
+                    findings: None,
+                    returned: None,
+                    why: Vec::new(),
+                    refusals: Vec::new(),
+                };
+                let state = self.stage.world.recorded();
+                let (outcome, _) = self.temper.outcome(&mut self.chance, state, &ghost);
+                self.tell(Event::Ended { job, outcome, usage: Usage::default() })
+            }
+        }
+    }
+
+    fn usage_of(&mut self, job: &JobId) -> Usage {
+        let state = self.stage.world.recorded();
+        let atom = job.task.atom().and_then(|atom| state.atoms.get(atom));
+        let items = match &job.task {
+            Task::Work(_) | Task::Check(_) => {
+                atom.and_then(|atom| atom.check.as_ref()).map_or(0, |checks| checks.quality_items())
+            }
+            Task::Probe(_) | Task::Replan => 0,
+        };
+        judges(&mut self.chance, items, 1)
+    }
+
+    fn interfere(&mut self) -> Result<(), Breach> {
+        self.unasked += 1;
+        match self.chance.below(10) {
+            0 => self.tell(Event::StopAsked { how: StopHow::Finish, reason: None }),
+            1 => self.tell(Event::StopAsked { how: StopHow::Now, reason: Some("enough".into()) }),
+            2 => self.tell(Event::Tampered { what: "tests/a.rs".into() }),
+            3..=5 => {
+                let world = &self.stage.world;
+                let state = hands::edited(world.recorded(), &mut self.chance, world.now);
+                self.allowed += steps_allowed(&state);
+                self.tell(Event::Edited { state: Box::new(state) })
+            }
+            6 => self.tell(Event::Woke),
+            _ => self.tell(Event::RedirectAsked),
+        }
+    }
+
+    fn answer_redirect(&mut self) -> Result<(), Breach> {
+        self.unasked += 1;
+        if self.chance.percent(20) {
+            return self.tell(Event::RedirectAbandoned);
+        }
+        let world = &self.stage.world;
+        let state = hands::redirected(world.recorded(), &mut self.chance, world.now);
+        self.allowed += steps_allowed(&state);
+        self.tell(Event::Redirected { state: Box::new(state) })
+    }
+
+    fn crash(&mut self) -> Result<(), Breach> {
+        self.crashes += 1;
+        // A landing may have come through before the process died: only the record is lost then.
+        let landing: Vec<JobId> = self
+            .stage
+            .world
+            .flights()
+            .iter()
+            .filter(|flight| flight.phase == Phase::Landing)
+            .map(|flight| flight.job.id.clone())
+            .collect();
+        for id in landing {
+            if self.chance.percent(50) {
+                let _ = self.stage.world.commit(&id);
+            }
+        }
+        self.restart()
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(), Breach> {
+        let cut = self.draw_cut();
+        let effects = self.stage.tell(event, cut)?;
+        self.foresee(&effects);
+        self.after(cut)
+    }
+
+    fn draw_cut(&mut self) -> Cut {
+        if self.crashes < MAX_CRASHES && self.chance.percent(self.temper.crash) {
+            Cut::After(self.chance.below(5))
+        } else {
+            Cut::Never
+        }
+    }
+
+    fn after(&mut self, cut: Cut) -> Result<(), Breach> {
+        match cut {
+            Cut::Never => Ok(()),
+            Cut::After(_) => self.crash(),
+        }
+    }
+
+    fn foresee(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Start(job) => {
+                    let state = self.stage.world.recorded();
+                    match job.id.task {
+                        Task::Replan => {
+                            let after = self.chance.between(10, 200);
+                            self.plan(after, Happening::Replan(job.id.clone()));
+                        }
+                        Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
+                            let (outcome, after) = self.temper.outcome(&mut self.chance, state, job);
+                            self.plan(after, Happening::Job(job.id.clone(), outcome));
+                        }
+                    }
+                }
+                Effect::Land(id) => {
+                    self.landing.insert(id.clone());
+                    let after = self.chance.between(0, 20);
+                    self.plan(after, Happening::Landing(id.clone()));
+                }
+                Effect::Verify { number } => {
+                    let base_case = &self.stage.world.recorded().objective.base_case;
+                    let items = base_case.as_ref().map_or(0, |checks| checks.quality_items());
+                    let after = self.chance.between(1, 300);
+                    self.plan(after, Happening::Verification(*number, items));
+                }
+                Effect::Kill(id) if self.landing.contains(id) => {
+                    // A landing that is killed may be through already.
+                    if self.chance.percent(50) {
+                        let after = self.chance.between(0, 20);
+                        self.plan(after, Happening::Unwanted(id.clone()));
+                    }
+                }
+                Effect::Kill(id) => {
+                    if id.task != Task::Replan && self.chance.percent(self.temper.late) {
+                        let after = self.chance.between(0, 900);
+                        self.plan(after, Happening::Late(id.clone()));
+                    }
+                }
+                Effect::Record(_)
+                | Effect::Revert { .. }
+                | Effect::WakeAt(_)
+                | Effect::Refuse(_)
+                | Effect::Halt(_) => {}
+            }
+        }
+    }
+
+    fn plan(&mut self, after: u64, happening: Happening) {
+        let at = self.stage.world.now.as_second() + after as i64;
+        let at = Timestamp::from_second(at).expect("lives are shorter than calendars");
+        self.queue.push(Reverse(Foreseen { at, number: self.happenings.len() as u64 }));
+        self.happenings.push(happening);
+    }
+}
+
+/// The most events that a loop with these limits can bring about by itself: in each iteration every worker is probed,
+/// ends and lands, there is a replan, an evaluation, and a check of every parent.
+fn steps_allowed(state: &State) -> u64 {
+    let limits = state.constraints();
+    let workers = 2 * u64::from(limits.max_parallel_agents) - 1;
+    let per_iteration = 3 * workers + 4 + state.atoms.len() as u64;
+    40 + u64::from(limits.max_iterations) * per_iteration
+}
+
+fn start_of_time() -> Timestamp {
+    Timestamp::UNIX_EPOCH
+}

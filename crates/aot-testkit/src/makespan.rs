@@ -1,0 +1,444 @@
+//! How long a loop takes: graphs of several families with durations that nobody knows beforehand, run in virtual time
+//! through the shipping coordinator, through a list scheduler in file order, and in waves with a barrier. No failures:
+//! this measures the order of starts and nothing else.
+
+use std::fmt;
+
+use aot_core::coordinator::{
+    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Seat, Settings, Trees, Usage,
+};
+use aot_core::state::{Atom, AtomId, Span, State};
+use jiff::Timestamp;
+
+use crate::audit::Breach;
+use crate::chance::Chance;
+use crate::plans;
+use crate::stage::{Cut, Stage, Tracing};
+use crate::temper::unresolved;
+
+pub const PARALLEL: [u32; 4] = [2, 3, 4, 8];
+const PARETO: f64 = 1.5;
+/// Durations are whole milliseconds, and the shortest has so many.
+const SHORTEST: f64 = 1_000.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Layered,
+    ForkJoin,
+    SeriesParallel,
+    RandomSparse,
+    RandomDense,
+    Chains,
+    OutTree,
+    InTree,
+}
+
+pub const FAMILIES: [Family; 8] = [
+    Family::Layered,
+    Family::ForkJoin,
+    Family::SeriesParallel,
+    Family::RandomSparse,
+    Family::RandomDense,
+    Family::Chains,
+    Family::OutTree,
+    Family::InTree,
+];
+
+impl Family {
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Layered => "layered",
+            Family::ForkJoin => "fork-join",
+            Family::SeriesParallel => "series-parallel",
+            Family::RandomSparse => "random sparse",
+            Family::RandomDense => "random dense",
+            Family::Chains => "chains",
+            Family::OutTree => "out-tree",
+            Family::InTree => "in-tree",
+        }
+    }
+}
+
+/// A graph without choices, in the order of the file: what each atom needs, and how long it takes.
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub needs: Vec<Vec<usize>>,
+    pub lasts: Vec<u64>,
+}
+
+impl Task {
+    /// Twenty to sixty atoms of a family. The file's order is a random one in which nothing comes before what it
+    /// needs: people write plans from the front to the back, but not by the length of paths.
+    pub fn draw(family: Family, chance: &mut Chance) -> Task {
+        let count = chance.between(20, 60) as usize;
+        let needs = shape(family, count, chance);
+        let needs = shuffled(&needs, chance);
+        let lasts = (0..count).map(|_| (SHORTEST * chance.pareto(PARETO)) as u64).collect();
+        Task { needs, lasts }
+    }
+
+    pub fn critical_path(&self) -> u64 {
+        let mut ends = vec![0; self.lasts.len()];
+        for atom in 0..self.lasts.len() {
+            let begins = self.needs[atom].iter().map(|need| ends[*need]).max().unwrap_or(0);
+            ends[atom] = begins + self.lasts[atom];
+        }
+        ends.into_iter().max().unwrap_or(0)
+    }
+
+    /// Nobody can be faster with `m` at work.
+    pub fn lower_bound(&self, m: u32) -> f64 {
+        let work = self.lasts.iter().sum::<u64>() as f64 / f64::from(m);
+        work.max(self.critical_path() as f64)
+    }
+
+    /// How many atoms each has on its longest way to the end, itself included.
+    fn path_lengths(&self) -> Vec<u32> {
+        let mut lengths = vec![1; self.lasts.len()];
+        for atom in (0..self.lasts.len()).rev() {
+            for need in &self.needs[atom] {
+                lengths[*need] = lengths[*need].max(lengths[atom] + 1);
+            }
+        }
+        lengths
+    }
+
+    /// Whoever is free takes the first atom of the file that is ready.
+    pub fn in_file_order(&self, m: u32) -> u64 {
+        self.list_schedule(m, |atom| atom)
+    }
+
+    /// Whoever is free takes the atom with the longest remaining path: what the coordinator should do.
+    pub fn by_longest_path(&self, m: u32) -> u64 {
+        let lengths = self.path_lengths();
+        self.list_schedule(m, |atom| (std::cmp::Reverse(lengths[atom]), atom))
+    }
+
+    fn list_schedule<K: Ord>(&self, m: u32, rank: impl Fn(usize) -> K) -> u64 {
+        let count = self.lasts.len();
+        let mut ends: Vec<Option<u64>> = vec![None; count];
+        let mut running: Vec<(u64, usize)> = Vec::new();
+        let mut now = 0;
+        loop {
+            let over = |ends: &[Option<u64>], atom: usize| ends[atom].is_some_and(|end| end <= now);
+            let mut ready: Vec<usize> = (0..count)
+                .filter(|atom| {
+                    ends[*atom].is_none() && self.needs[*atom].iter().all(|need| over(&ends, *need))
+                })
+                .collect();
+            ready.sort_by_key(|atom| rank(*atom));
+            for atom in ready.into_iter().take(m as usize - running.len()) {
+                ends[atom] = Some(now + self.lasts[atom]);
+                running.push((now + self.lasts[atom], atom));
+            }
+            let Some(next) = running.iter().map(|(end, _)| *end).min() else { return now };
+            now = next;
+            running.retain(|(end, _)| *end > now);
+        }
+    }
+
+    /// Up to `m` ready atoms at once, the longest remaining path first, and all wait for the slowest.
+    pub fn in_waves(&self, m: u32) -> u64 {
+        let lengths = self.path_lengths();
+        let count = self.lasts.len();
+        let mut done = vec![false; count];
+        let mut now = 0;
+        while done.contains(&false) {
+            let mut ready: Vec<usize> = (0..count)
+                .filter(|atom| !done[*atom] && self.needs[*atom].iter().all(|need| done[*need]))
+                .collect();
+            ready.sort_by_key(|atom| (std::cmp::Reverse(lengths[*atom]), *atom));
+            ready.truncate(m as usize);
+            now += ready.iter().map(|atom| self.lasts[*atom]).max().unwrap_or(0);
+            ready.iter().for_each(|atom| done[*atom] = true);
+        }
+        now
+    }
+
+    pub fn state(&self, m: u32) -> State {
+        let mut constraints = plans::limits(m, self.lasts.len() as u32 + 1, 3);
+        constraints.max_wall_time = Some(Span::from_seconds(1 << 30));
+        let mut state = plans::blank(constraints);
+        let id = |atom: usize| AtomId::new(format!("A{}", atom + 1));
+        for (atom, needs) in self.needs.iter().enumerate() {
+            let mut made = Atom::new(id(atom), format!("do {}", atom + 1));
+            made.depends_on = needs.iter().map(|need| id(*need)).collect();
+            state.atoms.insert(made.id.clone(), made);
+        }
+        state
+    }
+
+    /// The same graph through the coordinator, in virtual time. Landings and evaluations take no time.
+    pub fn by_coordinator(&self, m: u32) -> Result<u64, Breach> {
+        let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: Seat::Taken };
+        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
+        let mut stage = Stage::new(self.state(m), settings, Timestamp::UNIX_EPOCH, Tracing::Off);
+        let mut now = 0;
+        let mut running: Vec<(u64, aot_core::coordinator::JobId)> = Vec::new();
+        let mut effects = stage.begin(Hold::Nobody, Cut::Never)?;
+        let usage = Usage::default();
+        loop {
+            let mut next = None;
+            for effect in &effects {
+                match effect {
+                    Effect::Start(job) => {
+                        let atom = job.id.task.atom().expect("nothing is replanned without a failure");
+                        let place = stage.world.recorded().atoms.get_index_of(atom).expect("it is started");
+                        running.push((now + self.lasts[place], job.id.clone()));
+                    }
+                    Effect::Land(id) => {
+                        let binding = stage.world.commit(id);
+                        next = Some(Event::Landed { job: id.clone(), binding, usage });
+                    }
+                    Effect::Verify { number } => {
+                        let evaluation = if unresolved(stage.world.recorded()) == 0 {
+                            Evaluation::Passed
+                        } else {
+                            Evaluation::Failed { red: Vec::new() }
+                        };
+                        next = Some(Event::Verified { number: *number, evaluation, usage });
+                    }
+                    Effect::Halt(_) => return Ok(now),
+                    Effect::Record(_)
+                    | Effect::Kill(_)
+                    | Effect::Revert { .. }
+                    | Effect::WakeAt(_)
+                    | Effect::Refuse(_) => {}
+                }
+            }
+            let event = match next {
+                Some(event) => event,
+                None => {
+                    let first = (0..running.len()).min_by_key(|at| running[*at].0);
+                    let first = first.ok_or_else(|| {
+                        Breach::new("a loop without failures completes", "D7", "nothing runs")
+                    })?;
+                    let (end, job) = running.swap_remove(first);
+                    now = end;
+                    stage.world.now = Timestamp::from_millisecond(now as i64).expect("a short life");
+                    let outcome = Outcome::Done {
+                        summary: "done".into(),
+                        artifacts: Vec::new(),
+                        check: CheckSeen::None,
+                    };
+                    Event::Ended { job, outcome, usage }
+                }
+            };
+            effects = stage.tell(event, Cut::Never)?;
+        }
+    }
+}
+
+/// Needs of each atom, all of them earlier ones.
+fn shape(family: Family, count: usize, chance: &mut Chance) -> Vec<Vec<usize>> {
+    let mut needs: Vec<Vec<usize>> = vec![Vec::new(); count];
+    match family {
+        Family::Layered => {
+            let mut layer_begins = 0;
+            let mut before = 0..0;
+            while layer_begins < count {
+                let end = (layer_begins + chance.between(2, 9) as usize).min(count);
+                for need in needs.iter_mut().take(end).skip(layer_begins) {
+                    for earlier in before.clone() {
+                        if chance.percent(35) {
+                            need.push(earlier);
+                        }
+                    }
+                    if need.is_empty() && !before.is_empty() {
+                        need.push(before.start + chance.below(before.len()));
+                    }
+                }
+                before = layer_begins..end;
+                layer_begins = end;
+            }
+        }
+        Family::ForkJoin => {
+            let mut at = 0;
+            let mut join: Option<usize> = None;
+            while at < count {
+                let end = (at + chance.between(3, 10) as usize).min(count);
+                let branches: Vec<usize> = (at..end).collect();
+                branches.iter().for_each(|branch| needs[*branch].extend(join));
+                if end < count {
+                    needs[end] = branches;
+                    join = Some(end);
+                }
+                at = end + 1;
+            }
+        }
+        Family::SeriesParallel => series_parallel(&mut needs, 0, count, &[], chance),
+        Family::RandomSparse => random_edges(&mut needs, 150 / count as u64, chance),
+        Family::RandomDense => random_edges(&mut needs, 600 / count as u64, chance),
+        Family::Chains => {
+            let chains = chance.between(3, 9) as usize;
+            let mut last: Vec<Option<usize>> = vec![None; chains];
+            for (atom, need) in needs.iter_mut().enumerate() {
+                // Chains of unequal length: the first are drawn more often.
+                let chain = chance.below(chains).min(chance.below(chains));
+                need.extend(last[chain]);
+                last[chain] = Some(atom);
+            }
+        }
+        Family::OutTree => {
+            for (atom, need) in needs.iter_mut().enumerate().skip(1) {
+                need.push(chance.below(atom));
+            }
+        }
+        Family::InTree => {
+            for atom in 0..count - 1 {
+                let later = atom + 1 + chance.below(count - atom - 1);
+                needs[later].push(atom);
+            }
+        }
+    }
+    needs
+}
+
+fn random_edges(needs: &mut [Vec<usize>], chance_of_edge: u64, chance: &mut Chance) {
+    for (atom, need) in needs.iter_mut().enumerate() {
+        need.extend((0..atom).filter(|_| chance.percent(chance_of_edge)));
+    }
+}
+
+/// Fills `from..to` with a piece that begins after `entries`: parts one after the other, or side by side.
+fn series_parallel(needs: &mut [Vec<usize>], from: usize, to: usize, entries: &[usize], chance: &mut Chance) {
+    let exits = |from: usize, to: usize, needs: &[Vec<usize>]| -> Vec<usize> {
+        (from..to).filter(|atom| !needs[from..to].iter().any(|need| need.contains(atom))).collect()
+    };
+    if to - from <= 1 {
+        for need in &mut needs[from..to] {
+            need.extend(entries);
+        }
+        return;
+    }
+    let middle = from + 1 + chance.below(to - from - 1);
+    series_parallel(needs, from, middle, entries, chance);
+    if chance.percent(45) {
+        let ends = exits(from, middle, needs);
+        series_parallel(needs, middle, to, &ends, chance);
+    } else {
+        series_parallel(needs, middle, to, entries, chance);
+    }
+}
+
+/// The same graph in another order of the file, still from the front to the back.
+fn shuffled(needs: &[Vec<usize>], chance: &mut Chance) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = Vec::new();
+    let mut place = vec![usize::MAX; needs.len()];
+    while order.len() < needs.len() {
+        let free: Vec<usize> = (0..needs.len())
+            .filter(|atom| {
+                place[*atom] == usize::MAX && needs[*atom].iter().all(|need| place[*need] != usize::MAX)
+            })
+            .collect();
+        let atom = *chance.pick(&free);
+        place[atom] = order.len();
+        order.push(atom);
+    }
+    order.iter().map(|atom| needs[*atom].iter().map(|need| place[*need]).collect()).collect()
+}
+
+/// Sums over graphs of one family and one `m`.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    pub graphs: u32,
+    /// Of the makespan to the lower bound.
+    pub ratio: f64,
+    pub worst: f64,
+    pub file_order: f64,
+    pub longest_path: f64,
+    /// Of the waves' makespan to the coordinator's.
+    pub speedup: f64,
+}
+
+impl Row {
+    pub fn measure(&mut self, task: &Task, m: u32) -> Result<(), Breach> {
+        let bound = task.lower_bound(m);
+        let took = task.by_coordinator(m)? as f64;
+        self.graphs += 1;
+        self.ratio += took / bound;
+        self.worst = self.worst.max(took / bound);
+        self.file_order += task.in_file_order(m) as f64 / bound;
+        self.longest_path += task.by_longest_path(m) as f64 / bound;
+        self.speedup += task.in_waves(m) as f64 / took;
+        Ok(())
+    }
+
+    pub fn add(&mut self, other: &Row) {
+        self.graphs += other.graphs;
+        self.ratio += other.ratio;
+        self.worst = self.worst.max(other.worst);
+        self.file_order += other.file_order;
+        self.longest_path += other.longest_path;
+        self.speedup += other.speedup;
+    }
+
+    pub fn mean(&self, sum: f64) -> f64 {
+        sum / f64::from(self.graphs.max(1))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>6}  {:>7.4}  {:>7.4}  {:>10.4}  {:>12.4}  {:>7.3}",
+            self.graphs,
+            self.mean(self.ratio),
+            self.worst,
+            self.mean(self.file_order),
+            self.mean(self.longest_path),
+            self.mean(self.speedup)
+        )
+    }
+}
+
+/// All families and all `m` over so many graphs.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    pub rows: Vec<(Family, u32, Row)>,
+}
+
+impl Table {
+    pub fn measure(graphs: u64, seed: u64) -> Result<Table, Breach> {
+        let mut rows: Vec<(Family, u32, Row)> = FAMILIES
+            .iter()
+            .flat_map(|family| PARALLEL.iter().map(|m| (*family, *m, Row::default())))
+            .collect();
+        for number in 0..graphs {
+            let family = FAMILIES[number as usize % FAMILIES.len()];
+            let task = Task::draw(family, &mut Chance::new(seed + number));
+            for (_, m, row) in rows.iter_mut().filter(|(of, _, _)| *of == family) {
+                row.measure(&task, *m)?;
+            }
+        }
+        Ok(Table { rows })
+    }
+
+    pub fn whole(&self) -> Row {
+        self.sum(|_, _| true)
+    }
+
+    pub fn sum(&self, wanted: impl Fn(Family, u32) -> bool) -> Row {
+        let mut sum = Row::default();
+        for (family, m, row) in &self.rows {
+            if wanted(*family, *m) {
+                sum.add(row);
+            }
+        }
+        sum
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "                     graphs    ratio    worst  file order  path lengths  vs waves")?;
+        for family in FAMILIES {
+            writeln!(f, "{:<19}{}", family.name(), self.sum(|of, _| of == family))?;
+        }
+        for parallel in PARALLEL {
+            writeln!(f, "m = {parallel:<15}{}", self.sum(|_, m| m == parallel))?;
+        }
+        write!(f, "{:<19}{}", "all", self.whole())
+    }
+}

@@ -1,0 +1,402 @@
+//! Everything that can happen: from each state of a loop, every result of every job, every crash and every redirect,
+//! until the loop has halted or the state is known. The rules of `audit` hold at every step, and a measure falls at
+//! every step: so every loop halts. Time stands still, which leaves out refused starts and timeouts.
+
+use std::collections::HashSet;
+use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hasher};
+
+use aot_core::coordinator::{
+    Answer, CheckSeen, Crew, Dispatch, Evaluation, Event, Feasible, Hold, Job, JobId, Outcome, Seat,
+    Settings, StopHow, Task, Trees, Usage, Why,
+};
+use aot_core::rules::Ledger;
+use aot_core::rules::certificate::Red;
+use aot_core::rules::redirect::{Correct, redirect};
+use aot_core::rules::replan::{Alternative, Cut as PlanCut, PlanChange};
+use aot_core::rules::reshape::NewAtom;
+use aot_core::state::State;
+use jiff::Timestamp;
+
+use crate::audit::Breach;
+use crate::plans;
+use crate::shapes::{ParentChecks, Shape};
+use crate::stage::{Cut, Stage, Tracing};
+use crate::temper::unresolved;
+use crate::world::Phase;
+
+/// One way to run every graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    pub parallel: u32,
+    pub iterations: u32,
+    pub stalls: u32,
+    pub coordinator: Seat,
+    pub checks: ParentChecks,
+    pub outside: Outside,
+}
+
+/// How often the outside may still strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Outside {
+    pub crashes: u8,
+    pub redirects: u8,
+    pub stops: u8,
+    /// Landings that do not merge.
+    pub conflicts: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub graphs: u64,
+    pub states: u64,
+    pub transitions: u64,
+    /// Transitions that end in a halt.
+    pub halts: u64,
+    /// The longest way that was gone.
+    pub depth: usize,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: Counts) {
+        self.graphs += other.graphs;
+        self.states += other.states;
+        self.transitions += other.transitions;
+        self.halts += other.halts;
+        self.depth = self.depth.max(other.depth);
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} graphs, {} states, {} transitions, {} halts, longest way {}",
+            self.graphs, self.states, self.transitions, self.halts, self.depth
+        )
+    }
+}
+
+/// A way on which a rule did not hold.
+#[derive(Clone, Debug)]
+pub struct Counterexample {
+    pub breach: Breach,
+    pub setting: Setting,
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}\n{}\n{}", self.setting, self.trace.join("\n"), self.breach)
+    }
+}
+
+/// Something that can happen next, and whether the process survives it.
+#[derive(Clone, Debug)]
+enum Move {
+    Tell(Box<Event>, Cut),
+    /// The change comes onto the branch, and the event tells it.
+    Land(JobId, Cut),
+    Crash(Hold),
+}
+
+struct Node {
+    stage: Stage,
+    left: Outside,
+    /// The numbers of the moves that led here.
+    path: Vec<u16>,
+}
+
+/// Goes through all that can happen to one graph.
+pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexample>> {
+    let mut counts = Counts { graphs: 1, ..Counts::default() };
+    let mut known: HashSet<u64> = HashSet::new();
+    let begun = begin(shape, setting, Tracing::Off).map_err(|breach| explain(shape, setting, &[], breach))?;
+    let mut text = String::new();
+    known.insert(fingerprint(&begun, &mut text));
+    let mut open = vec![begun];
+    while let Some(node) = open.pop() {
+        counts.states += 1;
+        counts.depth = counts.depth.max(node.path.len() + 1);
+        let before = measure(&node);
+        for (number, next) in moves(&node).into_iter().enumerate() {
+            counts.transitions += 1;
+            let mut path = node.path.clone();
+            path.push(number as u16);
+            let mut after = Node { stage: node.stage.clone(), left: node.left, path };
+            take(&mut after, next)
+                .and_then(|()| falls(&before, &measure(&after), &after))
+                .map_err(|breach| explain(shape, setting, &after.path, breach))?;
+            if after.stage.world.halted().is_some() {
+                counts.halts += 1;
+            } else if known.insert(fingerprint(&after, &mut text)) {
+                open.push(after);
+            }
+        }
+    }
+    Ok(counts)
+}
+
+fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Breach> {
+    let constraints = plans::limits(setting.parallel, setting.iterations, setting.stalls);
+    let state = shape.state(constraints, setting.checks);
+    let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: setting.coordinator };
+    let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
+    let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, tracing);
+    stage.begin(Hold::Nobody, Cut::Never)?;
+    Ok(Node { stage, left: setting.outside, path: Vec::new() })
+}
+
+/// Goes a way again and writes it down.
+fn explain(shape: &Shape, setting: Setting, path: &[u16], breach: Breach) -> Box<Counterexample> {
+    let mut trace = Vec::new();
+    if let Ok(mut node) = begin(shape, setting, Tracing::On) {
+        for number in path {
+            let next = moves(&node).swap_remove(usize::from(*number));
+            if take(&mut node, next).is_err() {
+                break;
+            }
+        }
+        trace = node.stage.trace().to_vec();
+    }
+    Box::new(Counterexample { breach, setting, trace })
+}
+
+/// All that can happen next.
+fn moves(node: &Node) -> Vec<Move> {
+    let world = &node.stage.world;
+    let mut events: Vec<Event> = Vec::new();
+    let mut landings: Vec<JobId> = Vec::new();
+    let usage = Usage::default();
+    for flight in world.flights() {
+        let job = &flight.job.id;
+        match flight.phase {
+            Phase::Working => events.extend(ends_of(world.recorded(), &flight.job)),
+            Phase::Landing => {
+                landings.push(job.clone());
+                if node.left.conflicts > 0 {
+                    let reason = "it did not merge".to_owned();
+                    events.push(Event::Conflict { job: job.clone(), reason, usage });
+                }
+            }
+            Phase::Reported | Phase::Parked => {}
+        }
+    }
+    if let Some(number) = node.stage.coordinator().verifying() {
+        for evaluation in evaluations(world.recorded()) {
+            events.push(Event::Verified { number, evaluation, usage });
+        }
+    }
+    let mut cuts = vec![Cut::Never];
+    if node.left.crashes > 0 {
+        // Between the record and the rest, and before both. Later deaths leave the same file and the same branch
+        // as one after the last effect.
+        cuts.extend([Cut::After(0), Cut::After(1)]);
+    }
+    let mut moves: Vec<Move> = Vec::new();
+    for event in events {
+        moves.extend(cuts.iter().map(|cut| Move::Tell(Box::new(event.clone()), *cut)));
+    }
+    for job in landings {
+        moves.extend(cuts.iter().map(|cut| Move::Land(job.clone(), *cut)));
+    }
+    if node.left.crashes > 0 {
+        moves.push(Move::Crash(Hold::Nobody));
+    }
+    let tell = |event| Move::Tell(Box::new(event), Cut::Never);
+    if world.recorded().control.redirect_requested {
+        moves.extend(
+            redirected(world.recorded()).map(|state| tell(Event::Redirected { state: Box::new(state) })),
+        );
+        moves.push(tell(Event::RedirectAbandoned));
+    } else if node.left.redirects > 0 {
+        moves.push(tell(Event::RedirectAsked));
+    }
+    if node.left.stops > 0 {
+        moves.push(tell(Event::StopAsked { how: StopHow::Finish, reason: None }));
+        moves.push(tell(Event::StopAsked { how: StopHow::Now, reason: None }));
+    }
+    moves
+}
+
+fn take(node: &mut Node, next: Move) -> Result<(), Breach> {
+    match next {
+        Move::Crash(hold) => {
+            node.left.crashes -= 1;
+            node.stage.restart();
+            node.stage.begin(hold, Cut::Never)?;
+            Ok(())
+        }
+        Move::Land(job, cut) => {
+            let binding = node.stage.world.commit(&job);
+            tell(node, Event::Landed { job, binding, usage: Usage::default() }, cut)
+        }
+        Move::Tell(event, cut) => {
+            match &*event {
+                Event::RedirectAsked => node.left.redirects -= 1,
+                Event::StopAsked { .. } => node.left.stops -= 1,
+                Event::Conflict { .. } => node.left.conflicts -= 1,
+                Event::Begun { .. }
+                | Event::Ended { .. }
+                | Event::Landed { .. }
+                | Event::Verified { .. }
+                | Event::Replanned { .. }
+                | Event::Edited { .. }
+                | Event::Tampered { .. }
+                | Event::Redirected { .. }
+                | Event::RedirectAbandoned
+                | Event::Woke
+                | Event::StartAsked { .. }
+                | Event::TurnEnded => {}
+            }
+            tell(node, *event, cut)
+        }
+    }
+}
+
+fn tell(node: &mut Node, event: Event, cut: Cut) -> Result<(), Breach> {
+    node.stage.tell(event, cut)?;
+    match cut {
+        Cut::Never => Ok(()),
+        Cut::After(_) => take(node, Move::Crash(Hold::Nobody)),
+    }
+}
+
+/// How a job can end.
+fn ends_of(state: &State, job: &Job) -> Vec<Event> {
+    let id = &job.id;
+    let usage = Usage::default();
+    let ended = |outcome| Event::Ended { job: id.clone(), outcome, usage };
+    let done = |check| Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
+    match &id.task {
+        Task::Work(_) => {
+            vec![ended(done(CheckSeen::None)), ended(Outcome::Failed { reason: "could not".into() })]
+        }
+        Task::Check(_) => {
+            let red = CheckSeen::Fail { reason: "red".into() };
+            vec![ended(done(CheckSeen::Pass)), ended(done(red))]
+        }
+        Task::Probe(_) => [Feasible::Yes, Feasible::No]
+            .map(|feasible| ended(Outcome::Probed { feasible, findings: String::new() }))
+            .into(),
+        Task::Replan => answers(state, job)
+            .into_iter()
+            .map(|answer| Event::Replanned { job: id.clone(), answer, usage })
+            .collect(),
+    }
+}
+
+/// What a coordinator agent can answer: nothing, a cut of the first atom asked about, or another way to do it.
+fn answers(state: &State, job: &Job) -> Vec<Answer> {
+    let new = |what: &str| NewAtom { description: what.into(), ..NewAtom::default() };
+    let mut plans = vec![PlanChange::default()];
+    let stuck = job.why.iter().find_map(|why| match why {
+        Why::Failing { atom } | Why::TooLarge { atom, .. } => Some(atom),
+        Why::Stalling | Why::Red { .. } => None,
+    });
+    if let Some(atom) = stuck {
+        plans.push(PlanChange {
+            decompositions: vec![PlanCut {
+                parent: atom.clone(),
+                children: vec![new("a part")],
+                reason: String::new(),
+            }],
+            ..PlanChange::default()
+        });
+        plans.push(PlanChange {
+            alternatives: vec![Alternative { to: atom.clone(), group: None, atom: new("another way") }],
+            ..PlanChange::default()
+        });
+    }
+    if unresolved(state) == 0 {
+        plans.push(PlanChange { atoms: vec![new("repair")], ..PlanChange::default() });
+    }
+    plans.into_iter().map(Answer::Plan).collect()
+}
+
+/// Green only when nothing is unresolved, and even then it may be red.
+fn evaluations(state: &State) -> Vec<Evaluation> {
+    let red = Evaluation::Failed { red: vec![Red { item: "check".into(), reason: "red".into() }] };
+    if unresolved(state) == 0 { vec![Evaluation::Passed, red] } else { vec![red] }
+}
+
+/// A redirect that is cancelled, one that forces another choice, and one that wants a result again.
+fn redirected(state: &State) -> impl Iterator<Item = State> {
+    let mut cancelled = state.clone();
+    cancelled.control.redirect_requested = false;
+    let mut wishes: Vec<Correct> = Vec::new();
+    if let Some((group, entry)) = state.or_groups.first()
+        && let Some(choice) = entry.choices.iter().find(|choice| **choice != entry.selected)
+    {
+        let (group, choice) = (group.clone(), choice.clone());
+        wishes.push(Correct::ForceChoice { group, choice, reason: "by hand".into() });
+    }
+    if let Some(atom) = state.bindings.keys().next() {
+        wishes.push(Correct::Redo { atom: atom.clone() });
+    }
+    let made: Vec<State> = wishes
+        .into_iter()
+        .filter_map(|wish| {
+            let mut ledger = Ledger::open(cancelled.clone(), Timestamp::UNIX_EPOCH);
+            redirect(&mut ledger, vec![wish]).ok().map(|()| ledger.close().0)
+        })
+        .collect();
+    std::iter::once(cancelled).chain(made)
+}
+
+/// What falls with every step, the first difference deciding: strikes from outside that are left, iterations that can
+/// still be opened, attempts that can still begin in the open one, what flies, an evaluation that is awaited.
+type Measure = [u64; 5];
+
+fn measure(node: &Node) -> Measure {
+    let state = node.stage.world.recorded();
+    let control = &state.control;
+    let limits = state.constraints();
+    let left = &node.left;
+    let outside = u64::from(left.crashes)
+        + 2 * u64::from(left.redirects)
+        + u64::from(left.stops)
+        + u64::from(left.conflicts)
+        + u64::from(control.redirect_requested);
+    let iterations = u64::from(limits.max_iterations.saturating_sub(control.iteration));
+    let attempts = control.open.as_ref().map_or(0, |open| {
+        (2 * limits.max_parallel_agents as usize - 1).saturating_sub(open.started.len()) as u64
+    });
+    let flights = node.stage.world.flights().iter().map(|flight| match (&flight.job.id.task, flight.phase) {
+        (Task::Probe(_), _) => 4,
+        (Task::Work(_), Phase::Working | Phase::Parked) => 3,
+        (Task::Work(_), Phase::Reported) => 2,
+        (Task::Work(_), Phase::Landing) | (Task::Check(_) | Task::Replan, _) => 1,
+    });
+    let awaited = u64::from(node.stage.coordinator().verifying().is_some());
+    [outside, iterations, attempts, flights.sum(), awaited]
+}
+
+fn falls(before: &Measure, after: &Measure, node: &Node) -> Result<(), Breach> {
+    if after < before || node.stage.world.halted().is_some() {
+        return Ok(());
+    }
+    let detail = format!("{before:?} to {after:?}");
+    Err(Breach::new("a measure falls with every step", "D8", detail))
+}
+
+/// All that can matter later: the coordinator with what it remembers, the world, what the audit counts, and what may
+/// still strike. `text` is room to write in.
+fn fingerprint(node: &Node, text: &mut String) -> u64 {
+    let world = &node.stage.world;
+    text.clear();
+    let written = write!(
+        text,
+        "{:?}{:?}{:?}{:?}{:?}{:?}",
+        node.stage.coordinator(),
+        world.flights(),
+        world.branch(),
+        world.verifying(),
+        node.stage.audit().memory(),
+        node.left
+    );
+    written.expect("writing into a string cannot fail");
+    let mut hash = DefaultHasher::new();
+    hash.write(text.as_bytes());
+    hash.finish()
+}

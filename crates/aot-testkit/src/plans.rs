@@ -1,0 +1,228 @@
+//! Plans to live through: states with random AND/OR graphs, aligned and not begun. Knows what a valid plan looks like,
+//! and nothing of coordinators.
+
+use aot_core::state::{
+    Atom, AtomId, Check, Checks, Closes, Constraints, Control, Decomposition, Graph, GroupName, Item,
+    Objective, OrGroup, Quality, Span, State, VerifyWhen, Wants,
+};
+use indexmap::IndexMap;
+
+use crate::chance::Chance;
+
+/// Decompositions deeper than this are not drawn.
+const MAX_DEPTH: usize = 3;
+
+/// An aligned state that has not begun, with these constraints and without atoms.
+pub fn blank(constraints: Constraints) -> State {
+    let check = Check::Command { value: "true".into() };
+    State {
+        objective: Objective {
+            goal: "the goal".into(),
+            base_case: Some(Checks::Single(check)),
+            background_intent: "a background".into(),
+            deliverables: "deliverables".into(),
+            definition_of_done: "a definition of done".into(),
+            constraints,
+            protected: Vec::new(),
+            verify: None,
+            isolation: None,
+        },
+        control: Control::fresh(),
+        atoms: IndexMap::new(),
+        decompositions: Vec::new(),
+        or_groups: IndexMap::new(),
+        bindings: IndexMap::new(),
+        trail: Vec::new(),
+        corrections: Vec::new(),
+    }
+}
+
+/// The limits of a loop, all others left at their defaults.
+pub fn limits(parallel: u32, iterations: u32, stalls: u32) -> Constraints {
+    Constraints {
+        max_parallel_agents: parallel,
+        max_iterations: iterations,
+        max_stall_count: stalls,
+        ..Constraints::default()
+    }
+}
+
+/// A check with so many items for a judge.
+pub fn judged(quality_items: usize) -> Checks {
+    let quality = |number| Item {
+        item: format!("judged {number}"),
+        wants: Wants::Check(Check::Quality(Quality {
+            criteria: Some("clear".into()),
+            rubric: Vec::new(),
+            pass_threshold: 3.0,
+            scope: None,
+        })),
+    };
+    let command = Item { item: "runs".into(), wants: Wants::Check(Check::Command { value: "true".into() }) };
+    Checks::Checklist(std::iter::once(command).chain((0..quality_items).map(quality)).collect())
+}
+
+/// A random plan: mostly small, sometimes of fifty atoms.
+pub fn random(chance: &mut Chance) -> State {
+    let atoms = match chance.below(40) {
+        0 => 50,
+        1..=4 => chance.between(8, 16) as usize,
+        _ => chance.between(1, 8) as usize,
+    };
+    let mut state = blank(random_limits(chance));
+    if chance.percent(25) {
+        state.objective.verify = Some(VerifyWhen::EachIteration);
+    }
+    if chance.percent(15) {
+        state.objective.base_case = Some(judged(chance.between(1, 2) as usize));
+    }
+    let mut draft = Draft { state, left: atoms, next: 1 };
+    let richness = chance.between(0, 50);
+    while draft.left > 0 {
+        draft.grow(chance, None, 0, richness);
+    }
+    let mut state = draft.state;
+    depend(&mut state, chance);
+    dress(&mut state, chance);
+    state
+}
+
+fn random_limits(chance: &mut Chance) -> Constraints {
+    let mut constraints = limits(
+        chance.between(1, 4) as u32,
+        if chance.percent(20) { chance.between(1, 3) } else { chance.between(4, 14) } as u32,
+        chance.between(1, 4) as u32,
+    );
+    if chance.percent(20) {
+        constraints.max_wall_time = Some(Span::from_seconds(chance.between(600, 20_000)));
+    }
+    if chance.percent(10) {
+        constraints.max_cost_usd = Some(chance.between(1, 30) as f64);
+    }
+    if chance.percent(10) {
+        constraints.max_tokens = Some(chance.between(100, 8_000));
+    }
+    constraints
+}
+
+struct Draft {
+    state: State,
+    left: usize,
+    next: usize,
+}
+
+impl Draft {
+    /// An atom, a decomposed atom or a group of choices, below `parent`.
+    fn grow(&mut self, chance: &mut Chance, parent: Option<&AtomId>, depth: usize, richness: u64) {
+        if self.left >= 2 && chance.percent(richness) {
+            self.group(chance, parent, depth, richness);
+        } else {
+            let atom = self.atom(parent);
+            self.perhaps_cut(chance, &atom, depth, richness);
+        }
+    }
+
+    fn atom(&mut self, parent: Option<&AtomId>) -> AtomId {
+        let id = AtomId::new(format!("A{}", self.next));
+        self.next += 1;
+        self.left = self.left.saturating_sub(1);
+        self.state.atoms.insert(id.clone(), Atom::new(id.clone(), format!("do {id}")));
+        if let Some(parent) = parent {
+            self.adopt(parent, &id);
+        }
+        id
+    }
+
+    fn adopt(&mut self, parent: &AtomId, child: &AtomId) {
+        match self.state.decompositions.iter_mut().find(|cut| cut.parent == *parent) {
+            Some(cut) => cut.children.push(child.clone()),
+            None => self.state.decompositions.push(Decomposition {
+                parent: parent.clone(),
+                children: vec![child.clone()],
+                reason: "too large".into(),
+            }),
+        }
+    }
+
+    fn perhaps_cut(&mut self, chance: &mut Chance, atom: &AtomId, depth: usize, richness: u64) {
+        if self.left == 0 || depth >= MAX_DEPTH || !chance.percent(richness) {
+            return;
+        }
+        for _ in 0..chance.between(1, 3) {
+            if self.left > 0 {
+                self.grow(chance, Some(atom), depth + 1, richness);
+            }
+        }
+    }
+
+    fn group(&mut self, chance: &mut Chance, parent: Option<&AtomId>, depth: usize, richness: u64) {
+        let name = GroupName::new(format!("g{}", self.next));
+        let mut choices = Vec::new();
+        for _ in 0..chance.between(2, 3) {
+            if self.left == 0 {
+                break;
+            }
+            let choice = self.atom(parent);
+            self.state.atoms[&choice].or_group = Some(name.clone());
+            self.perhaps_cut(chance, &choice, depth, richness);
+            choices.push(choice);
+        }
+        if chance.percent(10) {
+            // Listed, and no atom stands for it yet (decision D4).
+            choices.push(AtomId::new(format!("{}_alt", choices[0])));
+        }
+        let speculative = chance.percent(30).then_some(true);
+        let selected = choices[0].clone();
+        self.state.or_groups.insert(name, OrGroup { choices, selected, failed: Vec::new(), speculative });
+    }
+}
+
+/// Draws dependencies, and keeps those that close no cycle as selected now.
+fn depend(state: &mut State, chance: &mut Chance) {
+    let count = state.atoms.len();
+    let wanted = match chance.below(4) {
+        0 => 0,
+        1 => count / 2,
+        2 => count,
+        _ => 2 * count,
+    };
+    let may_close_later = chance.percent(5);
+    for _ in 0..wanted {
+        let (from, to) = (chance.below(count), chance.below(count));
+        // Mostly backward, so that few draws are thrown away.
+        let (from, to) = if from < to && chance.percent(80) { (to, from) } else { (from, to) };
+        let on = state.atoms[to].id.clone();
+        if from == to || state.atoms[from].depends_on.contains(&on) {
+            continue;
+        }
+        state.atoms[from].depends_on.push(on);
+        let closes = |closes| may_close_later && closes == Closes::OnSwitch;
+        if Graph::new(state).cycles(state).iter().any(|cycle| !closes(cycle.closes)) {
+            state.atoms[from].depends_on.pop();
+        }
+    }
+}
+
+/// Checks, commands, probes, and things that two atoms cannot have at once.
+fn dress(state: &mut State, chance: &mut Chance) {
+    let (checks, commands, probes) = (chance.between(0, 40), chance.between(0, 10), chance.between(0, 15));
+    let (writes, resources) = (chance.between(0, 25), chance.between(0, 15));
+    for atom in state.atoms.values_mut() {
+        if chance.percent(checks) {
+            let judges = if chance.percent(20) { chance.between(1, 2) as usize } else { 0 };
+            atom.check = Some(judged(judges));
+        }
+        if chance.percent(commands) {
+            atom.run = Some("make".into());
+        }
+        if chance.percent(probes) {
+            atom.probe = Some(true);
+        }
+        if chance.percent(writes) {
+            atom.writes = vec![(*chance.pick(&["src/**", "src/a/**", "docs/*", "src/b.rs"])).to_owned()];
+        }
+        if chance.percent(resources) {
+            atom.resource = Some((*chance.pick(&["db", "port"])).to_owned());
+        }
+    }
+}

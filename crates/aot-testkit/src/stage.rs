@@ -1,0 +1,238 @@
+//! A coordinator in its world, under audit: tells events, performs effects, crashes at any point between them and
+//! takes the loop up again from the state file alone. Draws nothing: its drivers do.
+
+use aot_core::coordinator::{Answer, Coordinator, Effect, Event, Hold, JobId, Outcome, Settings, Task};
+use aot_core::rules::gate::gate;
+use aot_core::state::State;
+use jiff::Timestamp;
+
+use crate::audit::{Audit, Breach, Word};
+use crate::words;
+use crate::world::{Phase, World};
+
+/// How much of an event's answer is performed before the process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It does not die.
+    Never,
+    /// So many effects are performed.
+    After(usize),
+}
+
+/// Whether what happens is written down for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    Off,
+    On,
+}
+
+#[derive(Clone, Debug)]
+pub struct Stage {
+    coordinator: Coordinator,
+    pub world: World,
+    audit: Audit,
+    settings: Settings,
+    tracing: Tracing,
+    trace: Vec<String>,
+    events: u64,
+}
+
+impl Stage {
+    /// A coordinator that was told nothing yet: [`Stage::begin`] comes next.
+    pub fn new(state: State, settings: Settings, now: Timestamp, tracing: Tracing) -> Stage {
+        let coordinator = take_up(&state, &settings, now);
+        let audit = Audit::new(&state);
+        let world = World::new(state, now);
+        let mut stage = Stage { coordinator, world, audit, settings, tracing, trace: Vec::new(), events: 0 };
+        if tracing == Tracing::On {
+            let plan = words::of_plan(stage.world.recorded());
+            stage.trace.push(plan);
+        }
+        stage
+    }
+
+    pub fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
+    }
+
+    pub fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    pub fn trace(&self) -> &[String] {
+        &self.trace
+    }
+
+    /// Events told so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    pub fn begin(&mut self, hold: Hold, cut: Cut) -> Result<Vec<Effect>, Breach> {
+        let event = Event::Begun { found: self.world.found(), fingerprint: None, redirect: hold };
+        self.tell(event, cut)
+    }
+
+    /// A new process takes the state file up; what the old one had in hand is gone.
+    pub fn restart(&mut self) {
+        self.world.crash();
+        self.audit.crashed(self.world.recorded());
+        self.coordinator = take_up(self.world.recorded(), &self.settings, self.world.now);
+        if self.tracing == Tracing::On {
+            self.trace.push(format!("{} ~~ a new process", self.clock()));
+        }
+    }
+
+    /// Somebody edits the file while no process runs.
+    pub fn edited_while_stopped(&mut self, state: State) {
+        self.world.replace(state);
+        self.audit.edited();
+    }
+
+    /// Tells an event, and performs the answer as far as the process lives. The effects performed come back.
+    pub fn tell(&mut self, event: Event, cut: Cut) -> Result<Vec<Effect>, Breach> {
+        self.events += 1;
+        self.note(|| format!("<- {}", words::of_event(&event)));
+        let word = self.word(&event);
+        self.happen(&event);
+        self.audit.hear(self.world.recorded(), &event, word);
+        let mut effects = self.coordinator.on(event.clone(), self.world.now);
+        self.let_go(&effects);
+        let performed = match cut {
+            Cut::Never => effects.len(),
+            Cut::After(count) => count.min(effects.len()),
+        };
+        for effect in &effects[..performed] {
+            self.note(|| format!("   -> {}", words::of_effect(effect)));
+            self.audit.effect(&self.world, effect)?;
+            match effect {
+                Effect::Record(changes) => self.record(changes, &event)?,
+                Effect::Start(_)
+                | Effect::Kill(_)
+                | Effect::Land(_)
+                | Effect::Verify { .. }
+                | Effect::Revert { .. }
+                | Effect::WakeAt(_)
+                | Effect::Refuse(_)
+                | Effect::Halt(_) => self.world.perform(effect)?,
+            }
+        }
+        effects.truncate(performed);
+        match cut {
+            Cut::Never => self.audit.settled(&self.world, &mut self.coordinator, &event)?,
+            Cut::After(count) => {
+                self.note(|| format!("!! the process dies after {count} effects"));
+                self.audit.forget_unrecorded(&event, &effects);
+            }
+        }
+        Ok(effects)
+    }
+
+    fn record(&mut self, changes: &[aot_core::rules::Change], event: &Event) -> Result<(), Breach> {
+        for change in changes {
+            self.audit.change(self.world.recorded(), change, event)?;
+            self.world.write(change)?;
+            if change.reshapes() {
+                self.audit.reshape(self.world.recorded());
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&self, event: &Event) -> Word {
+        if let Event::Verified { number, .. } = event {
+            return if self.coordinator.verifying() == Some(*number) { Word::Awaited } else { Word::Late };
+        }
+        let job = match event {
+            Event::Ended { job, .. }
+            | Event::Landed { job, .. }
+            | Event::Conflict { job, .. }
+            | Event::Replanned { job, .. } => job,
+            Event::Begun { .. }
+            | Event::Verified { .. }
+            | Event::Edited { .. }
+            | Event::Tampered { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::Redirected { .. }
+            | Event::RedirectAbandoned
+            | Event::Woke
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => return Word::Awaited,
+        };
+        if self.world.flight(job).is_some() { Word::Awaited } else { Word::Late }
+    }
+
+    /// What an event says of the world is true of it.
+    fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Ended { job, outcome, .. } => match (outcome, &job.task) {
+                (Outcome::Done { .. }, Task::Work(_)) => self.world.report(job),
+                (Outcome::Refused { .. }, _) => self.world.park(job),
+                (
+                    Outcome::Done { .. }
+                    | Outcome::Failed { .. }
+                    | Outcome::TooLarge { .. }
+                    | Outcome::Probed { .. }
+                    | Outcome::Lost { .. },
+                    Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan,
+                ) => self.world.end(job),
+            },
+            Event::Replanned { job, answer: Answer::Refused { .. }, .. } => self.world.park(job),
+            Event::Landed { job, .. } | Event::Conflict { job, .. } | Event::Replanned { job, .. } => {
+                self.world.end(job);
+            }
+            Event::Verified { .. } => self.world.verified(),
+            Event::Woke => self.world.woke(),
+            Event::Edited { state } | Event::Redirected { state } => self.world.replace((**state).clone()),
+            Event::Begun { .. }
+            | Event::Tampered { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::RedirectAbandoned
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => {}
+        }
+    }
+
+    /// A report that the coordinator is through with is thrown away with its tree; a refused start is forgotten.
+    fn let_go(&mut self, effects: &[Effect]) {
+        let mut kept = self.coordinator.running();
+        kept.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Kill(id) => Some(id.clone()),
+            Effect::Record(_)
+            | Effect::Start(_)
+            | Effect::Land(_)
+            | Effect::Verify { .. }
+            | Effect::Revert { .. }
+            | Effect::WakeAt(_)
+            | Effect::Refuse(_)
+            | Effect::Halt(_) => None,
+        }));
+        let over = |phase| matches!(phase, Phase::Reported | Phase::Parked);
+        let gone: Vec<JobId> = self
+            .world
+            .flights()
+            .iter()
+            .filter(|flight| over(flight.phase) && !kept.contains(&flight.job.id))
+            .map(|flight| flight.job.id.clone())
+            .collect();
+        gone.iter().for_each(|id| self.world.end(id));
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.tracing == Tracing::On {
+            let line = format!("{} {}", self.clock(), line());
+            self.trace.push(line);
+        }
+    }
+
+    fn clock(&self) -> String {
+        format!("{:>6}s", self.world.now.as_second())
+    }
+}
+
+fn take_up(state: &State, settings: &Settings, now: Timestamp) -> Coordinator {
+    let aligned = gate(state.clone()).expect("drawn states are aligned");
+    Coordinator::resume(aligned, *settings, now)
+}

@@ -1,0 +1,66 @@
+//! The model checker over all graphs up to a size, in every setting, on all cores.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aot_core::coordinator::Seat;
+
+use crate::model::{Counterexample, Counts, Outside, Setting, check};
+use crate::shapes::{self, ParentChecks, Shape};
+
+/// A setting, and the largest graphs that are run in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    pub name: &'static str,
+    pub size: usize,
+    pub setting: Setting,
+}
+
+/// How graphs of up to `size` atoms are run: with everything that can strike from outside; one atom more with a
+/// crash only; one atom less for many iterations.
+pub fn parts(size: usize) -> Vec<Part> {
+    let nothing = Outside { crashes: 0, redirects: 0, stops: 0, conflicts: 0 };
+    let strikes = Outside { crashes: 1, redirects: 1, ..nothing };
+    let stops = Outside { stops: 1, conflicts: 1, ..nothing };
+    let crash = Outside { crashes: 1, ..nothing };
+    let (none, all) = (ParentChecks::None, ParentChecks::All);
+    let part = |name, size, parallel, iterations, stalls, coordinator, checks, outside| Part {
+        name,
+        size,
+        setting: Setting { parallel, iterations, stalls, coordinator, checks, outside },
+    };
+    vec![
+        part("crash and redirect, two agents", size, 2, 2, 2, Seat::Empty, all, strikes),
+        part("crash and redirect, replans", size, 1, 3, 2, Seat::Taken, none, strikes),
+        part("stop and conflict, replans", size, 2, 3, 2, Seat::Taken, none, stops),
+        part("stop and conflict, one agent", size, 1, 3, 2, Seat::Empty, all, stops),
+        part("one atom more, crash", size + 1, 2, 2, 2, Seat::Empty, all, crash),
+        part("long lives, crash, replans", size.saturating_sub(1), 2, 5, 3, Seat::Taken, all, crash),
+    ]
+}
+
+/// Checks every graph of a part. Stops at the first counterexample.
+pub fn survey(part: &Part) -> Result<Counts, Box<Counterexample>> {
+    let shapes: Vec<Shape> = (1..=part.size).flat_map(shapes::all).collect();
+    over(&shapes, part.setting)
+}
+
+fn over(shapes: &[Shape], setting: Setting) -> Result<Counts, Box<Counterexample>> {
+    let next = AtomicUsize::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || -> Result<Counts, Box<Counterexample>> {
+        let mut counts = Counts::default();
+        // The largest first, so that no core is left with one at the end.
+        while let Some(shape) = shapes.iter().rev().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            counts.add(check(shape, setting)?);
+        }
+        Ok(counts)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let mut whole = Counts::default();
+        for thread in threads {
+            whole.add(thread.join().expect("a rule that does not hold is an answer, not a panic")?);
+        }
+        Ok(whole)
+    })
+}

@@ -1,0 +1,149 @@
+//! Events and effects in a few words, for traces. What everybody knows is left out.
+
+use std::fmt::Write;
+
+use aot_core::coordinator::{Answer, Effect, Evaluation, Event, Job, JobId, Outcome, Task, Usage};
+use aot_core::rules::Change;
+use aot_core::state::State;
+
+pub fn of_event(event: &Event) -> String {
+    match event {
+        Event::Begun { found, redirect, .. } => {
+            let found: Vec<String> = found.iter().map(|found| found.atom.to_string()).collect();
+            format!("begun found {found:?} redirect held by {redirect:?}")
+        }
+        Event::Ended { job, outcome, usage } => {
+            format!("{} {}{}", of_job(job), of_outcome(outcome), of_usage(usage))
+        }
+        Event::Landed { job, usage, .. } => format!("{} landed{}", of_job(job), of_usage(usage)),
+        Event::Conflict { job, usage, .. } => format!("{} conflict{}", of_job(job), of_usage(usage)),
+        Event::Verified { number, evaluation, usage } => {
+            let evaluation = match evaluation {
+                Evaluation::Passed => "passed".to_owned(),
+                Evaluation::Failed { red } => format!("{} red", red.len()),
+                Evaluation::Pending { .. } => "pending".to_owned(),
+                Evaluation::Error { .. } => "error".to_owned(),
+                Evaluation::Prevented { .. } => "prevented".to_owned(),
+                Evaluation::Lost { .. } => "lost".to_owned(),
+            };
+            format!("evaluation {number}: {evaluation}{}", of_usage(usage))
+        }
+        Event::Replanned { job, answer, .. } => match answer {
+            Answer::Plan(plan) => format!("{} {plan:?}", of_job(job)),
+            Answer::Failed { .. } => format!("{} failed", of_job(job)),
+            Answer::Refused { .. } => format!("{} refused", of_job(job)),
+        },
+        Event::Edited { state } => format!("edited to {}", of_plan(state)),
+        Event::Redirected { state } => format!("redirected to {}", of_plan(state)),
+        Event::Tampered { .. } => "tampered".to_owned(),
+        Event::StopAsked { how, .. } => format!("stop asked: {how:?}"),
+        Event::RedirectAsked => "redirect asked".to_owned(),
+        Event::RedirectAbandoned => "redirect abandoned".to_owned(),
+        Event::Woke => "woke".to_owned(),
+        Event::StartAsked { atom } => format!("start of {atom} asked"),
+        Event::TurnEnded => "turn ended".to_owned(),
+    }
+}
+
+pub fn of_effect(effect: &Effect) -> String {
+    match effect {
+        Effect::Record(changes) => {
+            let changes: Vec<String> = changes.iter().filter_map(of_change).collect();
+            format!("record {}", changes.join(", "))
+        }
+        Effect::Start(Job { id, why, .. }) if why.is_empty() => format!("start {}", of_job(id)),
+        Effect::Start(Job { id, why, .. }) => format!("start {} for {why:?}", of_job(id)),
+        Effect::Kill(id) => format!("kill {}", of_job(id)),
+        Effect::Land(id) => format!("land {}", of_job(id)),
+        Effect::Verify { number } => format!("verify {number}"),
+        Effect::Revert { atom, commit } => format!("revert {commit} of {atom}"),
+        Effect::WakeAt(at) => format!("wake at {}s", at.as_second()),
+        Effect::Refuse(refusal) => format!("refuse: {refusal}"),
+        Effect::Halt(certificate) => format!("HALT {:?}", certificate.verdict),
+    }
+}
+
+pub fn of_job(id: &JobId) -> String {
+    let number = id.attempt;
+    match &id.task {
+        Task::Probe(atom) => format!("probe {atom}#{number}"),
+        Task::Work(atom) => format!("work {atom}#{number}"),
+        Task::Check(atom) => format!("check {atom}#{number}"),
+        Task::Replan => format!("replan #{number}"),
+    }
+}
+
+fn of_outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done { check, .. } => format!("done, check {check:?}"),
+        Outcome::Failed { reason } => format!("failed: {reason}"),
+        Outcome::TooLarge { .. } => "too large".to_owned(),
+        Outcome::Probed { feasible, .. } => format!("probed, feasible {feasible:?}"),
+        Outcome::Refused { .. } => "refused".to_owned(),
+        Outcome::Lost { .. } => "lost".to_owned(),
+    }
+}
+
+fn of_usage(usage: &Usage) -> String {
+    if usage.agent_runs == 0 { String::new() } else { format!(" by {} judges", usage.agent_runs) }
+}
+
+fn of_change(change: &Change) -> Option<String> {
+    match change {
+        Change::SpentSoFar { .. } => None,
+        Change::AtomStarted { atom, .. } => Some(format!("{atom} started")),
+        Change::AtomResolved { atom, .. } => Some(format!("{atom} resolved")),
+        Change::AtomReset { atom } => Some(format!("{atom} reset")),
+        Change::AtomReturned { atom, .. } => Some(format!("{atom} returned")),
+        Change::FailureNoted { atom, .. } => Some(format!("{atom} failed")),
+        Change::ReplanNoted { atom, .. } => Some(format!("{atom} replanned")),
+        Change::AtomAdded { atom } => Some(format!("{} added <- {:?}", atom.id, atom.depends_on)),
+        _ => Some(format!("{change:?}")),
+    }
+}
+
+/// A plan in a few lines.
+pub fn of_plan(state: &State) -> String {
+    let limits = state.constraints();
+    let mut text = format!(
+        "m={} N={} stalls={} wall={} verify={:?} iteration {}",
+        limits.max_parallel_agents,
+        limits.max_iterations,
+        limits.max_stall_count,
+        limits.max_wall_time(),
+        state.objective.verify,
+        state.control.iteration
+    );
+    for atom in state.atoms.values() {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "\n  {} {}", atom.id, atom.status.word());
+        if !atom.depends_on.is_empty() {
+            let _ = write!(text, " <- {:?}", atom.depends_on);
+        }
+        for (name, there) in [
+            (" check", atom.check.is_some()),
+            (" run", atom.run.is_some()),
+            (" probe", atom.probe == Some(true)),
+        ] {
+            text += if there { name } else { "" };
+        }
+        if !atom.writes.is_empty() {
+            let _ = write!(text, " writes {:?}", atom.writes);
+        }
+        if let Some(resource) = &atom.resource {
+            let _ = write!(text, " resource {resource}");
+        }
+    }
+    for cut in &state.decompositions {
+        let _ = write!(text, "\n  {} -> {:?}", cut.parent, cut.children);
+    }
+    for (name, group) in &state.or_groups {
+        let race = if group.is_speculative() { " race" } else { "" };
+        let _ = write!(
+            text,
+            "\n  {name} = {:?} selected {} failed {:?}{race}",
+            group.choices, group.selected, group.failed
+        );
+    }
+    text
+}
