@@ -4,4 +4,5 @@ pub mod brief;
 pub mod contract;
 pub mod rules;
 pub mod state;
+pub mod verdict;
 pub mod view;

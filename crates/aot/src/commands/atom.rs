@@ -4,13 +4,16 @@ use std::io::Read;
 
 use aot_core::rules::advance::{self, Attempt, Proof};
 use aot_core::rules::backtrack::{self, Fallout};
-use aot_core::rules::{Change, decompose, reshape};
+use aot_core::rules::{Change, Ledger, decompose, reshape};
 use aot_core::state::{AtomId, Binding, Check, Checks, GroupName, NewAtom};
+use aot_core::verdict::{Jobs, Verdict};
+use aot_runner::checks::{Occasion, Whose};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::Door;
-use crate::failure::Failure;
+use super::workshop::Workshop;
+use super::{Door, verify};
+use crate::failure::{self, Failure, Voice};
 
 /// A list of children longer than this is not read.
 const MAX_INPUT: u64 = 16 << 20;
@@ -106,9 +109,15 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             }
             let id = AtomId::new(id);
             let binding = Binding { summary, artifacts, commit: None };
+            let seen = see_check(door, &id, &binding)?;
             door.operate(
                 "resolve an atom",
-                |ledger| advance::resolve(ledger, &id, binding.clone(), Proof::None),
+                |ledger| {
+                    // The check that passed must still be the one that the atom has.
+                    let check = ledger.state().atoms.get(&id).and_then(|atom| atom.check.as_ref());
+                    let proof = if seen.is_some() && seen.as_ref() == check { Proof::Seen } else { Proof::None };
+                    advance::resolve(ledger, &id, binding.clone(), proof)
+                },
                 |(), changes| {
                     let resolved = resolved(changes);
                     (
@@ -173,6 +182,27 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             )
         }
     }
+}
+
+/// Runs the atom's own check, and answers with the check that passed; `None` if the atom has none (D22).
+fn see_check(door: &Door, id: &AtomId, binding: &Binding) -> Result<Option<Checks>, Failure> {
+    let mut store = door.store()?;
+    let now = jiff::Timestamp::now();
+    let (_, state) = store.load()?;
+    let Some(check) = state.atoms.get(id).and_then(|atom| atom.check.clone()) else { return Ok(None) };
+    // What would be refused anyway is refused before anything is run.
+    let mut trial = Ledger::open(state.clone(), now);
+    advance::resolve(&mut trial, id, binding.clone(), Proof::Seen).map_err(Failure::Refused)?;
+    let state = state.clone();
+    let workshop = Workshop::open(store.path(), Jobs::default())?;
+    let seen = workshop.evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
+    if seen.verdict == Verdict::Passed {
+        return Ok(Some(check));
+    }
+    if door.voice == Voice::Plain {
+        failure::complain(&verify::table(&seen, &std::io::stderr()));
+    }
+    Err(Failure::CheckFailed { atom: id.clone(), verdict: seen.verdict, evidence: verify::object(&seen) })
 }
 
 fn resolved(changes: &[Change]) -> Vec<&str> {

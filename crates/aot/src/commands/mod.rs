@@ -1,13 +1,17 @@
 //! The words of the command line, and which file answers each verb.
 
 mod atom;
+mod confirm;
 mod demo;
 mod gate;
+mod lint;
 mod or;
 mod ready;
 mod schema;
 mod show;
 mod validate;
+mod verify;
+mod workshop;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +60,17 @@ enum Verb {
     /// Add alternatives, or switch to another one
     #[command(subcommand)]
     Or(or::OrVerb),
+    /// Run the base case and show the evidence
+    ///
+    /// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
+    /// run), 16 if the base case or a protected file was changed.
+    Verify(verify::VerifyArgs),
+    /// Look for what is likely wrong with the base case; runs its checks once
+    ///
+    /// Exits with 0 if there is nothing to say, and 1 otherwise.
+    Lint(lint::LintArgs),
+    /// Say that an assertion holds, or with `--no` that it does not
+    Confirm(confirm::ConfirmArgs),
     /// Print the JSON Schema of the frontmatter
     Schema,
     /// Walk through the life of a small state file, in a temporary folder
@@ -86,6 +101,9 @@ impl Cli {
             Verb::Ready => ready::run(&door),
             Verb::Atom(verb) => atom::run(&door, verb),
             Verb::Or(verb) => or::run(&door, verb),
+            Verb::Verify(args) => verify::run(&door, &args),
+            Verb::Lint(args) => lint::run(&door, &args),
+            Verb::Confirm(args) => confirm::run(&door, &args),
             Verb::Schema => schema::run(),
             Verb::Demo(args) => demo::run(&args),
         }
