@@ -34,6 +34,9 @@ pub fn colourful(stream: &impl IsTerminal) -> bool {
     !off && !dumb && stream.is_terminal()
 }
 
+/// What is drawn for people is this wide at most.
+pub const COLUMNS: usize = 80;
+
 /// A text cut to so many columns, with an ellipsis where it was cut; line breaks become spaces.
 pub fn fit(text: &str, columns: usize) -> String {
     let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -42,4 +45,21 @@ pub fn fit(text: &str, columns: usize) -> String {
     }
     let cut: String = flat.chars().take(columns.saturating_sub(1)).collect();
     cut.trim_end().to_owned() + "…"
+}
+
+/// Words in lines of so many columns.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always one");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns {
+            lines.push(fit(word, columns));
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&fit(word, columns));
+    }
+    lines
 }

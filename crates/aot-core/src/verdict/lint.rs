@@ -342,11 +342,18 @@ fn is_negative(path: &[String]) -> bool {
 }
 
 fn runs_tests(part: &Simple) -> bool {
-    let tools = ["pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox", "nox", "ctest"];
-    tools.contains(&part.name())
-        || part.words.iter().skip(1).any(|word| {
-            word == "test" || word.starts_with("test:") || tools.contains(&word.as_str()) || word == "nextest"
-        })
+    const TOOLS: [&str; 9] = ["pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox", "nox", "ctest"];
+    const DRIVERS: [&str; 18] = [
+        "npm", "yarn", "pnpm", "bun", "npx", "cargo", "go", "make", "just", "python", "python3", "node", "deno", "mvn",
+        "gradle", "rake", "mix", "dotnet",
+    ];
+    let is_test = |word: &String| {
+        matches!(word.as_str(), "test" | "nextest" | "unittest" | "check")
+            || word.starts_with("test:")
+            || TOOLS.contains(&word.as_str())
+    };
+    TOOLS.contains(&part.name())
+        || (DRIVERS.contains(&part.name()) && part.words.iter().skip(1).any(is_test))
 }
 
 /// What waits for the network, or for ever.

@@ -1,11 +1,10 @@
 //! What a stream printed, within a limit: its beginning, its end, and how much there was. Knows no text.
 
-use std::collections::VecDeque;
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     head: Vec<u8>,
-    tail: VecDeque<u8>,
+    /// Up to twice what is wanted, so that it is seldom moved.
+    tail: Vec<u8>,
     total: u64,
     keep_head: usize,
     keep_tail: usize,
@@ -22,9 +21,10 @@ impl Captured {
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
         let rest = &rest[rest.len().saturating_sub(self.keep_tail)..];
-        let over = (self.tail.len() + rest.len()).saturating_sub(self.keep_tail);
-        self.tail.drain(..over);
-        self.tail.extend(rest);
+        self.tail.extend_from_slice(rest);
+        if self.tail.len() > 2 * self.keep_tail {
+            self.tail.drain(..self.tail.len() - self.keep_tail);
+        }
     }
 
     /// How many bytes there were.
@@ -34,17 +34,21 @@ impl Captured {
 
     /// How many bytes between the beginning and the end were not kept.
     pub fn omitted(&self) -> u64 {
-        self.total - self.head.len() as u64 - self.tail.len() as u64
+        self.total - self.head.len() as u64 - self.end().len() as u64
     }
 
     /// All of it, if all of it was kept.
     pub fn whole(&self) -> Option<Vec<u8>> {
-        (self.omitted() == 0).then(|| self.head.iter().chain(&self.tail).copied().collect())
+        (self.omitted() == 0).then(|| [&self.head, self.end()].concat())
     }
 
     /// The beginning, and what was kept of the rest.
     pub fn parts(&self) -> (Vec<u8>, Vec<u8>) {
-        (self.head.clone(), self.tail.iter().copied().collect())
+        (self.head.clone(), self.end().to_vec())
+    }
+
+    fn end(&self) -> &[u8] {
+        &self.tail[self.tail.len().saturating_sub(self.keep_tail)..]
     }
 }
 

@@ -194,7 +194,7 @@ fn see_check(door: &Door, id: &AtomId, binding: &Binding) -> Result<Option<Check
     let mut trial = Ledger::open(state.clone(), now);
     advance::resolve(&mut trial, id, binding.clone(), Proof::Seen).map_err(Failure::Refused)?;
     let state = state.clone();
-    let workshop = Workshop::open(store.path(), Jobs::default())?;
+    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
     let seen = workshop.evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
     if seen.verdict == Verdict::Passed {
         return Ok(Some(check));

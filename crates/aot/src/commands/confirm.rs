@@ -25,7 +25,7 @@ pub struct ConfirmArgs {
 
 pub fn run(door: &Door, args: &ConfirmArgs) -> Result<(), Failure> {
     let mut store = door.store()?;
-    let workshop = Workshop::open(store.path(), Jobs::default())?;
+    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
     let (_, state) = store.load()?;
     let item = find(state, &args.item)?;
     workshop.untampered(state)?;

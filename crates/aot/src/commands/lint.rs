@@ -9,7 +9,8 @@ use super::verify::watched;
 use super::workshop::{Workshop, looking};
 use super::Door;
 use crate::failure::{Failure, Voice};
-use crate::{place, print};
+use crate::place;
+use crate::print::{self, COLUMNS};
 
 #[derive(Debug, Args)]
 pub struct LintArgs {
@@ -21,7 +22,7 @@ pub struct LintArgs {
 pub fn run(door: &Door, args: &LintArgs) -> Result<(), Failure> {
     let mut store = door.store()?;
     let one = Jobs(std::num::NonZeroUsize::MIN);
-    let workshop = Workshop::open(store.path(), one)?;
+    let workshop = Workshop::open(&door.path()?, one)?;
     let (_, state) = store.load()?;
     let path = place::search_path();
     let empty = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
@@ -48,6 +49,13 @@ pub fn run(door: &Door, args: &LintArgs) -> Result<(), Failure> {
 
 /// One finding in a few lines.
 pub fn told(advice: &Advice) -> String {
+    const INDENT: usize = 17;
     let item = if advice.item.is_empty() { String::new() } else { format!("{}: ", advice.item) };
-    format!("{:<15}  {item}{}\n{:17}hint: {}", advice.code, advice.message, "", advice.hint)
+    let said = print::wrapped(&format!("{item}{}", advice.message), COLUMNS - INDENT);
+    let hint = print::wrapped(&format!("hint: {}", advice.hint), COLUMNS - INDENT);
+    let lines = said.iter().chain(&hint).enumerate().map(|(place, line)| {
+        let code = if place == 0 { advice.code } else { "" };
+        format!("{code:<INDENT$}{line}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -119,8 +119,12 @@ struct Door {
 
 impl Door {
     fn store(&self) -> Result<Store, Failure> {
-        let path = place::state_file(self.state.as_deref())?;
-        Ok(Store::open(&path, &place::build_mark())?)
+        Ok(Store::open(&self.path()?, &place::build_mark())?)
+    }
+
+    /// The state file as it was named or found; it may be a link.
+    fn path(&self) -> Result<PathBuf, Failure> {
+        place::state_file(self.state.as_deref())
     }
 
     /// One operation on the state: decided by rules under the lock, written, and told.

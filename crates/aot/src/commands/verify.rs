@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 use super::Door;
 use super::workshop::Workshop;
 use crate::failure::{Failure, Voice};
-use crate::print;
-
-const COLUMNS: usize = 80;
+use crate::print::{self, COLUMNS};
 
 /// Of an output so many lines are shown.
 const LINES_SHOWN: usize = 6;
@@ -37,7 +35,7 @@ pub struct VerifyArgs {
 
 pub fn run(door: &Door, args: &VerifyArgs) -> Result<(), Failure> {
     let mut store = door.store()?;
-    let workshop = Workshop::open(store.path(), Jobs(args.jobs))?;
+    let workshop = Workshop::open(&door.path()?, Jobs(args.jobs))?;
     let (_, state) = store.load()?;
     let base_case = match &state.objective.base_case {
         None => return Err(Failure::NoBaseCase("there is no base case, so nothing can be proven")),
@@ -151,10 +149,12 @@ fn nested(seen: &Evaluation, node: &Node) -> Value {
 
 /// What passed, what not, and why.
 pub fn table(seen: &Evaluation, stream: &impl IsTerminal) -> String {
-    let mut table = Table { seen, text: String::new(), colour: print::colourful(stream) };
+    let mut table = Table { seen, text: String::new(), colour: print::colourful(stream), counts: [0; 4] };
     match &seen.sheet.root {
-        Node::Leaf(place) => table.leaf(*place, 0),
-        Node::All { inner, .. } | Node::Any { inner, .. } => inner.iter().for_each(|node| table.node(node, 0)),
+        Node::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
+        Node::All { inner, .. } | Node::Any { inner, .. } => {
+            inner.iter().for_each(|node| table.node(node, 0, Weight::Counts));
+        }
     }
     table.closing();
     table.text.trim_end().to_owned()
@@ -164,6 +164,15 @@ struct Table<'t> {
     seen: &'t Evaluation,
     text: String,
     colour: bool,
+    /// Of those that count: passed, failed, could not be run, waiting.
+    counts: [usize; 4],
+}
+
+/// Whether it matters how a check ended: where another alternative passed, it does not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Counts,
+    None,
 }
 
 #[derive(Clone, Copy)]
@@ -176,27 +185,35 @@ enum Paint {
 }
 
 impl Table<'_> {
-    fn node(&mut self, node: &Node, depth: usize) {
+    fn node(&mut self, node: &Node, depth: usize, weight: Weight) {
         let (item, inner, words) = match node {
-            Node::Leaf(place) => return self.leaf(*place, depth),
+            Node::Leaf(place) => return self.leaf(*place, depth, weight),
             Node::All { item, inner } => (item, inner, "all of"),
             Node::Any { item, inner } => (item, inner, "one of"),
         };
-        let (mark, paint) = mark(self.seen.fold(node));
+        let outcome = self.seen.fold(node);
+        let (mark, paint) = mark(outcome, weight);
         self.row(mark, paint, depth, item, words);
-        inner.iter().for_each(|node| self.node(node, depth + 1));
+        let decided = matches!(node, Node::Any { .. }) && outcome == Outcome::Pass;
+        let weight = if decided { Weight::None } else { weight };
+        inner.iter().for_each(|node| self.node(node, depth + 1, weight));
     }
 
-    fn leaf(&mut self, place: usize, depth: usize) {
+    fn leaf(&mut self, place: usize, depth: usize, weight: Weight) {
         let leaf = &self.seen.sheet.leaves[place];
         let (outcome, evidence) = &self.seen.seen[place];
-        let skipped = evidence.source == Source::NotRun && !matches!(leaf.check, Check::Assertion { .. });
+        let skipped = evidence.source == Source::NotRun
+            && (!matches!(leaf.check, Check::Assertion { .. }) || weight == Weight::None);
         let name = leaf.path.last().map_or(leaf.name.as_str(), String::as_str);
-        if skipped {
+        if skipped && *outcome == Outcome::Pending {
             self.row("skip", Paint::Dim, depth, name, "");
-            return self.detail(depth, Paint::Dim, &evidence.why);
+            let why = if weight == Weight::None { "not needed: another alternative passed" } else { &evidence.why };
+            return self.detail(depth, Paint::Dim, why);
         }
-        let (mark, paint) = mark(*outcome);
+        if weight == Weight::Counts || *outcome == Outcome::Pass {
+            self.counts[*outcome as usize] += 1;
+        }
+        let (mark, paint) = mark(*outcome, weight);
         let aside = match evidence.source {
             Source::Fresh if matches!(leaf.check, Check::File { .. } | Check::NotFile { .. }) => String::new(),
             Source::Fresh => seconds(evidence.milliseconds),
@@ -204,9 +221,10 @@ impl Table<'_> {
             Source::NotRun => String::new(),
         };
         self.row(mark, paint, depth, name, &aside);
-        match outcome {
-            Outcome::Pass => self.beside(depth, evidence),
-            Outcome::Fail | Outcome::Error | Outcome::Pending => self.explain(depth, leaf, evidence),
+        match (outcome, weight) {
+            (Outcome::Pass, _) => self.beside(depth, evidence),
+            (_, Weight::None) => self.detail(depth, Paint::Dim, &evidence.why),
+            (_, Weight::Counts) => self.explain(depth, leaf, evidence),
         }
     }
 
@@ -272,7 +290,7 @@ impl Table<'_> {
         let flat: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
         let flat = flat.replace('\t', "  ");
         let parts = match flat.starts_with("hint: ") || matches!(paint, Paint::Bold) {
-            true => wrapped(&flat, COLUMNS - indent),
+            true => print::wrapped(&flat, COLUMNS - indent),
             false => vec![print::fit(&flat, COLUMNS - indent)],
         };
         for part in parts {
@@ -283,27 +301,15 @@ impl Table<'_> {
 
     fn closing(&mut self) {
         let seen = self.seen;
-        let count = |wanted: Outcome| {
-            let counted = seen.seen.iter().zip(&seen.sheet.leaves).filter(|((outcome, evidence), leaf)| {
-                let skipped = evidence.source == Source::NotRun && !matches!(leaf.check, Check::Assertion { .. });
-                *outcome == wanted && !skipped
-            });
-            counted.count()
-        };
         let (paint, word) = match seen.verdict {
             Verdict::Passed => (Paint::Green, "PASSED"),
             Verdict::Failed => (Paint::Red, "FAILED"),
             Verdict::Error => (Paint::Yellow, "CANNOT BE TOLD"),
             Verdict::Pending => (Paint::Yellow, "WAITS"),
         };
-        let parts = [
-            (count(Outcome::Pass), "passed"),
-            (count(Outcome::Fail), "failed"),
-            (count(Outcome::Error), "could not be run"),
-            (count(Outcome::Pending), "waiting"),
-        ];
-        let parts: Vec<String> =
-            parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        let words = ["passed", "failed", "could not be run", "waiting"];
+        let parts = self.counts.iter().zip(words).filter(|(count, _)| **count > 0);
+        let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
         self.line("");
         let word = self.painted(paint, word);
         self.line(&format!("{word}  {} in {}", parts.join(", "), seconds(seen.took.as_millis() as u64)));
@@ -339,32 +345,16 @@ impl Table<'_> {
     }
 }
 
-fn mark(outcome: Outcome) -> (&'static str, Paint) {
-    match outcome {
-        Outcome::Pass => ("pass", Paint::Green),
-        Outcome::Fail => ("FAIL", Paint::Red),
-        Outcome::Error => ("ERROR", Paint::Yellow),
-        Outcome::Pending => ("waits", Paint::Yellow),
+fn mark(outcome: Outcome, weight: Weight) -> (&'static str, Paint) {
+    match (outcome, weight) {
+        (Outcome::Pass, _) => ("pass", Paint::Green),
+        (_, Weight::None) => ("no", Paint::Dim),
+        (Outcome::Fail, Weight::Counts) => ("FAIL", Paint::Red),
+        (Outcome::Error, Weight::Counts) => ("ERROR", Paint::Yellow),
+        (Outcome::Pending, Weight::Counts) => ("waits", Paint::Yellow),
     }
 }
 
 fn seconds(milliseconds: u64) -> String {
     format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100)
-}
-
-/// Words in lines of so many columns.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always one");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns {
-            lines.push(print::fit(word, columns));
-            continue;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(&print::fit(word, columns));
-    }
-    lines
 }
