@@ -73,7 +73,9 @@ impl File<'_> {
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("judge", DeValue::Table(judge)) => self.judge(judge, all)?,
-                ("judge", _) => return Err(self.fault(value.span(), "`judge` is a table: write `[judge]`".into())),
+                ("judge", _) => {
+                    return Err(self.fault(value.span(), "`judge` is a table: write `[judge]`".into()));
+                }
                 (other, _) => all.warnings.push(self.fault(key.span(), format!("`{other}` is not known"))),
             }
         }
@@ -82,7 +84,8 @@ impl File<'_> {
 
     fn judge(&self, table: &DeTable<'_>, all: &mut Read) -> Result<(), Fault> {
         for (key, value) in table {
-            let wrong = |wanted: &str| self.fault(value.span(), format!("`judge.{}` is {wanted}", key.get_ref()));
+            let wrong =
+                |wanted: &str| self.fault(value.span(), format!("`judge.{}` is {wanted}", key.get_ref()));
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("command", DeValue::String(command)) if !command.trim().is_empty() => {
                     all.settings.judge.command = Some(command.to_string());
@@ -128,7 +131,8 @@ mod tests {
             Ok(Read { settings, warnings }) => {
                 let warned = warnings.iter().map(|w| format!(" ({}:{} {})", w.line, w.column, w.message));
                 let command = settings.judge.command.unwrap_or_default();
-                let time = settings.judge.time.map(|time| format!(" {} s", time.as_secs())).unwrap_or_default();
+                let time =
+                    settings.judge.time.map(|time| format!(" {} s", time.as_secs())).unwrap_or_default();
                 format!("{command}{time}{}", warned.collect::<String>())
             }
         };

@@ -86,7 +86,16 @@ impl Tree {
 /// What git knows, corrected by what lies there; `None` outside a repository.
 fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
     let listed = git(&project.root)
-        .args(["ls-files", "-z", "-t", "--stage", "--modified", "--deleted", "--others", "--exclude-standard"])
+        .args([
+            "ls-files",
+            "-z",
+            "-t",
+            "--stage",
+            "--modified",
+            "--deleted",
+            "--others",
+            "--exclude-standard",
+        ])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
@@ -197,14 +206,18 @@ fn blob(root: &Path, content: &[u8]) -> io::Result<String> {
 fn git(root: &Path) -> Command {
     let mut command = Command::new("git");
     // A question must not wait for, or hinder, whoever works in the repository.
-    command.arg("-C").arg(root).env("GIT_OPTIONAL_LOCKS", "0").env_remove("GIT_DIR").env_remove("GIT_WORK_TREE");
+    command
+        .arg("-C")
+        .arg(root)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE");
     command.env_remove("GIT_INDEX_FILE");
     command
 }
 
 fn with_input(command: &mut Command, input: Vec<u8>) -> io::Result<Option<String>> {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut stdin = child.stdin.take().expect("it was asked for");
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output()?;

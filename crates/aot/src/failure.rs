@@ -149,7 +149,10 @@ impl Failure {
                 });
                 let more = altered.len().saturating_sub(TOLD);
                 let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-                format!("what was agreed on at the alignment is no longer the same:{}{more}", told.collect::<String>())
+                format!(
+                    "what was agreed on at the alignment is no longer the same:{}{more}",
+                    told.collect::<String>()
+                )
             }
             Failure::CheckFailed { atom, verdict, .. } => {
                 let how = match verdict {
@@ -187,12 +190,16 @@ impl Failure {
     fn hint(&self) -> String {
         match self {
             Failure::No | Failure::NotAligned | Failure::NeedsPerson => String::new(),
-            Failure::NoBaseCase(_) => "write `objective.base_case`: a `checklist` with at least one item".into(),
+            Failure::NoBaseCase(_) => {
+                "write `objective.base_case`: a `checklist` with at least one item".into()
+            }
             Failure::Tampered(_) => {
                 "put it back; or, if a person meant it, accept it with `aot redirect --accept`".into()
             }
             Failure::CheckFailed { atom, .. } => {
-                format!("make the check pass and try again, or give up with `aot atom fail {atom} --reason …`")
+                format!(
+                    "make the check pass and try again, or give up with `aot atom fail {atom} --reason …`"
+                )
             }
             Failure::WithinCheck => "let the check look at the work itself".into(),
             Failure::NoAssertion { known, .. } if known.is_empty() => {

@@ -69,9 +69,11 @@ pub fn rule(wanted: Wanted, ending: &Ending, missing: &Missing) -> Ruling {
             format!("not done after {seconds} s, so it was ended"),
             "make it quicker, or raise `objective.constraints.check_timeout`",
         ),
-        (Ending::NotStarted(why), _) => {
-            ruling(Outcome::Error, format!("it could not be started: {why}"), "see that the shell can be run here")
-        }
+        (Ending::NotStarted(why), _) => ruling(
+            Outcome::Error,
+            format!("it could not be started: {why}"),
+            "see that the shell can be run here",
+        ),
         (Ending::Lost, _) => ruling(
             Outcome::Error,
             "its guard was killed, so its end is unknown".into(),

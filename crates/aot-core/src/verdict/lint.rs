@@ -140,7 +140,12 @@ pub fn lint(objective: &Objective, facts: &Facts) -> Vec<Advice> {
             Some(why) => format!("the protected pattern `{glob}` can never match: {why}"),
             None => format!("the protected pattern `{glob}` matches no file, so it protects nothing"),
         };
-        found.push(advice("never_matches", "", &message, "correct it, or leave it out of `objective.protected`"));
+        found.push(advice(
+            "never_matches",
+            "",
+            &message,
+            "correct it, or leave it out of `objective.protected`",
+        ));
     }
     found
 }
@@ -160,7 +165,9 @@ fn empty_sets(node: &Node, found: &mut Vec<Advice>) {
 
 fn already_true(leaf: &Leaf, found: &mut Vec<Advice>) {
     let hint = match leaf.check {
-        Check::NotCommand { .. } | Check::NotFile { .. } => "keep it if it guards against something that must not come",
+        Check::NotCommand { .. } | Check::NotFile { .. } => {
+            "keep it if it guards against something that must not come"
+        }
         Check::Command { .. } | Check::File { .. } | Check::Assertion { .. } | Check::Quality(_) => {
             "a check that is red before the work shows that the work was done; keep this one only as a guard"
         }
@@ -181,7 +188,11 @@ fn command(leaf: &Leaf, simple: &[Simple], objective: &Objective, facts: &Facts,
     for part in simple {
         if facts.missing_programs.contains(part.program()) {
             let message = format!("there is no program `{}` here", part.program());
-            note("missing_program", message, "install it, or correct its name; a check that cannot run is an error");
+            note(
+                "missing_program",
+                message,
+                "install it, or correct its name; a check that cannot run is an error",
+            );
         }
         if objective.constraints.check_timeout.is_none()
             && !part.timed
@@ -218,7 +229,10 @@ fn inverted_command(leaf: &Leaf, simple: &[Simple], found: &mut Vec<Advice>) {
     let [.., last] = simple else { return };
     let finds = is_search(last) && !last.negated && !searches_for_absence(last);
     if finds && is_negative(&leaf.path) {
-        let message = format!("`{}` exits with 0 when it finds something, so this passes when it is there", last.name());
+        let message = format!(
+            "`{}` exits with 0 when it finds something, so this passes when it is there",
+            last.name()
+        );
         found.push(advice("inverted", &leaf.name, &message, "use `type: not_command`"));
     }
 }
@@ -240,12 +254,16 @@ fn inverted_not_command(leaf: &Leaf, simple: &[Simple], found: &mut Vec<Advice>)
         return;
     }
     if searches_for_absence(last) || !is_negative(&leaf.path) {
-        let message =
-            format!("`{}` under `not_command` passes when nothing is found; the item does not read so", last.name());
+        let message = format!(
+            "`{}` under `not_command` passes when nothing is found; the item does not read so",
+            last.name()
+        );
         return note("inverted", message, "use `type: command`, or say in the item what must not be there");
     }
-    let message =
-        format!("`{}` exits with 2 when a file is missing, and that passes like \"nothing found\"", last.name());
+    let message = format!(
+        "`{}` exits with 2 when a file is missing, and that passes like \"nothing found\"",
+        last.name()
+    );
     note("hides_errors", message, "let a `file` check show that what it searches is there");
 }
 
@@ -263,7 +281,12 @@ fn judged(leaf: &Leaf, quality: &Quality, facts: &Facts, found: &mut Vec<Advice>
         found.push(advice("weights", &leaf.name, message, "give each criterion a weight above 0"));
     } else if !weights.is_empty() && (sum - 1.0).abs() > WEIGHTS_TOLERANCE {
         let message = format!("the weights sum to {sum:.2}, not to 1; they are taken in proportion");
-        found.push(advice("weights", &leaf.name, &message, "correct them, or see whether a criterion is missing"));
+        found.push(advice(
+            "weights",
+            &leaf.name,
+            &message,
+            "correct them, or see whether a criterion is missing",
+        ));
     }
     scope(quality).iter().for_each(|glob| pattern(leaf, glob, facts, found));
 }
@@ -286,9 +309,30 @@ fn scope(quality: &Quality) -> &[String] {
 /// Tools that say "something is wrong" by their exit.
 fn complains_by_exit(part: &Simple) -> bool {
     const ALONE: [&str; 24] = [
-        "eslint", "tslint", "stylelint", "jshint", "biome", "tsc", "ruff", "flake8", "pylint", "mypy", "pyright",
-        "pycodestyle", "bandit", "shellcheck", "hadolint", "golangci-lint", "rubocop", "ktlint", "yamllint", "pip-audit",
-        "safety", "snyk", "pytest", "jest",
+        "eslint",
+        "tslint",
+        "stylelint",
+        "jshint",
+        "biome",
+        "tsc",
+        "ruff",
+        "flake8",
+        "pylint",
+        "mypy",
+        "pyright",
+        "pycodestyle",
+        "bandit",
+        "shellcheck",
+        "hadolint",
+        "golangci-lint",
+        "rubocop",
+        "ktlint",
+        "yamllint",
+        "pip-audit",
+        "safety",
+        "snyk",
+        "pytest",
+        "jest",
     ];
     const TWO: [[&str; 2]; 12] = [
         ["cargo", "audit"],
@@ -331,8 +375,24 @@ fn searches_for_absence(part: &Simple) -> bool {
 /// Whether the item speaks of something that must not be there.
 fn is_negative(path: &[String]) -> bool {
     const WORDS: [&str; 18] = [
-        "no", "not", "none", "never", "nothing", "nowhere", "without", "free", "zero", "absent", "removed", "gone",
-        "empty", "clean", "must", "cannot", "neither", "forbidden",
+        "no",
+        "not",
+        "none",
+        "never",
+        "nothing",
+        "nowhere",
+        "without",
+        "free",
+        "zero",
+        "absent",
+        "removed",
+        "gone",
+        "empty",
+        "clean",
+        "must",
+        "cannot",
+        "neither",
+        "forbidden",
     ];
     let own = path.last().map(String::as_str).unwrap_or_default().to_lowercase();
     let mut words = own.split(|c: char| !c.is_alphanumeric() && c != '\'');
@@ -344,16 +404,15 @@ fn is_negative(path: &[String]) -> bool {
 fn runs_tests(part: &Simple) -> bool {
     const TOOLS: [&str; 9] = ["pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox", "nox", "ctest"];
     const DRIVERS: [&str; 18] = [
-        "npm", "yarn", "pnpm", "bun", "npx", "cargo", "go", "make", "just", "python", "python3", "node", "deno", "mvn",
-        "gradle", "rake", "mix", "dotnet",
+        "npm", "yarn", "pnpm", "bun", "npx", "cargo", "go", "make", "just", "python", "python3", "node",
+        "deno", "mvn", "gradle", "rake", "mix", "dotnet",
     ];
     let is_test = |word: &String| {
         matches!(word.as_str(), "test" | "nextest" | "unittest" | "check")
             || word.starts_with("test:")
             || TOOLS.contains(&word.as_str())
     };
-    TOOLS.contains(&part.name())
-        || (DRIVERS.contains(&part.name()) && part.words.iter().skip(1).any(is_test))
+    TOOLS.contains(&part.name()) || (DRIVERS.contains(&part.name()) && part.words.iter().skip(1).any(is_test))
 }
 
 /// What waits for the network, or for ever.
@@ -369,7 +428,9 @@ fn may_never_end(part: &Simple) -> Option<&'static str> {
         "ping" if !begins(&["-c"]) => Some("goes on for ever"),
         "watch" | "nodemon" | "top" | "htop" => Some("goes on for ever"),
         "tail" if word(&["-f", "-F", "--follow"]) => Some("goes on for ever"),
-        "npm" | "yarn" | "pnpm" | "bun" if word(&["start", "dev", "serve", "watch"]) => Some("goes on for ever"),
+        "npm" | "yarn" | "pnpm" | "bun" if word(&["start", "dev", "serve", "watch"]) => {
+            Some("goes on for ever")
+        }
         _ if word(&["--watch", "--watchAll"]) => Some("goes on for ever"),
         _ => None,
     }

@@ -150,9 +150,7 @@ impl<'s> Schedule<'s> {
             Check::Assertion { .. } => return false,
         };
         match self.phase {
-            Phase::Again => {
-                phase == Phase::Together && leaf.runs == 1 && leaf.outcome != Some(Outcome::Pass)
-            }
+            Phase::Again => phase == Phase::Together && leaf.runs == 1 && leaf.outcome != Some(Outcome::Pass),
             now => phase == now && leaf.runs == 0,
         }
     }

@@ -72,8 +72,9 @@ impl Sheet {
         self.root.fold(&seen)
     }
 
-    pub fn named(&self, name: &str) -> Option<&Leaf> {
-        self.leaves.iter().find(|leaf| leaf.name == name)
+    /// Whether it no longer matters how this check ends: another alternative of an `any_of` around it passed.
+    pub fn is_decided(&self, place: usize, seen: &impl Fn(usize) -> Option<Outcome>) -> bool {
+        self.root.is_decided(place, seen)
     }
 }
 
@@ -83,6 +84,25 @@ impl Node {
             Node::Leaf(place) => seen(*place).unwrap_or(Outcome::Pending),
             Node::All { inner, .. } => all_of(inner.iter().map(|node| node.fold(seen))),
             Node::Any { inner, .. } => any_of(inner.iter().map(|node| node.fold(seen))),
+        }
+    }
+
+    fn is_decided(&self, place: usize, seen: &impl Fn(usize) -> Option<Outcome>) -> bool {
+        match self {
+            Node::Leaf(_) => false,
+            Node::All { inner, .. } => inner.iter().any(|node| node.is_decided(place, seen)),
+            Node::Any { inner, .. } => {
+                let here = inner.iter().any(|node| node.holds(place));
+                (here && self.fold(seen) == Outcome::Pass)
+                    || inner.iter().any(|node| node.is_decided(place, seen))
+            }
+        }
+    }
+
+    fn holds(&self, place: usize) -> bool {
+        match self {
+            Node::Leaf(own) => *own == place,
+            Node::All { inner, .. } | Node::Any { inner, .. } => inner.iter().any(|node| node.holds(place)),
         }
     }
 }

@@ -46,15 +46,15 @@ impl Simple {
 }
 
 const KEYWORDS: [&str; 18] = [
-    "if", "then", "else", "elif", "fi", "while", "until", "do", "done", "for", "case", "esac", "in", "{", "}", "(",
-    ")", "function",
+    "if", "then", "else", "elif", "fi", "while", "until", "do", "done", "for", "case", "esac", "in", "{",
+    "}", "(", ")", "function",
 ];
 
 const BUILTINS: [&str; 44] = [
-    ".", ":", "[", "[[", "alias", "bg", "break", "cd", "command", "continue", "declare", "echo", "eval", "exec",
-    "exit", "export", "false", "fg", "getopts", "hash", "jobs", "kill", "let", "local", "popd", "printf", "pushd",
-    "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "times", "trap", "true", "type",
-    "ulimit", "umask", "unset", "wait",
+    ".", ":", "[", "[[", "alias", "bg", "break", "cd", "command", "continue", "declare", "echo", "eval",
+    "exec", "exit", "export", "false", "fg", "getopts", "hash", "jobs", "kill", "let", "local", "popd",
+    "printf", "pushd", "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test",
+    "times", "trap", "true", "type", "ulimit", "umask", "unset", "wait",
 ];
 
 pub fn simple_commands(command: &str) -> Vec<Simple> {
@@ -82,7 +82,8 @@ fn unwrapped(words: Vec<String>, folder: Option<String>) -> Option<Simple> {
         match word.as_str() {
             "!" => negated = !negated,
             "for" | "case" | "function" => return None,
-            "env" | "time" | "nice" | "nohup" | "exec" | "command" | "sudo" | "xvfb-run" | "stdbuf" | "setsid" => {
+            "env" | "time" | "nice" | "nohup" | "exec" | "command" | "sudo" | "xvfb-run" | "stdbuf"
+            | "setsid" => {
                 rest.next();
                 while rest.peek().is_some_and(|word| word.starts_with('-')) {
                     rest.next();
@@ -209,7 +210,10 @@ mod tests {
     fn programs_and_their_words_are_found() {
         check("npm test", "npm|test");
         check("FOO=1 BAR=x env -i python3 -m pytest", "python3|-m|pytest");
-        check("cd web && npm ci && cd app; ./run.sh", "cd|web ; web: npm|ci ; web: cd|app ; web/app: ./run.sh");
+        check(
+            "cd web && npm ci && cd app; ./run.sh",
+            "cd|web ; web: npm|ci ; web: cd|app ; web/app: ./run.sh",
+        );
         check("! grep -q 'a b' x.txt 2>/dev/null | wc -l", "! grep|-q|a b|x.txt ; wc|-l");
         check("if [ -f x ]; then make all > log 2>&1; fi", "[|-f|x|] ; make|all");
         check("timeout 10 curl -f \"http://x/?a=1&b=2\"", "curl|-f|http://x/?a=1&b=2");

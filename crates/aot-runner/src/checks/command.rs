@@ -87,7 +87,8 @@ fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> Missing {
     let said = output.map(|output| output.last_lines(5)).unwrap_or_default();
     let named: Vec<&str> = said.iter().rev().filter_map(|line| named_missing(line)).collect();
     let simple = simple_commands(command);
-    let folders: Vec<&str> = simple.iter().filter_map(|simple| simple.folder.as_deref()).chain([""]).collect();
+    let folders: Vec<&str> =
+        simple.iter().filter_map(|simple| simple.folder.as_deref()).chain([""]).collect();
     let in_project = |name: &str| folders.iter().any(|folder| lies_in(root, &root.join(folder).join(name)));
     if let Some(name) = named.first() {
         return match name.contains('/') && in_project(name) {

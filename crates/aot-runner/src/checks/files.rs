@@ -69,7 +69,9 @@ impl Pattern {
         match fs::symlink_metadata(&full) {
             Ok(_) => return Ok(Found { paths: vec![self.text.clone()], reach: Reach::All }),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(error) if self.matcher.is_none() => return Err(format!("cannot look at {}: {error}", self.text)),
+            Err(error) if self.matcher.is_none() => {
+                return Err(format!("cannot look at {}: {error}", self.text));
+            }
             Err(_) => {}
         }
         let Some(matcher) = &self.matcher else { return Ok(Found { paths: Vec::new(), reach: Reach::All }) };
@@ -144,7 +146,8 @@ pub fn never_matches(root: &Path, text: &str) -> Option<String> {
         Ok(pattern) => pattern,
         Err(why) => return Some(why),
     };
-    let folders = if pattern.matcher.is_some() { Some(pattern.base.as_path()) } else { pattern.base.parent() };
+    let folders =
+        if pattern.matcher.is_some() { Some(pattern.base.as_path()) } else { pattern.base.parent() };
     for folder in folders.into_iter().flat_map(Path::ancestors) {
         if folder.as_os_str().is_empty() || folder.components().any(|part| part == Component::ParentDir) {
             continue;
@@ -173,7 +176,9 @@ impl Look<'_> {
             self.seen += 1;
             if self.seen > MOST_ENTRIES {
                 let place = self.root.display();
-                return Err(format!("more than {MOST_ENTRIES} entries would have to be looked at in {place}"));
+                return Err(format!(
+                    "more than {MOST_ENTRIES} entries would have to be looked at in {place}"
+                ));
             }
             if self.found.len() > self.most {
                 return Ok(());
@@ -200,7 +205,9 @@ mod tests {
 
     fn project() -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        for path in ["src/a.ts", "src/deep/b.ts", "app/[id]/page.tsx", "dist/x.js", ".git/config", "README.md"] {
+        for path in
+            ["src/a.ts", "src/deep/b.ts", "app/[id]/page.tsx", "dist/x.js", ".git/config", "README.md"]
+        {
             let full = dir.path().join(path);
             fs::create_dir_all(full.parent().expect("it has one")).expect("folders");
             fs::write(full, "").expect("a file");

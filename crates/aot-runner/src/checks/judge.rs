@@ -224,7 +224,8 @@ pub(super) fn look(work: &Work<'_>, leaf: &Leaf, quality: &Quality) -> (Outcome,
         refused = Some(why);
     }
     evidence.why = format!("{} (asked twice)", refused.unwrap_or_default());
-    evidence.hint = "see what the judge of `[judge]` in aot.toml answers; its request holds the schema".into();
+    evidence.hint =
+        "see what the judge of `[judge]` in aot.toml answers; its request holds the schema".into();
     (Outcome::Error, evidence)
 }
 
@@ -235,10 +236,13 @@ fn scored(quality: &Quality, answer: &JudgeAnswer, mut evidence: Evidence) -> (O
     evidence.why = format!("scored {:.2}, {relation} {threshold}", scored.average);
     if !scored.passes {
         let lowest = answer.scores().iter().min_by_key(|score| score.score);
-        evidence.hint =
-            lowest.map(|score| format!("{}: {} ({})", score.criterion, score.reason, score.score)).unwrap_or_default();
+        evidence.hint = lowest
+            .map(|score| format!("{}: {} ({})", score.criterion, score.reason, score.score))
+            .unwrap_or_default();
     }
-    evidence.judged = Some(Judged { average: scored.average, threshold, scores: answer.scores().to_vec() });
+    // Sums of weights such as 0.1 are off by a hair that nobody wants to read.
+    let average = (scored.average * 1e6).round() / 1e6;
+    evidence.judged = Some(Judged { average, threshold, scores: answer.scores().to_vec() });
     (if scored.passes { Outcome::Pass } else { Outcome::Fail }, evidence)
 }
 
@@ -257,7 +261,8 @@ fn in_scope(work: &Work<'_>, quality: &Quality) -> Result<(Vec<Listed>, usize), 
     };
     let mut patterns = Vec::new();
     for glob in globs {
-        patterns.push(Pattern::read(glob).map_err(|why| format!("scope `{glob}` cannot be looked for: {why}"))?);
+        patterns
+            .push(Pattern::read(glob).map_err(|why| format!("scope `{glob}` cannot be looked for: {why}"))?);
     }
     let wanted = |path: &&str| patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(path));
     let paths: Vec<&str> = work.tree.paths().filter(wanted).collect();
@@ -270,7 +275,8 @@ fn in_scope(work: &Work<'_>, quality: &Quality) -> Result<(Vec<Listed>, usize), 
         let full = work.checker.project.root.join(path);
         let bytes = full.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
         let fits = bytes <= MOST_OF_ONE && bytes <= left;
-        let content = if fits { fs::read(&full).ok().and_then(|read| String::from_utf8(read).ok()) } else { None };
+        let content =
+            if fits { fs::read(&full).ok().and_then(|read| String::from_utf8(read).ok()) } else { None };
         left -= content.as_ref().map_or(0, |content| content.len() as u64).min(left);
         Listed { path: path.to_owned(), bytes, content }
     });

@@ -55,7 +55,8 @@ impl Kept {
     /// The newest word on each check counts: a pass that was followed by something else on the same tree is none.
     pub fn passes(&self, tree: &str) -> Passes {
         let mut passes = HashMap::new();
-        for line in self.lines().into_iter().filter(|line| line.evidence.tree == tree && !line.key.is_empty()) {
+        for line in self.lines().into_iter().filter(|line| line.evidence.tree == tree && !line.key.is_empty())
+        {
             match line.evidence.is_reusable(line.outcome) {
                 true => passes.insert(line.key, line.evidence),
                 false => passes.remove(&line.key),

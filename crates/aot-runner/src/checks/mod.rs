@@ -62,8 +62,17 @@ pub enum Occasion {
 #[derive(Clone, Debug)]
 pub enum Progress<'p> {
     /// `again`: it did not pass among others and now runs alone.
-    Started { place: usize, leaf: &'p Leaf, again: bool },
-    Ended { place: usize, leaf: &'p Leaf, outcome: Outcome, evidence: &'p Evidence },
+    Started {
+        place: usize,
+        leaf: &'p Leaf,
+        again: bool,
+    },
+    Ended {
+        place: usize,
+        leaf: &'p Leaf,
+        outcome: Outcome,
+        evidence: &'p Evidence,
+    },
 }
 
 /// All that was seen.
@@ -89,12 +98,13 @@ impl Evaluation {
 
     /// The assertions that somebody has to confirm before it can pass.
     pub fn waits_for_person(&self) -> Vec<&Leaf> {
-        let leaves = self.sheet.leaves.iter().zip(&self.seen);
-        let waiting = leaves.filter(|(leaf, (outcome, evidence))| {
-            let skipped = evidence.source == Source::NotRun && evidence.why == NOT_NEEDED;
-            *outcome == Outcome::Pending && matches!(leaf.check, Check::Assertion { .. }) && !skipped
-        });
-        waiting.map(|(leaf, _)| leaf).collect()
+        let waits = |place: &usize| {
+            self.seen[*place].0 == Outcome::Pending
+                && matches!(self.sheet.leaves[*place].check, Check::Assertion { .. })
+                && !self.sheet.is_decided(*place, &|place| Some(self.seen[place].0))
+        };
+        let places = (0..self.seen.len()).filter(waits);
+        places.map(|place| &self.sheet.leaves[place]).collect()
     }
 }
 
@@ -128,9 +138,8 @@ impl Checker<'_> {
         let said: Vec<Option<(Outcome, Evidence)>> =
             sheet.leaves.iter().map(|leaf| work.said(leaf)).collect();
         let mut seen = said.clone();
-        let mut schedule = Schedule::new(&sheet, self.jobs, |place| {
-            said[place].as_ref().map(|(outcome, _)| *outcome)
-        });
+        let mut schedule =
+            Schedule::new(&sheet, self.jobs, |place| said[place].as_ref().map(|(outcome, _)| *outcome));
         let mut fresh = 0_usize;
         std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel::<(usize, Outcome, Evidence)>();
@@ -271,7 +280,7 @@ impl Work<'_> {
     fn not_run(&self, sheet: &Sheet, place: usize, schedule: &Schedule<'_>) -> (Outcome, Evidence) {
         let leaf = &sheet.leaves[place];
         let judged = matches!(leaf.check, Check::Quality(_));
-        let decided = is_decided(&sheet.root, place, &|place| schedule.outcome(place));
+        let decided = sheet.is_decided(place, &|place| schedule.outcome(place));
         let why = if judged && !decided { NOT_ASKED } else { NOT_NEEDED };
         let mut evidence = self.evidence(&ran(leaf), why);
         evidence.source = Source::NotRun;
@@ -311,32 +320,6 @@ impl Work<'_> {
 enum Wanted {
     There,
     Absent,
-}
-
-/// Whether an alternative beside the one with this check has passed.
-fn is_decided(
-    node: &aot_core::verdict::Node,
-    place: usize,
-    seen: &impl Fn(usize) -> Option<Outcome>,
-) -> bool {
-    use aot_core::verdict::Node;
-    match node {
-        Node::Leaf(_) => false,
-        Node::All { inner, .. } => inner.iter().any(|node| is_decided(node, place, seen)),
-        Node::Any { inner, .. } => {
-            let holds = inner.iter().any(|node| contains(node, place));
-            (holds && node.fold(seen) == Outcome::Pass)
-                || inner.iter().any(|node| is_decided(node, place, seen))
-        }
-    }
-}
-
-fn contains(node: &aot_core::verdict::Node, place: usize) -> bool {
-    use aot_core::verdict::Node;
-    match node {
-        Node::Leaf(own) => *own == place,
-        Node::All { inner, .. } | Node::Any { inner, .. } => inner.iter().any(|node| contains(node, place)),
-    }
 }
 
 fn ran(leaf: &Leaf) -> String {

@@ -54,7 +54,11 @@ impl Seal {
         }
         // The list itself is part of it: taking a pattern away is a change, too.
         let listed = serde_json::to_string(&(&patterns, &files)).expect("texts are plain data");
-        Ok(Seal { base_case: hash(&canonical(objective.base_case.as_ref())), protected: hash(&listed), files })
+        Ok(Seal {
+            base_case: hash(&canonical(objective.base_case.as_ref())),
+            protected: hash(&listed),
+            files,
+        })
     }
 
     pub fn fingerprint(&self) -> Fingerprint {

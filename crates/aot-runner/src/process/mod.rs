@@ -251,11 +251,12 @@ impl Running {
             guard::abandon(&mut self.guard, group);
         }
         let _ = self.guard.wait();
-        let mut captured = self.readers.drain(..).map(|reader| match report.is_empty() && !reader.is_finished() {
-            // Somebody who cannot be killed holds the stream open.
-            true => Captured::default(),
-            false => reader.join().unwrap_or_default(),
-        });
+        let mut captured =
+            self.readers.drain(..).map(|reader| match report.is_empty() && !reader.is_finished() {
+                // Somebody who cannot be killed holds the stream open.
+                true => Captured::default(),
+                false => reader.join().unwrap_or_default(),
+            });
         let output = captured.next().unwrap_or_default();
         let errors = captured.next().unwrap_or_default();
         drop(captured);
@@ -279,12 +280,7 @@ fn closed() -> UnixStream {
     line
 }
 
-fn read(
-    mut pipe: PipeReader,
-    limits: Limits,
-    began: Instant,
-    heard: Arc<AtomicU64>,
-) -> JoinHandle<Captured> {
+fn read(mut pipe: PipeReader, limits: Limits, began: Instant, heard: Arc<AtomicU64>) -> JoinHandle<Captured> {
     std::thread::spawn(move || {
         let mut captured = Captured::keeping(limits.head, limits.tail);
         let mut chunk = vec![0; CHUNK];

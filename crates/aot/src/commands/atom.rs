@@ -115,7 +115,8 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
                 |ledger| {
                     // The check that passed must still be the one that the atom has.
                     let check = ledger.state().atoms.get(&id).and_then(|atom| atom.check.as_ref());
-                    let proof = if seen.is_some() && seen.as_ref() == check { Proof::Seen } else { Proof::None };
+                    let proof =
+                        if seen.is_some() && seen.as_ref() == check { Proof::Seen } else { Proof::None };
                     advance::resolve(ledger, &id, binding.clone(), proof)
                 },
                 |(), changes| {

@@ -44,7 +44,9 @@ pub fn run(door: &Door, args: &ConfirmArgs) -> Result<(), Failure> {
     })?;
     let Confirmation { by, at, tree, .. } = &confirmation;
     let word = if args.no { "denied" } else { "confirmed" };
-    let line = format!("{word} by {by}: {item}\nIt counts until the files change; `aot verify` shows where things stand.");
+    let line = format!(
+        "{word} by {by}: {item}\nIt counts until the files change; `aot verify` shows where things stand."
+    );
     let object = json!({"item": item, "holds": !args.no, "by": by, "at": at, "tree": tree});
     door.told(&recorded, &line, object);
     Ok(())

@@ -1,11 +1,15 @@
 //! `aot gate`: whether the goal is aligned.
 
 use aot_core::contract::Severity;
+use aot_core::verdict::{self, Advice, Jobs};
+use aot_runner::checks::facts;
+use aot_runner::store::Store;
 use serde_json::json;
 
-use super::Door;
+use super::workshop::Workshop;
+use super::{Door, lint};
 use crate::failure::{Failure, Voice};
-use crate::print;
+use crate::{place, print};
 
 pub fn run(door: &Door) -> Result<(), Failure> {
     let mut store = match door.store() {
@@ -27,12 +31,25 @@ pub fn run(door: &Door) -> Result<(), Failure> {
         return Err(Failure::NotAligned);
     };
     let ready = view.missing.is_empty() && answers.findings.iter().all(|f| f.severity == Severity::Warning);
+    let advice = if ready { advice(door, &mut store)? } else { Vec::new() };
     match door.voice {
         Voice::Json => {
-            print::json(&json!({"ready": ready, "missing": view.missing, "status": view.status}));
+            let (missing, status) = (view.missing, view.status);
+            print::json(&json!({"ready": ready, "missing": missing, "status": status, "findings": advice}));
         }
-        Voice::Plain if ready => print::line("aligned: the loop can start"),
+        Voice::Plain if ready => {
+            print::line("aligned: the loop can start");
+            advice.iter().for_each(|advice| print::line(&lint::told(advice)));
+        }
         Voice::Plain => print::line(&format!("not aligned; missing: {}", view.missing.join(", "))),
     }
     if ready { Ok(()) } else { Err(Failure::NotAligned) }
+}
+
+/// What the linter sees without running anything.
+fn advice(door: &Door, store: &mut Store) -> Result<Vec<Advice>, Failure> {
+    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+    let (_, state) = store.load()?;
+    let facts = facts::still(state, &workshop.project, &place::search_path());
+    Ok(verdict::lint(&state.objective, &facts))
 }

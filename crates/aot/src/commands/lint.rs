@@ -5,9 +5,9 @@ use aot_runner::checks::facts;
 use clap::Args;
 use serde_json::json;
 
+use super::Door;
 use super::verify::watched;
 use super::workshop::{Workshop, looking};
-use super::Door;
 use crate::failure::{Failure, Voice};
 use crate::place;
 use crate::print::{self, COLUMNS};
@@ -40,7 +40,8 @@ pub fn run(door: &Door, args: &LintArgs) -> Result<(), Failure> {
         Voice::Plain if found.is_empty() => print::line("nothing to say about the base case"),
         Voice::Plain => {
             found.iter().for_each(|advice| print::line(&told(advice)));
-            let count = if found.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", found.len()) };
+            let count =
+                if found.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", found.len()) };
             print::line(&format!("\n{count}"));
         }
     }

@@ -83,7 +83,8 @@ pub fn watched<T>(voice: Voice, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
                 let names: Vec<&str> = running.values().map(String::as_str).collect();
-                let line = format!("{} s, {done} done, running: {}", began.elapsed().as_secs(), names.join(", "));
+                let line =
+                    format!("{} s, {done} done, running: {}", began.elapsed().as_secs(), names.join(", "));
                 // A terminal that has gone away needs no progress.
                 let _ = write!(io::stderr(), "\r\x1b[K{}", print::fit(&line, COLUMNS - 1));
             }
@@ -92,7 +93,9 @@ pub fn watched<T>(voice: Voice, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -
         run(&mut move |progress| {
             let word = match progress {
                 Progress::Started { place, leaf, again: false } => (place, Some(leaf.name.clone())),
-                Progress::Started { place, leaf, again: true } => (place, Some(format!("{} (again, alone)", leaf.name))),
+                Progress::Started { place, leaf, again: true } => {
+                    (place, Some(format!("{} (again, alone)", leaf.name)))
+                }
                 Progress::Ended { place, .. } => (place, None),
             };
             let _ = sender.send(word);
@@ -207,7 +210,8 @@ impl Table<'_> {
         let name = leaf.path.last().map_or(leaf.name.as_str(), String::as_str);
         if skipped && *outcome == Outcome::Pending {
             self.row("skip", Paint::Dim, depth, name, "");
-            let why = if weight == Weight::None { "not needed: another alternative passed" } else { &evidence.why };
+            let why =
+                if weight == Weight::None { "not needed: another alternative passed" } else { &evidence.why };
             return self.detail(depth, Paint::Dim, why);
         }
         if weight == Weight::Counts || *outcome == Outcome::Pass {
@@ -215,7 +219,9 @@ impl Table<'_> {
         }
         let (mark, paint) = mark(*outcome, weight);
         let aside = match evidence.source {
-            Source::Fresh if matches!(leaf.check, Check::File { .. } | Check::NotFile { .. }) => String::new(),
+            Source::Fresh if matches!(leaf.check, Check::File { .. } | Check::NotFile { .. }) => {
+                String::new()
+            }
             Source::Fresh => seconds(evidence.milliseconds),
             Source::Reused => "seen before".to_owned(),
             Source::NotRun => String::new(),
@@ -240,12 +246,21 @@ impl Table<'_> {
         match evidence.left_running {
             0 => {}
             1 => self.detail(depth, Paint::Dim, "it left a process running, which was killed"),
-            many => self.detail(depth, Paint::Dim, &format!("it left {many} processes running, which were killed")),
+            many => self.detail(
+                depth,
+                Paint::Dim,
+                &format!("it left {many} processes running, which were killed"),
+            ),
         }
     }
 
     fn explain(&mut self, depth: usize, leaf: &Leaf, evidence: &Evidence) {
-        let again = if evidence.runs > 1 { ", also when run again alone" } else { "" };
+        let again = match leaf.check {
+            Check::Command { .. } if evidence.runs > 1 && evidence.exit.is_some() => {
+                ", also when run again alone"
+            }
+            _ => "",
+        };
         self.detail(depth, Paint::Bold, &format!("{}{again}", evidence.why));
         match &leaf.check {
             Check::Command { value } | Check::NotCommand { value } => {
@@ -257,7 +272,11 @@ impl Table<'_> {
             Check::File { .. } | Check::NotFile { .. } | Check::Assertion { .. } | Check::Quality(_) => {}
         }
         for score in evidence.judged.iter().flat_map(|judged| &judged.scores) {
-            self.detail(depth, Paint::Dim, &format!("{} of 5  {}: {}", score.score, score.criterion, score.reason));
+            self.detail(
+                depth,
+                Paint::Dim,
+                &format!("{} of 5  {}: {}", score.score, score.criterion, score.reason),
+            );
         }
         if let Some(output) = &evidence.output {
             let lines = output.last_lines(LINES_SHOWN);

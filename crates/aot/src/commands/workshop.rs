@@ -34,8 +34,10 @@ impl Workshop {
             state: home.state().to_path_buf(),
             sidecar: home.sidecar().to_path_buf(),
         };
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })?;
+        let program = std::env::current_exe().map_err(|error| Failure::World {
+            doing: "find this very program",
+            problem: error.to_string(),
+        })?;
         let guard = Guard { program };
         let read = settings::read(&project.root, place::user_settings().as_deref()).map_err(|fault| {
             Failure::Input {
@@ -75,8 +77,10 @@ impl Workshop {
         occasion: Occasion,
         on: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Evaluation, Failure> {
-        let evaluation =
-            self.checker().evaluate(state, checks, whose, occasion, jiff::Timestamp::now(), on).map_err(looking)?;
+        let evaluation = self
+            .checker()
+            .evaluate(state, checks, whose, occasion, jiff::Timestamp::now(), on)
+            .map_err(looking)?;
         if let Some(problem) = &evaluation.not_kept {
             failure::complain(&format!("warning: the evidence could not be kept: {problem}"));
         }
