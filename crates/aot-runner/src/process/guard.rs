@@ -9,14 +9,17 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
 use super::How;
 
 /// The first word on the command line of a guard.
 pub const WORD: &str = "__guard";
+
+/// Set for everybody in a tree, so that they can be told even if their guard was killed.
+pub(super) const MARK: &str = "AOT_JOB";
 
 /// Said to a guard: ask the program to end, then make it.
 pub(super) const END: u8 = b'e';
@@ -26,6 +29,9 @@ pub(super) const KILL: u8 = b'k';
 /// How long a round of killing waits for the killed to be gone, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long those whose guard is gone are waited for.
+const ABANDONED: Duration = Duration::from_secs(2);
 
 /// Becomes a guard if the words say so. The first thing a program that starts guards must do.
 pub fn is_called(words: &[OsString]) -> bool {
@@ -66,8 +72,6 @@ fn guard(
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.spawn()?;
     let main = Pid::from_raw(child.id().cast_signed());
-    // Told at once, so that the supervisor knows the program's group even if this guard is killed.
-    let _ = (&*line).write_all(format!("started {}\n", child.id()).as_bytes());
     if let Some(mut stdin) = child.stdin.take() {
         std::thread::spawn(move || {
             // A program that does not want its input is no failure.
@@ -161,12 +165,8 @@ fn signal_all(signal: Signal) -> Vec<Pid> {
 
 fn descendants() -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        if let Some(parent) = living_parent(pid) {
-            children.entry(parent).or_default().push(pid);
-        }
+    for process in processes() {
+        children.entry(process.parent).or_default().push(process.pid);
     }
     let mut found = Vec::new();
     let mut open = children.remove(&getpid().as_raw_nonzero().get()).unwrap_or_default();
@@ -177,14 +177,34 @@ fn descendants() -> Vec<Pid> {
     found
 }
 
-/// The parent of a process that is no zombie. The name in between may hold anything, parentheses too.
-fn living_parent(pid: i32) -> Option<i32> {
+struct Process {
+    pid: i32,
+    parent: i32,
+    session: i32,
+}
+
+impl Process {
+    fn has_mark(&self, mark: &[u8]) -> bool {
+        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark)
+    }
+}
+
+/// Everybody who lives; zombies do not.
+fn processes() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| living(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// The name in the middle of the line may hold anything, parentheses too.
+fn living(pid: i32) -> Option<Process> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after = stat.iter().rposition(|byte| *byte == b')')?;
     let mut rest = std::str::from_utf8(&stat[after + 1..]).ok()?.split_ascii_whitespace();
     let state = rest.next()?;
     let parent = rest.next()?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(parent)
+    let session = rest.nth(1)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(Process { pid, parent, session })
 }
 
 fn write_report(how: &How, left: usize) -> String {
@@ -196,17 +216,25 @@ fn write_report(how: &How, left: usize) -> String {
     }
 }
 
-pub(super) fn read_started(report: &str) -> Option<Pid> {
-    Pid::from_raw(report.strip_prefix("started ")?.trim_end().parse().ok()?)
-}
-
-/// Ends a guard that does not answer, and the group of what it guarded.
-pub(super) fn abandon(guard: &mut Child, group: Option<Pid>) {
-    if let Some(group) = group {
-        // It may be gone already.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
+/// Ends a guard that does not answer, and what it guarded as far as it can still be told: by the session, which had the
+/// guard's number, and by the mark in the environment.
+pub(super) fn abandon(guard: &mut Child, mark: &str) {
+    let session = guard.id().cast_signed();
+    // It may be gone already.
     let _ = guard.kill();
+    let mark = format!("{MARK}={mark}").into_bytes();
+    let (began, mut quiet) = (Instant::now(), 0);
+    // Somebody may be born while we look, so that one look is not enough.
+    while began.elapsed() < ABANDONED && quiet < 2 {
+        let own = |process: &Process| process.session == session || process.has_mark(&mark);
+        let left: Vec<Pid> =
+            processes().filter(own).filter_map(|process| Pid::from_raw(process.pid)).collect();
+        quiet = if left.is_empty() { quiet + 1 } else { 0 };
+        for pid in left {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(FIRST_PAUSE);
+    }
 }
 
 pub(super) fn read_report(report: &str) -> (How, usize) {

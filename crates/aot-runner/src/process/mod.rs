@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 pub use captured::Captured;
 
@@ -112,6 +112,7 @@ pub struct Running {
     heard: Arc<AtomicU64>,
     limits: Limits,
     killed: Arc<AtomicU64>,
+    mark: String,
 }
 
 /// Ends a program from another thread.
@@ -137,6 +138,7 @@ impl Guard {
             Input::None => &[],
             Input::Bytes(bytes) => bytes,
         };
+        let mark = mark();
         let mut command = Command::new(&self.program);
         command
             .arg(guard::WORD)
@@ -149,6 +151,7 @@ impl Guard {
             .args(&job.arguments)
             .current_dir(&job.folder)
             .envs(job.environment.iter().map(|(name, value)| (name, value)))
+            .env(guard::MARK, &mark)
             .stdin(Stdio::from(OwnedFd::from(theirs)));
         let (output, writer) = io::pipe()?;
         let mut pipes = vec![output];
@@ -178,6 +181,7 @@ impl Guard {
             heard,
             limits: job.limits,
             killed: Arc::new(AtomicU64::new(0)),
+            mark,
         };
         // A program that ends without reading is no failure; the guard reads all of it in any case.
         let _ = (&running.line).write_all(input);
@@ -200,7 +204,6 @@ impl Running {
         let mut lines = BufReader::new(self.line.try_clone().unwrap_or_else(|_| closed()));
         let mut cause = None;
         let mut report = String::new();
-        let mut group = None;
         loop {
             let (limit, why) = match &cause {
                 None => self.next_limit(),
@@ -219,14 +222,8 @@ impl Running {
             let _ = self.line.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
             match lines.read_line(&mut report) {
                 Ok(0) => break,
-                Ok(_) if !report.ends_with('\n') => {}
-                Ok(_) => match guard::read_started(&report) {
-                    Some(pid) => {
-                        group = Some(pid);
-                        report.clear();
-                    }
-                    None => break,
-                },
+                Ok(_) if report.ends_with('\n') => break,
+                Ok(_) => {}
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -247,8 +244,8 @@ impl Running {
         };
         let _ = self.line.shutdown(Shutdown::Both);
         if report.is_empty() {
-            // No guard, or one that cannot clear: what is left is the program's own group.
-            guard::abandon(&mut self.guard, group);
+            // No guard, or one that cannot clear.
+            guard::abandon(&mut self.guard, &self.mark);
         }
         let _ = self.guard.wait();
         let mut captured =
@@ -272,6 +269,13 @@ impl Running {
         let silent = (heard + idle).saturating_sub(now);
         if silent < wall { (silent, How::Silent) } else { (wall, How::OutOfTime) }
     }
+}
+
+/// No two trees on one machine have the same.
+fn mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}-{}", std::process::id(), since.as_nanos(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A line on which nothing comes.

@@ -89,6 +89,7 @@ fn ends_are_told_apart() {
         ("no-such-program-at-all", How::Exited(127)),
         // It kills its guard: nobody knows how it ended, but it did.
         ("kill -9 $PPID; sleep 1000", How::Lost),
+        ("setsid sh -c 'setsid sleep 1000 & sleep 1000' & kill -9 $PPID; sleep 1000", How::Lost),
     ] {
         assert_eq!(run(script, LONG).how, how, "{script}");
     }
