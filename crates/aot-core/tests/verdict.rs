@@ -184,7 +184,7 @@ fn trace(jobs: usize, checks: &str, script: &str) -> String {
     let mut running: VecDeque<usize> = VecDeque::new();
     let mut told: Vec<String> = Vec::new();
     loop {
-        match schedule.next() {
+        match schedule.what_next() {
             Next::Start(place) => {
                 told.push(format!("+{}", sheet.leaves[place].name));
                 running.push_back(place);

@@ -62,7 +62,7 @@ impl<'s> Schedule<'s> {
         Schedule { sheet, jobs, phase: Phase::Together, leaves }
     }
 
-    pub fn next(&mut self) -> Next {
+    pub fn what_next(&mut self) -> Next {
         loop {
             let running = self.leaves.iter().filter(|leaf| leaf.running).count();
             let room = match self.phase {

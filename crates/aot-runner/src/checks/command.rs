@@ -98,7 +98,7 @@ fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> Missing {
     }
     let own = simple.iter().map(Simple::program).find(|program| {
         let runs = |folder: &&str| is_executable(&root.join(folder).join(program));
-        program.contains('/') && in_project(program) && !folders.iter().any(|folder| runs(&folder))
+        program.contains('/') && in_project(program) && !folders.iter().any(runs)
     });
     match own {
         Some(program) => Missing::InProject(program.to_owned()),

@@ -76,7 +76,7 @@ impl Pattern {
         }
         let Some(matcher) = &self.matcher else { return Ok(Found { paths: Vec::new(), reach: Reach::All }) };
         let mut look = Look { root, matcher, most, seen: 0, found: Vec::new() };
-        look.into_folder(&root.join(&self.base), &self.base, 0)?;
+        look.walk(&root.join(&self.base), &self.base, 0)?;
         let mut paths = look.found;
         let reach = if paths.len() > most { Reach::More } else { Reach::All };
         paths.truncate(most);
@@ -168,7 +168,7 @@ struct Look<'l> {
 }
 
 impl Look<'_> {
-    fn into_folder(&mut self, folder: &Path, relative: &Path, depth: usize) -> Result<(), String> {
+    fn walk(&mut self, folder: &Path, relative: &Path, depth: usize) -> Result<(), String> {
         let Ok(inside) = fs::read_dir(folder) else { return Ok(()) };
         let mut inside: Vec<fs::DirEntry> = inside.flatten().collect();
         inside.sort_by_key(fs::DirEntry::file_name);
@@ -192,7 +192,7 @@ impl Look<'_> {
             }
             // Links to folders are not followed: they may lead in circles.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) && depth < DEEPEST {
-                self.into_folder(&entry.path(), &path, depth + 1)?;
+                self.walk(&entry.path(), &path, depth + 1)?;
             }
         }
         Ok(())

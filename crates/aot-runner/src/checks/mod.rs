@@ -144,7 +144,7 @@ impl Checker<'_> {
         std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel::<(usize, Outcome, Evidence)>();
             loop {
-                let (place, outcome, evidence) = match schedule.next() {
+                let (place, outcome, evidence) = match schedule.what_next() {
                     Next::Done => break,
                     Next::Start(place) => {
                         let leaf = &sheet.leaves[place];
