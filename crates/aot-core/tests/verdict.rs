@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 
 use aot_core::contract::{Document, Limits, Reading};
+use aot_core::rules::{Change, apply};
 use aot_core::state::{Check, Checks, Confirmation, Fingerprint, Item, Objective, Stamp, Wants};
 use aot_core::verdict::{
     Begun, Facts, Jobs, Next, Outcome, Questions, Schedule, Sheet, Tampered, Verdict, all_of, any_of,
@@ -267,6 +268,24 @@ fn a_confirmation_counts_for_its_item_and_its_tree() {
     assert_eq!(said("a", "t1", Some(false)), Outcome::Fail);
     assert_eq!(said("a", "t2", None), Outcome::Pending);
     assert_eq!(said("b", "t1", None), Outcome::Pending);
+}
+
+/// The same item may ask for something else afterwards.
+#[test]
+fn another_base_case_is_confirmed_anew() {
+    let text = aot_testkit::fixtures::INITIAL_LEGACY.as_bytes().to_vec();
+    let document = Document::from_bytes(text, &Limits::default()).expect("YAML");
+    let mut state = Reading::of(document).state.expect("a state");
+    let at = Stamp::parse("2026-01-01T00:00:00Z").expect("a moment");
+    let now = at.at();
+    let confirmation = Confirmation { item: "a".into(), by: "Ada".into(), at, tree: "t".into(), holds: None };
+    apply(&mut state, &Change::ItemConfirmed { confirmation }, now).expect("it fits");
+    let same = state.objective.base_case.clone().expect("it has one");
+    apply(&mut state, &Change::BaseCaseSet { base_case: same }, now).expect("it fits");
+    assert_eq!(state.control.confirmed.len(), 1);
+    let other = base_case("{type: assertion, value: something else}");
+    apply(&mut state, &Change::BaseCaseSet { base_case: other }, now).expect("it fits");
+    assert_eq!(state.control.confirmed, []);
 }
 
 #[test]

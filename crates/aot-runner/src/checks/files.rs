@@ -89,7 +89,7 @@ impl Pattern {
             return Pattern::read(&format!("{}/**/*", self.text))?.files(root, most);
         }
         let mut found = self.find(root, most)?;
-        found.paths.retain(|path| !root.join(path).is_dir());
+        found.paths.retain(|path| fs::symlink_metadata(root.join(path)).is_ok_and(|meta| !meta.is_dir()));
         Ok(found)
     }
 }

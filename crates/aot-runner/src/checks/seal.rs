@@ -133,18 +133,14 @@ fn changed_at(path: &Path) -> Option<String> {
 }
 
 fn content(path: &Path) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    match fs::File::open(path) {
-        Ok(file) => {
-            hasher.update_reader(file)?;
-            Ok(hasher.finalize().to_hex()[..HASH_LENGTH].to_owned())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A link that leads nowhere.
-            Ok(format!("link {}", fs::read_link(path).map(|to| to.display().to_string()).unwrap_or_default()))
-        }
-        Err(error) => Err(error),
+    // A link counts with where it leads, too.
+    let link = fs::read_link(path).map(|to| format!("link {} ", to.display())).unwrap_or_default();
+    if !link.is_empty() && !path.is_file() {
+        return Ok(link);
     }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs::File::open(path)?)?;
+    Ok(format!("{link}{}", &hasher.finalize().to_hex()[..HASH_LENGTH]))
 }
 
 fn hash(text: &str) -> String {

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait};
 
 use super::How;
 
@@ -79,7 +79,7 @@ fn guard(
         });
     }
     let listening = line.try_clone()?;
-    std::thread::spawn(move || obey(listening, grace));
+    std::thread::spawn(move || obey(listening, grace, main));
     let status = wait_for(main);
     MAIN_ENDED.store(true, Ordering::Release);
     let left = clear();
@@ -100,9 +100,10 @@ fn adopt() -> io::Result<()> {
 }
 
 /// Hears what the supervisor says; that it hangs up is its last word. Never returns: the process ends with the program.
-fn obey(mut line: UnixStream, grace: Duration) {
+fn obey(mut line: UnixStream, grace: Duration, main: Option<Pid>) {
     let mut word = [0];
     if matches!(line.read(&mut word), Ok(1)) && word[0] == END {
+        signal_group(main, Signal::TERM);
         signal_all(Signal::TERM);
         // What is stopped cannot end.
         signal_all(Signal::CONT);
@@ -111,6 +112,7 @@ fn obey(mut line: UnixStream, grace: Duration) {
         let _ = line.read(&mut word);
     }
     while !MAIN_ENDED.load(Ordering::Acquire) {
+        signal_group(main, Signal::KILL);
         signal_all(Signal::KILL);
         std::thread::sleep(LONGEST_PAUSE);
     }
@@ -161,6 +163,14 @@ fn signal_all(signal: Signal) -> Vec<Pid> {
         let _ = kill_process(*pid, signal);
     }
     found
+}
+
+/// Where there is no `/proc` this is all that can be reached.
+fn signal_group(main: Option<Pid>, signal: Signal) {
+    if let Some(main) = main {
+        // A group without anybody in it needs no signal.
+        let _ = kill_process_group(main, signal);
+    }
 }
 
 fn descendants() -> Vec<Pid> {

@@ -1,13 +1,12 @@
 //! `aot gate`: whether the goal is aligned.
 
 use aot_core::contract::Severity;
-use aot_core::verdict::{self, Advice, Jobs};
+use aot_core::verdict::{self, Advice};
 use aot_runner::checks::facts;
 use aot_runner::store::Store;
 use serde_json::json;
 
-use super::workshop::Workshop;
-use super::{Door, lint};
+use super::{Door, lint, workshop};
 use crate::failure::{Failure, Voice};
 use crate::{place, print};
 
@@ -48,8 +47,8 @@ pub fn run(door: &Door) -> Result<(), Failure> {
 
 /// What the linter sees without running anything.
 fn advice(door: &Door, store: &mut Store) -> Result<Vec<Advice>, Failure> {
-    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+    let project = workshop::project(&door.path()?)?;
     let (_, state) = store.load()?;
-    let facts = facts::still(state, &workshop.project, &place::search_path());
+    let facts = facts::still(state, &project, &place::search_path());
     Ok(verdict::lint(&state.objective, &facts))
 }

@@ -306,8 +306,7 @@ impl Table<'_> {
 
     fn detail(&mut self, depth: usize, paint: Paint, text: &str) {
         let indent = 11 + 2 * depth.min(10);
-        let flat: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
-        let flat = flat.replace('\t', "  ");
+        let flat = print::plain(text);
         let parts = match flat.starts_with("hint: ") || matches!(paint, Paint::Bold) {
             true => print::wrapped(&flat, COLUMNS - indent),
             false => vec![print::fit(&flat, COLUMNS - indent)],

@@ -25,15 +25,10 @@ pub struct Workshop {
 
 impl Workshop {
     pub fn open(state: &Path, jobs: Jobs) -> Result<Workshop, Failure> {
-        let home = Home::of(state)?;
-        if place::checking().is_some_and(|checked| checked == home.state()) {
+        let project = project(state)?;
+        if place::checking().is_some_and(|checked| checked == project.state) {
             return Err(Failure::WithinCheck);
         }
-        let project = Project {
-            root: place::project_root(state),
-            state: home.state().to_path_buf(),
-            sidecar: home.sidecar().to_path_buf(),
-        };
         let program = std::env::current_exe().map_err(|error| Failure::World {
             doing: "find this very program",
             problem: error.to_string(),
@@ -98,6 +93,16 @@ impl Workshop {
         let altered = now.altered(agreed, &self.project);
         if altered.is_empty() { Ok(()) } else { Err(Failure::Tampered(altered)) }
     }
+}
+
+/// Where everything is, for a state file as it was named.
+pub fn project(state: &Path) -> Result<Project, Failure> {
+    let home = Home::of(state)?;
+    Ok(Project {
+        root: place::project_root(state),
+        state: home.state().to_path_buf(),
+        sidecar: home.sidecar().to_path_buf(),
+    })
 }
 
 pub fn looking(error: std::io::Error) -> Failure {
