@@ -5,4 +5,5 @@ pub mod contract;
 pub mod coordinator;
 pub mod rules;
 pub mod state;
+pub mod verdict;
 pub mod view;

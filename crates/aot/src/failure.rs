@@ -7,11 +7,18 @@ use std::process::ExitCode;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use aot_core::contract::{Finding, Severity};
 use aot_core::rules::Refusal;
+use aot_core::state::AtomId;
+use aot_core::verdict::Verdict;
+use aot_runner::checks::quoted;
+use aot_runner::checks::seal::Altered;
 use aot_runner::store::error::FileError;
 use aot_runner::store::{StoreError, Unreadable};
 use serde_json::{Value, json};
 
 use crate::print;
+
+/// So many changes are listed in one message.
+const TOLD: usize = 10;
 
 /// How the user wants to be spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +32,31 @@ pub enum Failure {
     /// The answer is no; it has been printed.
     No,
     NotAligned,
+    /// There is nothing that could be verified.
+    NoBaseCase(&'static str),
+    /// A person is needed; what for has been printed.
+    NeedsPerson,
+    /// What was agreed on was changed (D21).
+    Tampered(Vec<Altered>),
+    /// The check of an atom did not pass; the evidence has been shown or is in here.
+    CheckFailed {
+        atom: AtomId,
+        verdict: Verdict,
+        evidence: Value,
+    },
+    /// A check that asks for its own verification.
+    WithinCheck,
+    /// There is no such assertion.
+    NoAssertion {
+        item: String,
+        problem: &'static str,
+        known: Vec<String>,
+    },
+    /// Something in the world went wrong.
+    World {
+        doing: &'static str,
+        problem: String,
+    },
     NoFolder(String),
     NoStateFile {
         from: PathBuf,
@@ -66,9 +98,17 @@ impl From<StoreError<Refusal>> for Failure {
 impl Failure {
     fn exit(&self) -> u8 {
         match self {
-            Failure::No | Failure::Refused(_) | Failure::NotWritten(_) => 1,
+            Failure::No
+            | Failure::Refused(_)
+            | Failure::NotWritten(_)
+            | Failure::CheckFailed { .. }
+            | Failure::WithinCheck
+            | Failure::NoAssertion { .. }
+            | Failure::World { .. } => 1,
             Failure::Input { .. } => 2,
-            Failure::NotAligned => 3,
+            Failure::NotAligned | Failure::NoBaseCase(_) => 3,
+            Failure::Tampered(_) => 16,
+            Failure::NeedsPerson => 17,
             Failure::NoFolder(_)
             | Failure::NoStateFile { .. }
             | Failure::Unreadable(_)
@@ -79,7 +119,13 @@ impl Failure {
 
     fn code(&self) -> String {
         match self {
-            Failure::No | Failure::NotAligned => "no".into(),
+            Failure::No | Failure::NotAligned | Failure::NeedsPerson => "no".into(),
+            Failure::NoBaseCase(_) => "no_base_case".into(),
+            Failure::Tampered(_) => "tampered".into(),
+            Failure::CheckFailed { .. } => "check_failed".into(),
+            Failure::WithinCheck => "within_check".into(),
+            Failure::NoAssertion { .. } => "no_assertion".into(),
+            Failure::World { .. } => "world".into(),
             Failure::NoFolder(_) => "no_folder".into(),
             Failure::NoStateFile { .. } => "no_state_file".into(),
             Failure::Unreadable(_) => "unreadable".into(),
@@ -94,6 +140,32 @@ impl Failure {
     fn message(&self) -> String {
         match self {
             Failure::No => "no".into(),
+            Failure::NeedsPerson => "a person is needed".into(),
+            Failure::NoBaseCase(problem) => (*problem).into(),
+            Failure::Tampered(altered) => {
+                let told = altered.iter().take(TOLD).map(|altered| {
+                    let at = altered.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+                    format!("\n  {} {}{at}", altered.what, altered.how)
+                });
+                let more = altered.len().saturating_sub(TOLD);
+                let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+                format!(
+                    "what was agreed on at the alignment is no longer the same:{}{more}",
+                    told.collect::<String>()
+                )
+            }
+            Failure::CheckFailed { atom, verdict, .. } => {
+                let how = match verdict {
+                    Verdict::Passed => "passed",
+                    Verdict::Failed => "failed",
+                    Verdict::Error => "could not be run",
+                    Verdict::Pending => "waits for a judge or a person",
+                };
+                format!("the check of atom `{atom}` {how}, so the atom is not resolved")
+            }
+            Failure::WithinCheck => "this is a check of the same state file; it cannot ask for itself".into(),
+            Failure::NoAssertion { item, problem, .. } => format!("`{item}` {problem}"),
+            Failure::World { doing, problem } => format!("cannot {doing}: {problem}"),
             Failure::NotAligned => "the goal is not aligned yet".into(),
             Failure::NoFolder(error) => format!("the current folder cannot be told: {error}"),
             Failure::NoStateFile { from } => {
@@ -117,7 +189,27 @@ impl Failure {
 
     fn hint(&self) -> String {
         match self {
-            Failure::No | Failure::NotAligned => String::new(),
+            Failure::No | Failure::NotAligned | Failure::NeedsPerson => String::new(),
+            Failure::NoBaseCase(_) => {
+                "write `objective.base_case`: a `checklist` with at least one item".into()
+            }
+            Failure::Tampered(_) => {
+                "put it back; or, if a person meant it, accept it with `aot redirect --accept`".into()
+            }
+            Failure::CheckFailed { atom, .. } => {
+                format!(
+                    "make the check pass and try again, or give up with `aot atom fail {atom} --reason …`"
+                )
+            }
+            Failure::WithinCheck => "let the check look at the work itself".into(),
+            Failure::NoAssertion { known, .. } if known.is_empty() => {
+                "there is no `assertion` in the base case or in the check of an atom".into()
+            }
+            Failure::NoAssertion { known, .. } => {
+                let known: Vec<String> = known.iter().map(|item| quoted(item)).collect();
+                format!("what can be confirmed: {}", known.join(", "))
+            }
+            Failure::World { .. } => "see the cause; nothing was changed".into(),
             Failure::NoFolder(_) => "go to a folder that exists".into(),
             Failure::NoStateFile { .. } => "go to the project, or name the file with `--state PATH`".into(),
             Failure::Unreadable(_) => "`aot validate` shows every mistake with its place".into(),
@@ -139,12 +231,18 @@ impl Failure {
                 findings_json(unreadable.findings.iter().filter(|f| f.severity != Severity::Warning));
             error["path"] = json!(unreadable.path);
         }
+        if let Failure::Tampered(altered) = self {
+            error["changed"] = json!(altered);
+        }
+        if let Failure::CheckFailed { evidence, .. } = self {
+            error["evidence"] = evidence.clone();
+        }
         json!({ "error": error })
     }
 
     fn tell(&self, voice: Voice) {
         match (self, voice) {
-            (Failure::No | Failure::NotAligned, _) => {}
+            (Failure::No | Failure::NotAligned | Failure::NeedsPerson, _) => {}
             // Whoever asked for JSON finds exactly one object on standard output, whatever happened.
             (_, Voice::Json) => {
                 print::json(&self.object());

@@ -7,6 +7,12 @@ mod print;
 
 use std::process::ExitCode;
 
+use aot_runner::process::guard;
+
 fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    if guard::is_called(&words) {
+        return guard::run(&words);
+    }
     failure::guard(commands::run)
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use aot_runner::checks::CHECKING;
+
 use crate::failure::Failure;
 
 /// The state file's place below a project's root.
@@ -30,4 +32,55 @@ pub fn build_mark() -> String {
         Some(format!("{}-{}", meta.len(), at.as_nanos()))
     });
     format!("{}-{}", env!("CARGO_PKG_VERSION"), mark.unwrap_or_default())
+}
+
+/// The project's root: the folder that holds `.claude`, or the state file's own folder.
+pub fn project_root(state: &Path) -> PathBuf {
+    let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
+    let folder = state.parent().unwrap_or(Path::new("/"));
+    let root = match folder.file_name().is_some_and(|name| name == ".claude") {
+        true => folder.parent().unwrap_or(folder),
+        false => folder,
+    };
+    root.canonicalize().unwrap_or_else(|_| root.to_path_buf())
+}
+
+/// The user's shell, if it is one that takes `-c` and speaks as shells do; otherwise the system's.
+pub fn shell() -> PathBuf {
+    const KNOWN: [&str; 9] = ["sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "yash", "fish"];
+    let users = std::env::var_os("SHELL").map(PathBuf::from);
+    let known = |path: &PathBuf| {
+        path.is_absolute()
+            && path.is_file()
+            && path.file_name().and_then(|name| name.to_str()).is_some_and(|name| KNOWN.contains(&name))
+    };
+    users.filter(known).unwrap_or_else(|| PathBuf::from("/bin/sh"))
+}
+
+/// The folder for the user's own `aot.toml`.
+pub fn user_settings() -> Option<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")))?;
+    Some(folder.join("aot"))
+}
+
+/// Where programs are looked for.
+pub fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+/// The state file of the check that this process is part of, if it is part of one.
+pub fn checking() -> Option<PathBuf> {
+    std::env::var_os(CHECKING).map(PathBuf::from)
+}
+
+/// Who sits here: as git knows them, or the system.
+pub fn person(root: &Path) -> String {
+    let asked = std::process::Command::new("git").arg("-C").arg(root).args(["config", "user.name"]).output();
+    let git = asked.ok().filter(|output| output.status.success());
+    let git = git.and_then(|output| String::from_utf8(output.stdout).ok());
+    let system = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    let named = |name: &String| !name.trim().is_empty();
+    let name = git.filter(named).or_else(|| system().filter(named));
+    name.map_or_else(|| "somebody".to_owned(), |name| name.trim().to_owned())
 }

@@ -445,12 +445,13 @@ fn fingerprint(node: Node<'_>, findings: &mut Findings) -> Option<Fingerprint> {
 
 fn confirmation(place: usize, node: Node<'_>, findings: &mut Findings) -> Option<Confirmation> {
     let what = Numbered("confirmation", place);
-    let fields = Fields::of(node, &what, &["item", "by", "at", "tree"], findings)?;
+    let fields = Fields::of(node, &what, &["item", "by", "at", "tree", "holds"], findings)?;
     let item = fields.text("item", Need::Required, findings);
     let by = fields.text("by", Need::Required, findings);
     let at = fields.stamp("at", Need::Required, findings);
     let tree = fields.text("tree", Need::Required, findings);
-    Some(Confirmation { item: item?, by: by?, at: at?, tree: tree? })
+    let holds = fields.flag("holds", Need::Optional, findings);
+    Some(Confirmation { item: item?, by: by?, at: at?, tree: tree?, holds })
 }
 
 fn atoms(root: &Fields<'_, '_>, findings: &mut Findings) -> IndexMap<AtomId, Atom> {

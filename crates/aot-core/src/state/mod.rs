@@ -273,7 +273,17 @@ pub struct Confirmation {
     pub item: String,
     pub by: String,
     pub at: Stamp,
+    /// The hash of the tree that the person looked at.
     pub tree: String,
+    /// `false` if the person said that it is not so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<bool>,
+}
+
+impl Confirmation {
+    pub fn holds(&self) -> bool {
+        self.holds != Some(false)
+    }
 }
 
 /// The smallest unit of work.

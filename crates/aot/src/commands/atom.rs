@@ -4,13 +4,17 @@ use std::io::Read;
 
 use aot_core::rules::advance::{self, Attempt, Proof};
 use aot_core::rules::backtrack::{self, Fallout};
-use aot_core::rules::{Change, decompose, reshape};
+use aot_core::rules::{Change, Ledger, decompose, reshape};
 use aot_core::state::{AtomId, Binding, Check, Checks, GroupName, NewAtom};
+use aot_core::verdict::{Jobs, Verdict};
+use aot_runner::checks::{Occasion, Whose};
+use aot_runner::store::Store;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{Door, says_something};
-use crate::failure::Failure;
+use super::workshop::Workshop;
+use super::{Door, says_something, verify};
+use crate::failure::{self, Failure, Voice};
 
 /// A list of children longer than this is not read.
 const MAX_INPUT: u64 = 16 << 20;
@@ -100,9 +104,18 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             says_something("--summary", &summary)?;
             let id = AtomId::new(id);
             let binding = Binding { summary, artifacts, commit: None };
-            door.operate(
+            let mut store = door.store()?;
+            let seen = see_check(door, &mut store, &id, &binding)?;
+            door.operate_on(
+                &mut store,
                 "resolve an atom",
-                |ledger| advance::resolve(ledger, &id, binding.clone(), Proof::None),
+                |ledger| {
+                    // The check that passed must still be the one that the atom has.
+                    let check = ledger.state().atoms.get(&id).and_then(|atom| atom.check.as_ref());
+                    let proof =
+                        if seen.is_some() && seen.as_ref() == check { Proof::Seen } else { Proof::None };
+                    advance::resolve(ledger, &id, binding.clone(), proof)
+                },
                 |(), changes| {
                     let resolved = resolved(changes);
                     (
@@ -169,6 +182,31 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             )
         }
     }
+}
+
+/// Runs the atom's own check, and answers with the check that passed; `None` if the atom has none (D22).
+fn see_check(
+    door: &Door,
+    store: &mut Store,
+    id: &AtomId,
+    binding: &Binding,
+) -> Result<Option<Checks>, Failure> {
+    let now = jiff::Timestamp::now();
+    let (_, state) = store.load()?;
+    let Some(check) = state.atoms.get(id).and_then(|atom| atom.check.clone()) else { return Ok(None) };
+    // What would be refused anyway is refused before anything is run.
+    let mut trial = Ledger::open(state.clone(), now);
+    advance::resolve(&mut trial, id, binding.clone(), Proof::Seen).map_err(Failure::Refused)?;
+    let state = state.clone();
+    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+    let seen = workshop.evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
+    if seen.verdict == Verdict::Passed {
+        return Ok(Some(check));
+    }
+    if door.voice == Voice::Plain {
+        failure::complain(&verify::table(&seen, &std::io::stderr()));
+    }
+    Err(Failure::CheckFailed { atom: id.clone(), verdict: seen.verdict, evidence: verify::object(&seen) })
 }
 
 fn resolved(changes: &[Change]) -> Vec<&str> {

@@ -1,13 +1,17 @@
 //! The words of the command line, and which file answers each verb.
 
 mod atom;
+mod confirm;
 mod demo;
 mod gate;
+mod lint;
 mod or;
 mod ready;
 mod schema;
 mod show;
 mod validate;
+mod verify;
+mod workshop;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +60,17 @@ enum Verb {
     /// Add alternatives, or switch to another one
     #[command(subcommand)]
     Or(or::OrVerb),
+    /// Run the base case and show the evidence
+    ///
+    /// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
+    /// run), 16 if the base case or a protected file was changed.
+    Verify(verify::VerifyArgs),
+    /// Look for what is likely wrong with the base case; runs its checks once
+    ///
+    /// Exits with 0 if there is nothing to say, and 1 otherwise.
+    Lint(lint::LintArgs),
+    /// Say that an assertion holds, or with `--no` that it does not
+    Confirm(confirm::ConfirmArgs),
     /// Print the JSON Schema of the frontmatter
     Schema,
     /// Walk through the life of a small state file, in a temporary folder
@@ -86,6 +101,9 @@ impl Cli {
             Verb::Ready => ready::run(&door),
             Verb::Atom(verb) => atom::run(&door, verb),
             Verb::Or(verb) => or::run(&door, verb),
+            Verb::Verify(args) => verify::run(&door, &args),
+            Verb::Lint(args) => lint::run(&door, &args),
+            Verb::Confirm(args) => confirm::run(&door, &args),
             Verb::Schema => schema::run(),
             Verb::Demo(args) => demo::run(&args),
         }
@@ -101,8 +119,12 @@ struct Door {
 
 impl Door {
     fn store(&self) -> Result<Store, Failure> {
-        let path = place::state_file(self.state.as_deref())?;
-        Ok(Store::open(&path, &place::build_mark())?)
+        Ok(Store::open(&self.path()?, &place::build_mark())?)
+    }
+
+    /// The state file as it was named or found; it may be a link.
+    fn path(&self) -> Result<PathBuf, Failure> {
+        place::state_file(self.state.as_deref())
     }
 
     /// One operation on the state: decided by rules under the lock, written, and told.
@@ -112,7 +134,17 @@ impl Door {
         decide: impl FnMut(&mut Ledger) -> Result<T, Refusal>,
         tell: impl FnOnce(&T, &[Change]) -> (String, Value),
     ) -> Result<(), Failure> {
-        let mut store = self.store()?;
+        self.operate_on(&mut self.store()?, purpose, decide, tell)
+    }
+
+    /// The same on a store that has looked at the state already, and so need not read it again.
+    fn operate_on<T>(
+        &self,
+        store: &mut Store,
+        purpose: &str,
+        decide: impl FnMut(&mut Ledger) -> Result<T, Refusal>,
+        tell: impl FnOnce(&T, &[Change]) -> (String, Value),
+    ) -> Result<(), Failure> {
         let recorded = store.change(purpose, jiff::Timestamp::now(), decide)?;
         let (line, object) = tell(&recorded.value, &recorded.changes);
         self.told(&recorded, &line, object);
