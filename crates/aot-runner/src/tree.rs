@@ -39,7 +39,8 @@ pub struct Project {
 impl Project {
     fn is_ours(&self, path: &[u8]) -> bool {
         let path = self.root.join(Path::new(std::ffi::OsStr::from_bytes(path)));
-        path == self.state || path.starts_with(&self.sidecar)
+        let ignore = self.state.parent().map(|folder| folder.join("aot").join(".gitignore"));
+        path == self.state || path.starts_with(&self.sidecar) || Some(path) == ignore
     }
 }
 

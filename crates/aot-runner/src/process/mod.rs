@@ -102,7 +102,7 @@ pub enum How {
     Lost,
 }
 
-/// A program that runs.
+/// A program that runs. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Running {
     guard: Child,
@@ -235,8 +235,6 @@ impl Running {
         let took = self.began.elapsed();
         let (ended, left) = guard::read_report(&report);
         let how = match (cause, ended) {
-            // It ended by itself in the very moment.
-            (Some(_), How::Exited(code)) if took < self.limits.wall => How::Exited(code),
             (Some((_, why)), _) => why,
             (None, How::Exited(code)) => How::Exited(code),
             (None, _) if self.killed.load(Ordering::Acquire) == 1 => How::Killed,

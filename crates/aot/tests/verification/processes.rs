@@ -75,6 +75,7 @@ fn whoever_does_not_end_is_ended() {
         "trap '' TERM; while :; do sleep 1000; done",
         "setsid sh -c 'trap \"\" TERM INT HUP; sleep 1000' & trap '' TERM; wait; sleep 1000",
         "kill -STOP $$",
+        "trap 'exit 0' TERM; sleep 1000 & wait",
     ] {
         assert_eq!(run(script, short).how, How::OutOfTime, "{script}");
     }
@@ -140,11 +141,13 @@ fn a_killer_kills_the_tree() {
 
 #[test]
 fn silence_has_a_limit_of_its_own() {
-    let mut silent = job("echo one; sleep 1000", &mark(), LONG);
-    silent.limits.idle = Some(Duration::from_millis(300));
-    let ended = in_time("silence", move || guard().run(&silent).expect("the guard starts"));
-    assert_eq!(ended.how, How::Silent);
-    assert_eq!(ended.output.whole(), Some(b"one\n".to_vec()));
+    for script in ["echo one; sleep 1000", "trap 'exit 0' TERM; echo one; sleep 1000 & wait"] {
+        let mut silent = job(script, &mark(), LONG);
+        silent.limits.idle = Some(Duration::from_millis(300));
+        let ended = in_time("silence", move || guard().run(&silent).expect("the guard starts"));
+        assert_eq!(ended.how, How::Silent, "{script}");
+        assert_eq!(ended.output.whole(), Some(b"one\n".to_vec()));
+    }
 }
 
 /// The daemon holds the writing end of a pipe: that the pipe ends shows that the daemon has.

@@ -85,7 +85,7 @@ fn a_red_base_case() {
                  | test 20 of 20
                  | expected 200, got 404
     ERROR      Type checker                                                    ___ s
-                 `no-such-tool` was not found (exit 127), also when run again alone
+                 `no-such-tool` was not found (exit 127)
                  $ no-such-tool --strict src
                  | /bin/sh: 1: no-such-tool: not found
                  hint: install it, correct its name, or see PATH
