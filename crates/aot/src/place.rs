@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use aot_runner::checks::CHECKING;
+use aot_runner::process::MARK;
 
 use crate::failure::Failure;
 
@@ -72,6 +73,11 @@ pub fn search_path() -> std::ffi::OsString {
 /// The state file of the check that this process is part of, if it is part of one.
 pub fn checking() -> Option<PathBuf> {
     std::env::var_os(CHECKING).map(PathBuf::from)
+}
+
+/// Whether this process was started by `aot` itself, as a check, a judge or a worker: then no person sits here.
+pub fn is_in_job() -> bool {
+    std::env::var_os(MARK).is_some()
 }
 
 /// Who sits here: as git knows them, or the system.

@@ -22,6 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use captured::Captured;
+pub use guard::MARK;
 
 /// How long a guard may take to clear what it guards, once it was told to.
 const CLEARING: Duration = Duration::from_secs(20);
