@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aot_runner::process::{Ended, Guard, How, Input, Job, Limits, Streams};
+use aot_runner::process::{Ended, Environment, Guard, How, Input, Job, Limits, Streams};
 
 use super::kit::{LONG, Project, alive, in_time, make_fifo};
 
@@ -27,7 +27,7 @@ fn job(script: &str, mark: &str, wall: Duration) -> Job {
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
         folder: std::env::temp_dir(),
-        environment: vec![(MARK.into(), mark.into())],
+        environment: Environment::OursAnd(vec![(MARK.into(), mark.into())]),
         input: Input::None,
         streams: Streams::Together,
         limits: Limits { wall, idle: None, grace: Duration::from_millis(100), head: 1_000, tail: 1_000 },
@@ -117,6 +117,51 @@ fn input_comes_whole_and_streams_can_be_kept_apart() {
         Some("3145728")
     );
     assert_eq!(ended.errors.whole(), Some(b"oops\n".to_vec()));
+}
+
+#[test]
+fn an_environment_can_be_wholly_given() {
+    let mut job = job("/usr/bin/env", &mark(), LONG);
+    job.environment = Environment::Only(vec![("ONE".into(), "1".into())]);
+    let ended = in_time("env", move || guard().run(&job).expect("the guard starts"));
+    let said = String::from_utf8(ended.output.whole().expect("it is short")).expect("a text");
+    let names: Vec<&str> = said.lines().filter_map(|line| line.split('=').next()).collect();
+    assert!(
+        names.iter().all(|name| ["ONE", "AOT_JOB", "PWD", "OLDPWD", "_", "SHLVL"].contains(name)),
+        "{names:?}"
+    );
+    assert!(names.contains(&"ONE"));
+}
+
+#[test]
+fn what_is_dropped_is_killed() {
+    let mark = mark();
+    let running =
+        guard().start(&job("setsid sleep 1000 & sleep 1000", &mark, LONG)).expect("the guard starts");
+    let killer = running.killer().expect("a line of its own");
+    in_time("a drop", move || drop(running));
+    assert_eq!(alive(&format!("{MARK}={mark}")), Vec::<String>::new());
+    drop(killer);
+}
+
+/// A check may build and replace the very program that runs it.
+#[test]
+fn the_program_may_be_replaced_while_it_runs() {
+    let project = Project::with("");
+    let copy = project.path("aot-copy");
+    std::fs::copy(env!("CARGO_BIN_EXE_aot"), &copy).expect("a copy");
+    project.state(
+        r#"    checklist:
+      - {item: replaces, check: {type: command, value: "rm aot-copy"}}
+      - {item: goes on, check: {type: command, value: "true"}}"#,
+        "[]",
+        "",
+    );
+    let mut command = std::process::Command::new(&copy);
+    command.args(["verify", "--jobs", "1"]).current_dir(project.root()).env("SHELL", "/bin/sh");
+    command.env_remove("CLAUDE_PROJECT_DIR").env_remove("AOT_CHECKING");
+    let said = command.output().expect("the copy starts");
+    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stdout));
 }
 
 #[test]
