@@ -36,10 +36,29 @@ pub struct Project {
     pub sidecar: PathBuf,
 }
 
-impl Project {
-    fn is_ours(&self, path: &[u8]) -> bool {
-        let path = self.root.join(Path::new(std::ffi::OsStr::from_bytes(path)));
-        path == self.state || path.starts_with(&self.sidecar)
+/// The paths below the root that never count.
+struct Ours {
+    files: [Option<Vec<u8>>; 2],
+    folder: Option<Vec<u8>>,
+}
+
+impl Ours {
+    fn of(project: &Project) -> Ours {
+        let below = |path: &Path| {
+            path.strip_prefix(&project.root).ok().map(|path| path.as_os_str().as_bytes().to_vec())
+        };
+        let ignore = project.state.parent().map(|folder| folder.join("aot").join(".gitignore"));
+        Ours {
+            files: [below(&project.state), ignore.as_deref().and_then(below)],
+            folder: below(&project.sidecar),
+        }
+    }
+
+    fn has(&self, path: &[u8]) -> bool {
+        let within = |folder: &Vec<u8>| {
+            path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        self.files.iter().flatten().any(|file| file == path) || self.folder.as_ref().is_some_and(within)
     }
 }
 
@@ -105,6 +124,7 @@ fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    let ours = Ours::of(project);
     let mut entries = BTreeMap::new();
     let mut to_hash: Vec<Vec<u8>> = Vec::new();
     let mut gone: Vec<Vec<u8>> = Vec::new();
@@ -115,7 +135,7 @@ fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
             (b'?', _) | (_, None) => (&b""[..], rest),
             (_, Some(tab)) => (&rest[..tab], &rest[tab + 1..]),
         };
-        if project.is_ours(path) {
+        if ours.has(path) {
             continue;
         }
         match tag {
@@ -157,7 +177,7 @@ fn hashed(project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Op
         } else if meta.is_dir() {
             // A repository within the repository: git names it and looks no further.
             let mut inner = BTreeMap::new();
-            walk(project, &full, &mut inner, &mut budget, 0)?;
+            walk(project, &Ours::of(project), &full, &mut inner, &mut budget, 0)?;
             found.extend(inner.into_iter().map(|(path, id)| (path, Some(id))));
         } else if meta.is_symlink() {
             let target = fs::read_link(&full)?;
@@ -229,12 +249,13 @@ fn with_input(command: &mut Command, input: Vec<u8>) -> io::Result<Option<String
 fn by_hand(project: &Project) -> io::Result<BTreeMap<Vec<u8>, String>> {
     let mut entries = BTreeMap::new();
     let mut budget = READ_IN_ALL;
-    walk(project, &project.root, &mut entries, &mut budget, 0)?;
+    walk(project, &Ours::of(project), &project.root, &mut entries, &mut budget, 0)?;
     Ok(entries)
 }
 
 fn walk(
     project: &Project,
+    ours: &Ours,
     folder: &Path,
     entries: &mut BTreeMap<Vec<u8>, String>,
     budget: &mut u64,
@@ -251,12 +272,12 @@ fn walk(
         let Ok(relative) = path.strip_prefix(&project.root) else { continue };
         let relative = relative.as_os_str().as_bytes().to_vec();
         let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-        if project.is_ours(&relative) || path.file_name().is_some_and(|name| name == ".git") {
+        if ours.has(&relative) || path.file_name().is_some_and(|name| name == ".git") {
             continue;
         }
         if meta.is_dir() {
             if depth < DEEPEST {
-                walk(project, &path, entries, budget, depth + 1)?;
+                walk(project, ours, &path, entries, budget, depth + 1)?;
             }
             continue;
         }

@@ -46,6 +46,8 @@ pub enum Failure {
     },
     /// A check that asks for its own verification.
     WithinCheck,
+    /// Something that `aot` started wants to confirm.
+    NotAPerson,
     /// There is no such assertion.
     NoAssertion {
         item: String,
@@ -103,6 +105,7 @@ impl Failure {
             | Failure::NotWritten(_)
             | Failure::CheckFailed { .. }
             | Failure::WithinCheck
+            | Failure::NotAPerson
             | Failure::NoAssertion { .. }
             | Failure::World { .. } => 1,
             Failure::Input { .. } => 2,
@@ -124,6 +127,7 @@ impl Failure {
             Failure::Tampered(_) => "tampered".into(),
             Failure::CheckFailed { .. } => "check_failed".into(),
             Failure::WithinCheck => "within_check".into(),
+            Failure::NotAPerson => "not_a_person".into(),
             Failure::NoAssertion { .. } => "no_assertion".into(),
             Failure::World { .. } => "world".into(),
             Failure::NoFolder(_) => "no_folder".into(),
@@ -164,6 +168,9 @@ impl Failure {
                 format!("the check of atom `{atom}` {how}, so the atom is not resolved")
             }
             Failure::WithinCheck => "this is a check of the same state file; it cannot ask for itself".into(),
+            Failure::NotAPerson => {
+                "nobody confirms their own work: this was started by aot, not by a person".into()
+            }
             Failure::NoAssertion { item, problem, .. } => format!("`{item}` {problem}"),
             Failure::World { doing, problem } => format!("cannot {doing}: {problem}"),
             Failure::NotAligned => "the goal is not aligned yet".into(),
@@ -201,6 +208,7 @@ impl Failure {
                     "make the check pass and try again, or give up with `aot atom fail {atom} --reason …`"
                 )
             }
+            Failure::NotAPerson => "a person types it in a terminal of their own".into(),
             Failure::WithinCheck => "let the check look at the work itself".into(),
             Failure::NoAssertion { known, .. } if known.is_empty() => {
                 "there is no `assertion` in the base case or in the check of an atom".into()

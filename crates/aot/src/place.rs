@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use aot_runner::checks::CHECKING;
+use aot_runner::process::MARK;
 
 use crate::failure::Failure;
 
@@ -72,6 +73,21 @@ pub fn search_path() -> std::ffi::OsString {
 /// The state file of the check that this process is part of, if it is part of one.
 pub fn checking() -> Option<PathBuf> {
     std::env::var_os(CHECKING).map(PathBuf::from)
+}
+
+/// This very program, even if its file is replaced or deleted while it runs.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    let running = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && running.symlink_metadata().is_ok() {
+        return Ok(running);
+    }
+    std::env::current_exe()
+        .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })
+}
+
+/// Whether this process was started by `aot` itself, as a check, a judge or a worker: then no person sits here.
+pub fn is_in_job() -> bool {
+    std::env::var_os(MARK).is_some()
 }
 
 /// Who sits here: as git knows them, or the system.

@@ -13,6 +13,9 @@ use crate::state::{Check, Objective, Quality, Scope};
 /// Weights that sum to 1 within this are meant to.
 const WEIGHTS_TOLERANCE: f64 = 0.01;
 
+/// Where the judge is named.
+const SETTINGS: &str = "aot.toml";
+
 /// So many names are listed in one message.
 const NAMED: usize = 5;
 
@@ -286,6 +289,15 @@ fn judged(leaf: &Leaf, quality: &Quality, facts: &Facts, found: &mut Vec<Advice>
             &leaf.name,
             &message,
             "correct them, or see whether a criterion is missing",
+        ));
+    }
+    if let Some(settings) = facts.unprotected.get(SETTINGS) {
+        let message = format!("its judge is named in `{settings}`, which a worker could change");
+        found.push(advice(
+            "unprotected",
+            &leaf.name,
+            &message,
+            &format!("add \"{settings}\" to `objective.protected`, and the judge's own script"),
         ));
     }
     scope(quality).iter().for_each(|glob| pattern(leaf, glob, facts, found));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aot_core::verdict::{Ending, Evidence, Excerpt, Missing, Outcome, Simple, Wanted, rule, simple_commands};
 
 use super::Work;
-use crate::process::{Captured, How, Input, Job, Limits, Streams};
+use crate::process::{Captured, Environment, How, Input, Job, Limits, Streams};
 
 /// Of each output so much is kept, of its beginning and of its end.
 const HEAD_KEPT: usize = 4 << 10;
@@ -34,7 +34,10 @@ pub(super) fn look(work: &Work<'_>, command: &str, wanted: Wanted) -> (Outcome, 
         program: checker.shell.clone().into_os_string(),
         arguments: vec!["-c".into(), command.into()],
         folder: checker.project.root.clone(),
-        environment: vec![(CHECKING.into(), checker.project.state.clone().into_os_string())],
+        environment: Environment::OursAnd(vec![(
+            CHECKING.into(),
+            checker.project.state.clone().into_os_string(),
+        )]),
         input: Input::None,
         streams: Streams::Together,
         limits,

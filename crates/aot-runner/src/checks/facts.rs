@@ -10,6 +10,7 @@ use aot_core::verdict::{Begun, Facts, Questions, Sheet, Source};
 
 use super::files::{Pattern, never_matches};
 use super::{Checker, Occasion, Progress, Whose};
+use crate::settings;
 use crate::tree::{Project, Tree};
 
 /// Folders that hold tests, by custom.
@@ -39,6 +40,10 @@ pub fn still(state: &State, project: &Project, path: &OsStr) -> Facts {
         } else if full.is_dir() && TEST_FOLDERS.contains(&name) && !is_protected(&format!("{file}/x")) {
             facts.unprotected.insert(word.clone(), format!("{file}/**"));
         }
+    }
+    if base_case.quality_items() > 0 && root.join(settings::FILE).is_file() && !is_protected(settings::FILE) {
+        // Whoever can name another judge marks their own work.
+        facts.unprotected.insert(settings::FILE.into(), settings::FILE.into());
     }
     let folders = TEST_FOLDERS.iter().filter(|name| root.join(name).is_dir());
     let open = folders.filter(|name| !is_protected(&format!("{name}/x")));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::command::{GRACE, excerpt};
 use super::files::Pattern;
 use super::{Whose, Work};
-use crate::process::{Guard, How, Input, Job, Limits, Streams};
+use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
 
 /// So many files are listed to a judge.
 pub const MOST_FILES: usize = 500;
@@ -122,7 +122,7 @@ impl Judge for CommandJudge {
             program: self.shell.clone().into_os_string(),
             arguments: vec!["-c".into(), self.command.clone().into()],
             folder: request.folder.to_path_buf(),
-            environment: Vec::new(),
+            environment: Environment::OursAnd(Vec::new()),
             input: Input::Bytes(request.json().to_string().into_bytes()),
             streams: Streams::Apart,
             limits: Limits { wall: self.time, idle: None, grace: GRACE, head: ANSWER_LIMIT, tail: 1 << 10 },

@@ -19,7 +19,7 @@ use super::How;
 pub const WORD: &str = "__guard";
 
 /// Set for everybody in a tree, so that they can be told even if their guard was killed.
-pub(super) const MARK: &str = "AOT_JOB";
+pub const MARK: &str = "AOT_JOB";
 
 /// Said to a guard: ask the program to end, then make it.
 pub(super) const END: u8 = b'e';

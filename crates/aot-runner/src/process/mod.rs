@@ -14,14 +14,16 @@ use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 pub use captured::Captured;
+pub use guard::MARK;
 
 /// How long a guard may take to clear what it guards, once it was told to.
 const CLEARING: Duration = Duration::from_secs(20);
@@ -40,11 +42,18 @@ pub struct Job {
     pub program: OsString,
     pub arguments: Vec<OsString>,
     pub folder: PathBuf,
-    /// Set on top of our own environment.
-    pub environment: Vec<(OsString, OsString)>,
+    pub environment: Environment,
     pub input: Input,
     pub streams: Streams,
     pub limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+pub enum Environment {
+    /// Our own, and these on top of it.
+    OursAnd(Vec<(OsString, OsString)>),
+    /// These, and nothing else but the mark of the tree.
+    Only(Vec<(OsString, OsString)>),
 }
 
 #[derive(Clone, Debug)]
@@ -102,7 +111,7 @@ pub enum How {
     Lost,
 }
 
-/// A program that runs.
+/// A program that runs. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Running {
     guard: Child,
@@ -111,7 +120,7 @@ pub struct Running {
     began: Instant,
     heard: Arc<AtomicU64>,
     limits: Limits,
-    killed: Arc<AtomicU64>,
+    killed: Arc<AtomicBool>,
     mark: String,
 }
 
@@ -119,13 +128,13 @@ pub struct Running {
 #[derive(Debug)]
 pub struct Killer {
     line: UnixStream,
-    killed: Arc<AtomicU64>,
+    killed: Arc<AtomicBool>,
 }
 
 impl Killer {
     /// The whole tree, at once.
     pub fn kill(&self) {
-        self.killed.store(1, Ordering::Release);
+        self.killed.store(true, Ordering::Release);
         // If the guard is gone, so is what it guarded.
         let _ = (&self.line).write_all(&[guard::KILL]);
     }
@@ -140,7 +149,15 @@ impl Guard {
         };
         let mark = mark();
         let mut command = Command::new(&self.program);
+        let variables = match &job.environment {
+            Environment::OursAnd(variables) => variables,
+            Environment::Only(variables) => {
+                command.env_clear();
+                variables
+            }
+        };
         command
+            .arg0("aot")
             .arg(guard::WORD)
             .arg(job.limits.grace.as_millis().to_string())
             .arg(match job.input {
@@ -150,7 +167,7 @@ impl Guard {
             .arg(&job.program)
             .args(&job.arguments)
             .current_dir(&job.folder)
-            .envs(job.environment.iter().map(|(name, value)| (name, value)))
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .env(guard::MARK, &mark)
             .stdin(Stdio::from(OwnedFd::from(theirs)));
         let (output, writer) = io::pipe()?;
@@ -180,7 +197,7 @@ impl Guard {
             began,
             heard,
             limits: job.limits,
-            killed: Arc::new(AtomicU64::new(0)),
+            killed: Arc::new(AtomicBool::new(false)),
             mark,
         };
         // A program that ends without reading is no failure; the guard reads all of it in any case.
@@ -207,7 +224,10 @@ impl Running {
         loop {
             let (limit, why) = match &cause {
                 None => self.next_limit(),
-                Some((told, why)) => (CLEARING.saturating_sub(Instant::elapsed(told)), How::clone(why)),
+                Some((told, why)) => {
+                    let time = self.limits.grace + CLEARING;
+                    (time.saturating_sub(Instant::elapsed(told)), How::clone(why))
+                }
             };
             if limit.is_zero() {
                 if cause.is_some() {
@@ -235,11 +255,9 @@ impl Running {
         let took = self.began.elapsed();
         let (ended, left) = guard::read_report(&report);
         let how = match (cause, ended) {
-            // It ended by itself in the very moment.
-            (Some(_), How::Exited(code)) if took < self.limits.wall => How::Exited(code),
             (Some((_, why)), _) => why,
             (None, How::Exited(code)) => How::Exited(code),
-            (None, _) if self.killed.load(Ordering::Acquire) == 1 => How::Killed,
+            (None, _) if self.killed.load(Ordering::Acquire) => How::Killed,
             (None, how) => how,
         };
         let _ = self.line.shutdown(Shutdown::Both);
@@ -268,6 +286,14 @@ impl Running {
         let heard = Duration::from_millis(self.heard.load(Ordering::Acquire));
         let silent = (heard + idle).saturating_sub(now);
         if silent < wall { (silent, How::Silent) } else { (wall, How::OutOfTime) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Whoever may still hold a killer: the line ends here, and the guard clears.
+        let _ = self.line.shutdown(Shutdown::Both);
+        let _ = self.guard.wait();
     }
 }
 

@@ -24,6 +24,9 @@ pub struct ConfirmArgs {
 }
 
 pub fn run(door: &Door, args: &ConfirmArgs) -> Result<(), Failure> {
+    if place::is_in_job() {
+        return Err(Failure::NotAPerson);
+    }
     let mut store = door.store()?;
     let workshop = Workshop::open(&door.path()?, Jobs::default())?;
     let (_, state) = store.load()?;

@@ -230,7 +230,7 @@ impl Table<'_> {
         match (outcome, weight) {
             (Outcome::Pass, _) => self.beside(depth, evidence),
             (_, Weight::None) => self.detail(depth, Paint::Dim, &evidence.why),
-            (_, Weight::Counts) => self.explain(depth, leaf, evidence),
+            (_, Weight::Counts) => self.explain(depth, leaf, *outcome, evidence),
         }
     }
 
@@ -254,9 +254,9 @@ impl Table<'_> {
         }
     }
 
-    fn explain(&mut self, depth: usize, leaf: &Leaf, evidence: &Evidence) {
+    fn explain(&mut self, depth: usize, leaf: &Leaf, outcome: Outcome, evidence: &Evidence) {
         let again = match leaf.check {
-            Check::Command { .. } if evidence.runs > 1 && evidence.exit.is_some() => {
+            Check::Command { .. } if evidence.runs > 1 && outcome == Outcome::Fail => {
                 ", also when run again alone"
             }
             _ => "",
@@ -307,9 +307,10 @@ impl Table<'_> {
     fn detail(&mut self, depth: usize, paint: Paint, text: &str) {
         let indent = 11 + 2 * depth.min(10);
         let flat = print::plain(text);
-        let parts = match flat.starts_with("hint: ") || matches!(paint, Paint::Bold) {
-            true => print::wrapped(&flat, COLUMNS - indent),
-            false => vec![print::fit(&flat, COLUMNS - indent)],
+        // What others printed keeps its lines; what we say is read whole.
+        let parts = match flat.starts_with("| ") || flat.starts_with("$ ") {
+            true => vec![print::fit(&flat, COLUMNS - indent)],
+            false => print::wrapped(&flat, COLUMNS - indent),
         };
         for part in parts {
             let part = self.painted(paint, &part);

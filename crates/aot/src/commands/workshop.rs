@@ -29,11 +29,7 @@ impl Workshop {
         if place::checking().is_some_and(|checked| checked == project.state) {
             return Err(Failure::WithinCheck);
         }
-        let program = std::env::current_exe().map_err(|error| Failure::World {
-            doing: "find this very program",
-            problem: error.to_string(),
-        })?;
-        let guard = Guard { program };
+        let guard = Guard { program: place::this_program()? };
         let read = settings::read(&project.root, place::user_settings().as_deref()).map_err(|fault| {
             Failure::Input {
                 what: format!("{}:{}:{}", fault.path.display(), fault.line, fault.column),

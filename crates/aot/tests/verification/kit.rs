@@ -110,7 +110,9 @@ Please let people log in.
             .env("USER", "grace")
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
-        for name in ["CLAUDE_PROJECT_DIR", "AOT_CHECKING", "XDG_CONFIG_HOME", "NO_COLOR", "GIT_DIR"] {
+        for name in
+            ["CLAUDE_PROJECT_DIR", "AOT_CHECKING", "AOT_JOB", "XDG_CONFIG_HOME", "NO_COLOR", "GIT_DIR"]
+        {
             command.env_remove(name);
         }
         command

@@ -50,6 +50,16 @@ fn the_world_is_asked() {
 }
 
 #[test]
+fn a_judge_that_a_worker_could_replace_is_named() {
+    let project = Project::with("    {type: quality, criteria: Short, pass_threshold: 3}");
+    assert_eq!(codes(&project, &["lint"]), (0, vec![]));
+    project.write("aot.toml", "[judge]\ncommand = 'cat answer'\n");
+    assert_eq!(codes(&project, &["lint"]), (1, vec!["unprotected Short".to_owned()]));
+    project.state("    {type: quality, criteria: Short, pass_threshold: 3}", "[\"aot.toml\"]", "");
+    assert_eq!(codes(&project, &["lint"]), (0, vec![]));
+}
+
+#[test]
 fn a_sound_base_case_has_no_findings() {
     let project = Project::with("    checklist: [{item: Built, check: {type: file, value: \"dist/*.js\"}}]");
     let said = project.aot(&["lint"]);

@@ -84,3 +84,16 @@ fn an_alternative_that_passed_needs_no_person() {
     let (exit, object) = project.json(&["verify"]);
     assert_eq!((exit, &object["to_confirm"]), (0, &json!([])), "{object}");
 }
+
+#[test]
+fn what_aot_started_is_no_person() {
+    let other = Project::with(ASSERTED);
+    let state = other.path(".claude/aot-loop-state.md");
+    let confirm = format!("{} --state {} confirm 'The page'", env!("CARGO_BIN_EXE_aot"), state.display());
+    let project = Project::with(&format!("    {{type: command, value: {confirm:?}}}"));
+    let (exit, object) = project.json(&["verify"]);
+    assert_eq!(exit, 1);
+    let said = object["checks"][0]["evidence"]["output"]["head"].as_str().unwrap_or_default();
+    assert!(said.contains("nobody confirms their own work"), "{said}");
+    assert!(!other.read(".claude/aot-loop-state.md").contains("confirmed"));
+}

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aot_runner::process::{Ended, Guard, How, Input, Job, Limits, Streams};
+use aot_runner::process::{Ended, Environment, Guard, How, Input, Job, Limits, Streams};
 
 use super::kit::{LONG, Project, alive, in_time, make_fifo};
 
@@ -27,7 +27,7 @@ fn job(script: &str, mark: &str, wall: Duration) -> Job {
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), script.into()],
         folder: std::env::temp_dir(),
-        environment: vec![(MARK.into(), mark.into())],
+        environment: Environment::OursAnd(vec![(MARK.into(), mark.into())]),
         input: Input::None,
         streams: Streams::Together,
         limits: Limits { wall, idle: None, grace: Duration::from_millis(100), head: 1_000, tail: 1_000 },
@@ -75,6 +75,7 @@ fn whoever_does_not_end_is_ended() {
         "trap '' TERM; while :; do sleep 1000; done",
         "setsid sh -c 'trap \"\" TERM INT HUP; sleep 1000' & trap '' TERM; wait; sleep 1000",
         "kill -STOP $$",
+        "trap 'exit 0' TERM; sleep 1000 & wait",
     ] {
         assert_eq!(run(script, short).how, How::OutOfTime, "{script}");
     }
@@ -119,6 +120,51 @@ fn input_comes_whole_and_streams_can_be_kept_apart() {
 }
 
 #[test]
+fn an_environment_can_be_wholly_given() {
+    let mut job = job("/usr/bin/env", &mark(), LONG);
+    job.environment = Environment::Only(vec![("ONE".into(), "1".into())]);
+    let ended = in_time("env", move || guard().run(&job).expect("the guard starts"));
+    let said = String::from_utf8(ended.output.whole().expect("it is short")).expect("a text");
+    let names: Vec<&str> = said.lines().filter_map(|line| line.split('=').next()).collect();
+    assert!(
+        names.iter().all(|name| ["ONE", "AOT_JOB", "PWD", "OLDPWD", "_", "SHLVL"].contains(name)),
+        "{names:?}"
+    );
+    assert!(names.contains(&"ONE"));
+}
+
+#[test]
+fn what_is_dropped_is_killed() {
+    let mark = mark();
+    let running =
+        guard().start(&job("setsid sleep 1000 & sleep 1000", &mark, LONG)).expect("the guard starts");
+    let killer = running.killer().expect("a line of its own");
+    in_time("a drop", move || drop(running));
+    assert_eq!(alive(&format!("{MARK}={mark}")), Vec::<String>::new());
+    drop(killer);
+}
+
+/// A check may build and replace the very program that runs it.
+#[test]
+fn the_program_may_be_replaced_while_it_runs() {
+    let project = Project::with("");
+    let copy = project.path("aot-copy");
+    std::fs::copy(env!("CARGO_BIN_EXE_aot"), &copy).expect("a copy");
+    project.state(
+        r#"    checklist:
+      - {item: replaces, check: {type: command, value: "rm aot-copy"}}
+      - {item: goes on, check: {type: command, value: "true"}}"#,
+        "[]",
+        "",
+    );
+    let mut command = std::process::Command::new(&copy);
+    command.args(["verify", "--jobs", "1"]).current_dir(project.root()).env("SHELL", "/bin/sh");
+    command.env_remove("CLAUDE_PROJECT_DIR").env_remove("AOT_CHECKING");
+    let said = command.output().expect("the copy starts");
+    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stdout));
+}
+
+#[test]
 fn a_killer_kills_the_tree() {
     let mark = mark();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -140,11 +186,13 @@ fn a_killer_kills_the_tree() {
 
 #[test]
 fn silence_has_a_limit_of_its_own() {
-    let mut silent = job("echo one; sleep 1000", &mark(), LONG);
-    silent.limits.idle = Some(Duration::from_millis(300));
-    let ended = in_time("silence", move || guard().run(&silent).expect("the guard starts"));
-    assert_eq!(ended.how, How::Silent);
-    assert_eq!(ended.output.whole(), Some(b"one\n".to_vec()));
+    for script in ["echo one; sleep 1000", "trap 'exit 0' TERM; echo one; sleep 1000 & wait"] {
+        let mut silent = job(script, &mark(), LONG);
+        silent.limits.idle = Some(Duration::from_millis(300));
+        let ended = in_time("silence", move || guard().run(&silent).expect("the guard starts"));
+        assert_eq!(ended.how, How::Silent, "{script}");
+        assert_eq!(ended.output.whole(), Some(b"one\n".to_vec()));
+    }
 }
 
 /// The daemon holds the writing end of a pipe: that the pipe ends shows that the daemon has.

@@ -85,7 +85,7 @@ fn a_red_base_case() {
                  | test 20 of 20
                  | expected 200, got 404
     ERROR      Type checker                                                    ___ s
-                 `no-such-tool` was not found (exit 127), also when run again alone
+                 `no-such-tool` was not found (exit 127)
                  $ no-such-tool --strict src
                  | /bin/sh: 1: no-such-tool: not found
                  hint: install it, correct its name, or see PATH
@@ -245,6 +245,47 @@ fn a_check_cannot_ask_for_itself() {
     assert_eq!(exit, 1);
     let said = object["checks"][0]["evidence"]["output"]["head"].as_str().unwrap_or_default();
     assert!(said.contains("cannot ask for itself"), "{said}");
+}
+
+/// What is kept of the evidence has a limit.
+#[test]
+fn evidence_does_not_grow_for_ever() {
+    let project = Project::with("    {type: command, value: \"true\"}");
+    let paths = aot_runner::tree::Project {
+        root: project.root(),
+        state: project.path(".claude/aot-loop-state.md"),
+        sidecar: project.path(".claude/aot"),
+    };
+    assert_eq!(project.aot(&["verify"]).exit, 0);
+    let kept = aot_runner::checks::kept::Kept::of(&paths);
+    let mut line = kept.lines().pop().expect("one was kept");
+    line.evidence.why = "x".repeat(100_000);
+    for _ in 0..200 {
+        kept.add(std::slice::from_ref(&line)).expect("it can be written");
+    }
+    let size = |name: &str| project.path(".claude/aot").join(name).metadata().map_or(0, |meta| meta.len());
+    let (now, older) = (size("evidence.jsonl"), size("evidence.older.jsonl"));
+    let limit = aot_runner::checks::kept::ROTATED_AT;
+    assert!(now <= limit && older <= limit && older > limit / 2, "{now} and {older}");
+}
+
+/// The root is the folder above `.claude`, or the state file's own; from a folder below it is the same.
+#[test]
+fn checks_run_in_the_root() {
+    let project = Project::in_git("    {type: command, value: \"pwd; test -e here\"}");
+    project.write("here", "");
+    project.write("deep/er/x", "");
+    let said = project.command(&["verify"]).current_dir(project.path("deep/er")).output().expect("it starts");
+    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stdout));
+    project.write("deep/own.md", &project.read(".claude/aot-loop-state.md"));
+    project.write("deep/here", "");
+    std::fs::remove_file(project.path("here")).expect("it is there");
+    for _ in 0..2 {
+        let (exit, object) = project.json(&["verify", "--state", "deep/own.md"]);
+        assert_eq!(exit, 0, "{object}");
+    }
+    let (_, object) = project.json(&["verify", "--state", "deep/own.md"]);
+    assert_eq!(object["checks"][0]["evidence"]["source"], "reused", "{object}");
 }
 
 #[test]
