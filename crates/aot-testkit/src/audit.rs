@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Job, JobId, Outcome, StopHow, Task, Usage,
+    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Job, JobId, Outcome, Seat, Settings, StopHow,
+    Task, Trees, Usage,
 };
 use aot_core::rules::Change;
 use aot_core::rules::certificate::{Certificate, Verdict};
@@ -77,12 +78,15 @@ struct Step {
     backtracked: bool,
     reshaped: bool,
     opened: bool,
-    stopped: bool,
+    /// The results that were in when the iteration closed.
+    closed_with: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Audit {
     graph: Graph,
+    /// Workers share a tree, or there is none: slots stay free.
+    one_tree: bool,
     jobs: HashSet<JobId>,
     /// Jobs whose start was refused: they may come again.
     refused: HashSet<JobId>,
@@ -92,6 +96,8 @@ pub struct Audit {
     above: usize,
     /// The last evaluation passed, and nothing has moved the branch since.
     passed: bool,
+    /// Somebody changed what nobody may, and no redirect has accepted it.
+    tampered: bool,
     runs: u64,
     bound: u64,
     bound_at_opening: u64,
@@ -100,15 +106,18 @@ pub struct Audit {
 }
 
 impl Audit {
-    pub fn new(state: &State) -> Audit {
+    pub fn new(state: &State, settings: &Settings) -> Audit {
+        let one_tree = settings.trees == Trees::Shared || settings.crew.worker == Seat::Empty;
         Audit {
             graph: Graph::new(state),
+            one_tree,
             jobs: HashSet::new(),
             refused: HashSet::new(),
             iteration: Iteration::default(),
             step: Step::default(),
             above: 0,
             passed: false,
+            tampered: false,
             runs: 0,
             bound: u64::MAX,
             bound_at_opening: u64::MAX,
@@ -162,6 +171,22 @@ impl Audit {
             // An evaluation that a person cut off: its judges were shown before, and are nobody's any more.
             self.ceiling = self.ceiling.map(|ceiling| ceiling + judges);
         }
+        self.tampered = match event {
+            Event::Tampered { .. } => true,
+            Event::Begun { .. } | Event::Redirected { .. } => false,
+            Event::Ended { .. }
+            | Event::Landed { .. }
+            | Event::Conflict { .. }
+            | Event::Verified { .. }
+            | Event::Replanned { .. }
+            | Event::Edited { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::RedirectAbandoned
+            | Event::Woke
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => self.tampered,
+        };
         self.passed = match event {
             Event::Verified { evaluation, .. } => {
                 word == Word::Awaited && matches!(evaluation, Evaluation::Passed)
@@ -201,7 +226,13 @@ impl Audit {
                 self.step.backtracked = true;
                 self.iteration.moved |= state.control.open.is_some();
             }
-            Change::ChoiceFailed { .. } => self.step.backtracked = true,
+            Change::ChoiceFailed { choice, .. } => {
+                self.step.backtracked = true;
+                let blameless = self.step.closed_with.is_none() && is_nobodys_fault(event);
+                hold(!blameless, "what is nobody's fault burns no choice", "D10", || {
+                    format!("{choice} at {}", of_event(event))
+                })?;
+            }
             Change::IterationOpened => {
                 opens_within_the_limit(state)?;
                 self.step.opened = true;
@@ -210,11 +241,11 @@ impl Audit {
             }
             Change::IterationClosed { unresolved, stall_count } => {
                 self.closes_by_the_count(state, *unresolved, *stall_count, event)?;
+                self.step.closed_with = state.control.open.as_ref().map(|open| open.results);
             }
             Change::Completed => {
                 hold(self.passed, "completed is written after a pass only", "D14, D20", || of_event(event))?
             }
-            Change::Stopped { .. } => self.step.stopped = true,
             _ => {}
         }
         if change.reshapes() {
@@ -238,9 +269,9 @@ impl Audit {
                 Ok(())
             }
             Effect::Halt(certificate) => self.halts(world, certificate),
+            Effect::Land(job) => self.lands_one_of_a_race(world, job),
             Effect::Record(_)
             | Effect::Kill(_)
-            | Effect::Land(_)
             | Effect::Verify { .. }
             | Effect::WakeAt(_)
             | Effect::Refuse(_) => Ok(()),
@@ -261,6 +292,8 @@ impl Audit {
         self.writes_the_trail(world, event)?;
         self.ignores_the_dead(world, event)?;
         kills_all(world, event)?;
+        self.closes_when_over(world, event)?;
+        self.fills_its_slots(world, coordinator)?;
         self.bound_falls(coordinator, event)?;
         goes_on(world)
     }
@@ -433,6 +466,63 @@ impl Audit {
         hold(running <= most.max(self.above), "at most m run", "D7, D8", || format!("{running} of {most}"))
     }
 
+    fn lands_one_of_a_race(&self, world: &World, job: &JobId) -> Held {
+        let state = world.recorded();
+        let group = |id: &JobId| {
+            let place = state.atoms.get_index_of(id.task.atom()?)?;
+            self.graph.group_of(place)
+        };
+        let mut landing = world.flights().iter().filter(|flight| flight.phase == Phase::Landing);
+        let rival = group(job).and_then(|mine| landing.find(|flight| group(&flight.job.id) == Some(mine)));
+        hold(rival.is_none(), "one of a race lands at a time", "D25", || format!("{job:?}"))
+    }
+
+    /// A barrier for judgement: `m` results are in, or nothing runs but what the next iteration has begun.
+    fn closes_when_over(&self, world: &World, event: &Event) -> Held {
+        let Some(results) = self.step.closed_with else { return Ok(()) };
+        let state = world.recorded();
+        let by_a_person =
+            matches!(event, Event::RedirectAsked | Event::Redirected { .. } | Event::Edited { .. });
+        let begun = |id: &JobId| self.step.opened && id.attempt == state.control.iteration;
+        let over = results >= state.constraints().max_parallel_agents
+            || world.flights().iter().all(|flight| begun(&flight.job.id));
+        hold(over || by_a_person, "an iteration closes when m results are in or nothing runs", "D7", || {
+            format!("{results} results at {}", of_event(event))
+        })
+    }
+
+    /// While nothing speaks against it, whatever is ready runs. Conflicts, waiting checks, stalls and replans all may
+    /// speak against it; a loop without them leaves no slot free.
+    fn fills_its_slots(&self, world: &World, coordinator: &Coordinator) -> Held {
+        let state = world.recorded();
+        let control = &state.control;
+        let Some(open) = &control.open else { return Ok(()) };
+        let m = state.constraints().max_parallel_agents as usize;
+        let hindered = world.halted().is_some()
+            || control.status != LoopStatus::Running
+            || control.stop_requested
+            || control.redirect_requested
+            || control.parked_until.is_some()
+            || control.stall_count >= state.constraints().max_stall_count
+            || self.passed
+            || self.tampered
+            || is_spent(state)
+            || coordinator.verifying().is_some()
+            || !coordinator.held().is_empty()
+            || world.flights().iter().any(|flight| flight.job.id.task == Task::Replan)
+            || state
+                .or_groups
+                .values()
+                .any(|group| group.next_choice().is_none() && !group.failed.is_empty())
+            || state.atoms.values().any(|atom| !atom.writes.is_empty() || atom.resource.is_some());
+        if hindered || self.one_tree || world.flights().len() >= m || open.started.len() >= 2 * m - 1 {
+            return Ok(());
+        }
+        let ready = self.graph.ready(state);
+        let idle = ready.iter().map(|place| &state.atoms[*place].id).find(|id| !open.started.contains(id));
+        hold(idle.is_none(), "no slot stays free while something is ready", "D7", || format!("{idle:?}"))
+    }
+
     fn works_on_what_is_needed(&self, state: &State, atom: &AtomId) -> Held {
         let place = place(state, atom)?;
         let graph = &self.graph;
@@ -525,7 +615,13 @@ impl Audit {
     fn bound_falls(&mut self, coordinator: &mut Coordinator, event: &Event) -> Held {
         let bound = coordinator.bound().agent_runs;
         let ceiling = match (self.ceiling, event) {
-            (None, _) => self.runs + bound,
+            (None, _) => {
+                let most = promised(coordinator.state());
+                hold(bound <= most, "the bound shown is the one promised", "D8", || {
+                    format!("{bound}, {most}")
+                })?;
+                self.runs + bound
+            }
             (Some(ceiling), Event::Edited { .. } | Event::Redirected { .. }) => {
                 self.bound_at_opening = u64::MAX;
                 ceiling.max(self.runs + bound)
@@ -691,6 +787,24 @@ fn evaluation(state: &State) -> u64 {
     state.objective.base_case.as_ref().map_or(0, |checks| 2 * checks.quality_items() as u64)
 }
 
+/// The figure before the first start: `2Q + N((2m-1)(2+2q) + 1 + 2Q)`.
+fn promised(state: &State) -> u64 {
+    let limits = state.constraints();
+    let checks = state.atoms.values().filter_map(|atom| atom.check.as_ref());
+    let judges = checks.map(|check| check.quality_items() as u64).max().unwrap_or(0);
+    let attempts = 2 * u64::from(limits.max_parallel_agents) - 1;
+    let iteration = attempts * (2 + 2 * judges) + 1 + evaluation(state);
+    evaluation(state) + u64::from(limits.max_iterations) * iteration
+}
+
+/// Whether money, tokens or time have run out.
+fn is_spent(state: &State) -> bool {
+    let (limits, spent) = (state.constraints(), state.control.spent.clone().unwrap_or_default());
+    limits.max_cost_usd.is_some_and(|limit| spent.cost_usd >= limit)
+        || limits.max_tokens.is_some_and(|limit| spent.tokens >= limit)
+        || spent.seconds >= limits.max_wall_time().seconds()
+}
+
 fn children_resolved(graph: &Graph, state: &State, parent: usize) -> bool {
     graph.child_targets(parent).all(|target: Target| graph.is_resolved(state, target))
 }
@@ -711,6 +825,33 @@ fn failed_atom(event: &Event) -> Option<&AtomId> {
     match &job.task {
         Task::Work(atom) | Task::Check(atom) => failed.then_some(atom),
         Task::Probe(_) | Task::Replan => None,
+    }
+}
+
+/// Whether an attempt came back through nobody's fault.
+fn is_nobodys_fault(event: &Event) -> bool {
+    match event {
+        Event::Conflict { .. } => true,
+        Event::Ended { outcome, .. } => match outcome {
+            Outcome::Lost { .. } | Outcome::Refused { .. } => true,
+            Outcome::Done { check, .. } => {
+                matches!(check, CheckSeen::Error { .. } | CheckSeen::Pending { .. })
+            }
+            Outcome::Failed { .. } | Outcome::TooLarge { .. } | Outcome::Probed { .. } => false,
+        },
+        Event::Begun { .. }
+        | Event::Landed { .. }
+        | Event::Verified { .. }
+        | Event::Replanned { .. }
+        | Event::Edited { .. }
+        | Event::Tampered { .. }
+        | Event::StopAsked { .. }
+        | Event::RedirectAsked
+        | Event::Redirected { .. }
+        | Event::RedirectAbandoned
+        | Event::Woke
+        | Event::StartAsked { .. }
+        | Event::TurnEnded => false,
     }
 }
 

@@ -41,7 +41,7 @@ impl Stage {
     /// A coordinator that was told nothing yet: [`Stage::begin`] comes next.
     pub fn new(state: State, settings: Settings, now: Timestamp, tracing: Tracing) -> Stage {
         let coordinator = take_up(&state, &settings, now);
-        let audit = Audit::new(&state);
+        let audit = Audit::new(&state, &settings);
         let world = World::new(state, now);
         let mut stage = Stage { coordinator, world, audit, settings, tracing, trace: Vec::new(), events: 0 };
         if tracing == Tracing::On {

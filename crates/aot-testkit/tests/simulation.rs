@@ -4,7 +4,7 @@ use aot_testkit::batch;
 use aot_testkit::life;
 
 /// In a debug build a life takes about twenty times as long.
-const LIVES: u64 = if cfg!(debug_assertions) { 1_500 } else { 100_000 };
+const LIVES: u64 = if cfg!(debug_assertions) { 4_000 } else { 100_000 };
 
 #[test]
 fn every_rule_holds_in_every_life() {

@@ -1,0 +1,118 @@
+//! What random lives found in the coordinator, each as a life of a few events. The audit watches every step.
+
+use aot_core::coordinator::{
+    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Seat, Settings, StopHow, Task,
+    Trees, Usage,
+};
+use aot_core::rules::certificate::Verdict;
+use aot_core::state::{Atom, AtomId, AtomStatus};
+use aot_testkit::plans;
+use aot_testkit::stage::{Cut, Stage, Tracing};
+use aot_testkit::world::Phase;
+use jiff::Timestamp;
+
+/// A loop of independent atoms whose base case was red at first.
+struct Scene {
+    stage: Stage,
+}
+
+impl Scene {
+    fn new(atoms: usize, parallel: u32, stalls: u32) -> Scene {
+        let mut state = plans::blank(plans::limits(parallel, 10, stalls));
+        for number in 1..=atoms {
+            let atom = Atom::new(AtomId::new(format!("A{number}")), "do it");
+            state.atoms.insert(atom.id.clone(), atom);
+        }
+        let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: Seat::Taken };
+        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
+        let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
+        stage.begin(Hold::Nobody, Cut::Never).expect("it begins");
+        let mut scene = Scene { stage };
+        let evaluation = Evaluation::Failed { red: Vec::new() };
+        scene.tell(Event::Verified { number: 1, evaluation, usage: Usage::default() });
+        scene
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<Effect> {
+        self.stage.tell(event, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"))
+    }
+
+    fn ends(&mut self, atom: &str, outcome: Outcome) -> Vec<Effect> {
+        let wanted = Task::Work(AtomId::new(atom));
+        let flight = self.stage.world.flights().iter().find(|flight| flight.job.id.task == wanted);
+        let job = flight.unwrap_or_else(|| panic!("{atom} runs")).job.id.clone();
+        self.tell(Event::Ended { job, outcome, usage: Usage::default() })
+    }
+
+    fn lands(&mut self, atom: &str) -> Vec<Effect> {
+        let wanted = Task::Work(AtomId::new(atom));
+        let flight = self.stage.world.flights().iter().find(|flight| flight.job.id.task == wanted);
+        let job = flight.unwrap_or_else(|| panic!("{atom} lands")).job.id.clone();
+        let binding = self.stage.world.commit(&job);
+        self.tell(Event::Landed { job, binding, usage: Usage::default() })
+    }
+
+    fn solves(&mut self, atom: &str) -> Vec<Effect> {
+        self.ends(atom, done());
+        self.lands(atom)
+    }
+
+    fn verdict(&self) -> Option<&Verdict> {
+        self.stage.world.halted().map(|certificate| &certificate.verdict)
+    }
+}
+
+fn done() -> Outcome {
+    Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check: CheckSeen::None }
+}
+
+/// D8: the first replan was forgotten while its agent ran on.
+#[test]
+fn a_replan_that_outlives_its_iteration_is_not_asked_for_again() {
+    let mut scene = Scene::new(9, 3, 1);
+    scene.ends("A1", Outcome::Failed { reason: "could not".into() });
+    scene.solves("A2");
+    let opening = scene.solves("A3");
+    let asks = |effects: &[Effect]| {
+        effects.iter().any(|effect| matches!(effect, Effect::Start(job) if job.id.task == Task::Replan))
+    };
+    assert!(asks(&opening));
+    for atom in ["A4", "A5", "A6", "A7"] {
+        assert!(!asks(&scene.solves(atom)), "after {atom}");
+    }
+}
+
+/// D13, D21: a loop that was finishing went on to land what was made under changed checks.
+#[test]
+fn tampering_kills_what_a_stopping_loop_lets_finish() {
+    let mut scene = Scene::new(1, 1, 3);
+    scene.tell(Event::StopAsked { how: StopHow::Finish, reason: None });
+    assert_eq!(scene.verdict(), None);
+    scene.tell(Event::Tampered { what: "tests/a.rs".into() });
+    assert!(scene.stage.world.flights().is_empty());
+    assert!(scene.verdict().is_some());
+}
+
+/// D13, D16: the loop halted, and what was landing landed unrecorded.
+#[test]
+fn an_abandoned_redirect_halts_after_what_is_landing() {
+    let mut scene = Scene::new(1, 1, 3);
+    scene.ends("A1", done());
+    scene.tell(Event::RedirectAsked);
+    scene.tell(Event::RedirectAbandoned);
+    assert_eq!(scene.verdict(), None);
+    assert_eq!(scene.stage.world.flights()[0].phase, Phase::Landing);
+    scene.lands("A1");
+    assert_eq!(scene.verdict(), Some(&Verdict::RedirectInterrupted));
+    assert_eq!(scene.stage.world.recorded().atoms[0].status, AtomStatus::Resolved);
+}
+
+/// D12: time that was spent waiting for a rate limit was forgotten by a crash.
+#[test]
+fn a_crash_does_not_give_back_the_time_spent_waiting() {
+    let mut scene = Scene::new(1, 1, 3);
+    scene.stage.world.pass(3_000);
+    scene.ends("A1", Outcome::Refused { reason: "rate limit".into(), retry_after: None });
+    let spent = scene.stage.world.recorded().control.spent.as_ref().map(|spent| spent.seconds);
+    assert_eq!(spent, Some(3_000));
+}
