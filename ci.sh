@@ -11,12 +11,17 @@ cargo fmt --all --check
 step 'lints'
 cargo clippy --workspace --all-targets --locked -- -D warnings
 
-step 'the program and the tour'
-cargo build --release --locked -p aot
+step 'the program and its tour'
+cargo build --release --locked -p aot -p aot-testkit --bin aot --example simulate --example check_model
 ./target/release/aot demo > /dev/null
 
+step 'a hundred thousand simulated lives'
+./target/release/examples/simulate 100000
+
+step 'every order of events on small graphs'
+./target/release/examples/check_model
+
 step 'tests'
-mkdir -p target
 cargo test --workspace --locked --lib --bins --tests 2>&1 | tee target/tests.log
 
 # One line that says it all, whatever the last test binary was.
