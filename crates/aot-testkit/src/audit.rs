@@ -228,7 +228,8 @@ impl Audit {
             }
             Change::ChoiceFailed { choice, .. } => {
                 self.step.backtracked = true;
-                let blameless = self.step.closed_with.is_none() && is_nobodys_fault(event);
+                let blameless =
+                    self.step.closed_with.is_none() && !self.step.opened && is_nobodys_fault(event);
                 hold(!blameless, "what is nobody's fault burns no choice", "D10", || {
                     format!("{choice} at {}", of_event(event))
                 })?;
@@ -626,11 +627,12 @@ impl Audit {
                 self.bound_at_opening = u64::MAX;
                 ceiling.max(self.runs + bound)
             }
-            (Some(ceiling), Event::Begun { .. }) => {
+            // What was broken off is evaluated again.
+            (Some(ceiling), Event::Begun { .. } | Event::RedirectAsked) => {
                 let more = bound.saturating_sub(self.bound);
                 hold(
                     more <= evaluation(coordinator.state()),
-                    "a new process adds one evaluation",
+                    "a new process or a redirect adds one evaluation at most",
                     "D8",
                     || format!("{} to {bound}", self.bound),
                 )?;

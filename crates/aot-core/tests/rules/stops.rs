@@ -30,7 +30,8 @@ fn stops_in_their_order() {
         ("D13", "m=1; A", "A+ stop", "#1 stall 0 halt stopped_by_hand"),
         // Tampering kills.
         ("D13", "m=2; A; B", "tampered", "#1 stall 0 halt tampered | exit 16 | killed A B"),
-        ("D13", "m=2; A; B", "stop tampered", "#1 stall 0 | A B"),
+        // It kills also what a stop lets finish; the stop is what is told.
+        ("D13", "m=2; A; B", "stop tampered", "#1 stall 0 halt stopped_by_hand | exit 10 | killed A B"),
         // The base case before an exhausted group.
         ("D13", "m=1; each; G=A|B", "A- v- B- v+", "#2 stall 1 halt completed"),
         ("D13", "m=1; each; G=A|B", "A- v- B- v-", "#2 stall 1 halt exhausted"),
