@@ -1,6 +1,7 @@
 //! Text to `State` and back. Knows the file's form; decides nothing.
 
 mod decode;
+mod decode_checks;
 pub mod document;
 pub mod edit;
 mod finding;
