@@ -273,10 +273,12 @@ fn in_scope(work: &Work<'_>, quality: &Quality) -> Result<(Vec<Listed>, usize), 
     let mut left = MOST_OF_ALL;
     let listed = paths.into_iter().take(MOST_FILES).map(|path| {
         let full = work.checker.project.root.join(path);
-        let bytes = full.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
-        let fits = bytes <= MOST_OF_ONE && bytes <= left;
+        // A pipe or a device is not opened: it may never end.
+        let bytes = full.metadata().ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
+        let fits = bytes.is_some_and(|bytes| bytes <= MOST_OF_ONE && bytes <= left);
         let content =
             if fits { fs::read(&full).ok().and_then(|read| String::from_utf8(read).ok()) } else { None };
+        let bytes = bytes.unwrap_or(0);
         left -= content.as_ref().map_or(0, |content| content.len() as u64).min(left);
         Listed { path: path.to_owned(), bytes, content }
     });

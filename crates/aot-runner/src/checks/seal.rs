@@ -135,8 +135,9 @@ fn changed_at(path: &Path) -> Option<String> {
 fn content(path: &Path) -> io::Result<String> {
     // A link counts with where it leads, too.
     let link = fs::read_link(path).map(|to| format!("link {} ", to.display())).unwrap_or_default();
-    if !link.is_empty() && !path.is_file() {
-        return Ok(link);
+    // A pipe or a device is not opened: it may never end.
+    if !path.is_file() {
+        return Ok(format!("{link}no file"));
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs::File::open(path)?)?;

@@ -5,7 +5,7 @@ use aot_core::contract::{Limits, Reading};
 use aot_runner::checks::seal::Seal;
 use serde_json::json;
 
-use super::kit::Project;
+use super::kit::{Project, in_time, make_fifo};
 
 const BASE_CASE: &str = "    {type: command, value: \"sh tests/run.sh\"}";
 
@@ -88,6 +88,25 @@ fn the_base_case_and_the_list_of_what_is_protected_may_not_change_either() {
     // Nobody confirms on a base case that was changed.
     project.write(".claude/aot-loop-state.md", &state.replace(BASE_CASE, "    {type: assertion, value: x}"));
     assert_eq!(project.json(&["confirm", "x"]).1["error"]["code"], json!("tampered"));
+}
+
+/// Nothing waits for a pipe that nobody writes to: not the seal, not the tree, not the scope of a judge.
+#[test]
+fn pipes_are_not_opened() {
+    let project =
+        Project::with("    {type: quality, criteria: Short, pass_threshold: 3, scope: \"tests/**\"}");
+    project.write("aot.toml", "[judge]\ncommand = 'false'\n");
+    project.write("tests/a", "");
+    make_fifo(&project.path("tests/pipe"));
+    project.state("    {type: quality, criteria: Short, pass_threshold: 3}", "[\"tests/**\"]", "");
+    let sealed = seal(&project);
+    project.state(
+        "    {type: quality, criteria: Short, pass_threshold: 3}",
+        "[\"tests/**\"]",
+        &line(&sealed),
+    );
+    let (exit, object) = in_time("a pipe", move || project.json(&["verify"]));
+    assert_eq!(exit, 17, "{object}");
 }
 
 #[test]
