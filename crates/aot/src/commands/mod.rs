@@ -7,6 +7,7 @@ mod gate;
 mod lint;
 mod or;
 mod ready;
+mod redirect;
 mod schema;
 mod show;
 mod validate;
@@ -71,6 +72,8 @@ enum Verb {
     Lint(lint::LintArgs),
     /// Say that an assertion holds, or with `--no` that it does not
     Confirm(confirm::ConfirmArgs),
+    /// Change what was agreed on
+    Redirect(redirect::RedirectArgs),
     /// Print the JSON Schema of the frontmatter
     Schema,
     /// Walk through the life of a small state file, in a temporary folder
@@ -104,6 +107,7 @@ impl Cli {
             Verb::Verify(args) => verify::run(&door, &args),
             Verb::Lint(args) => lint::run(&door, &args),
             Verb::Confirm(args) => confirm::run(&door, &args),
+            Verb::Redirect(args) => redirect::run(&door, &args),
             Verb::Schema => schema::run(),
             Verb::Demo(args) => demo::run(&args),
         }

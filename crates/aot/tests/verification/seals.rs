@@ -116,3 +116,18 @@ fn looking_writes_no_fingerprint() {
     assert_eq!(project.aot(&["verify"]).exit, 0);
     assert_eq!(project.read(".claude/aot-loop-state.md"), before);
 }
+
+#[test]
+fn a_person_who_meant_it_accepts_what_was_changed() {
+    let project = sealed();
+    project.write("tests/run.sh", "exit 0");
+    assert_eq!(changed(&project).0, 16);
+    let (exit, object) = project.json(&["redirect", "--accept"]);
+    assert_eq!((exit, &object["success"]), (0, &json!(true)), "{object}");
+    assert_eq!(changed(&project), (0, vec![]));
+    let state = project.json(&["show"]).1;
+    assert_eq!(state["corrections"][0]["type"], json!("constraint_change"));
+    assert_eq!(state["corrections"][0]["trail_cleared"], json!(false));
+    // Without anything to accept nothing is asked of the user but words.
+    assert_eq!(project.json(&["redirect"]).0, 2);
+}
