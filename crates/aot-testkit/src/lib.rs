@@ -1,8 +1,11 @@
-//! Simulated worlds and measurements that drive the shipping coordinator. For tests only.
+//! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, and simulated worlds that
+//! drive the shipping coordinator.
 
 pub mod audit;
 pub mod batch;
 pub mod chance;
+pub mod fixtures;
+pub mod fuzz;
 pub mod hands;
 pub mod life;
 pub mod makespan;

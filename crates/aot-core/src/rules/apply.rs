@@ -218,7 +218,13 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
         }
 
         Change::GoalSet { goal } => state.objective.goal = goal.clone(),
-        Change::BaseCaseSet { base_case } => state.objective.base_case = Some(base_case.clone()),
+        Change::BaseCaseSet { base_case } => {
+            if state.objective.base_case.as_ref() != Some(base_case) {
+                // What was confirmed may mean something else now.
+                state.control.confirmed.clear();
+            }
+            state.objective.base_case = Some(base_case.clone());
+        }
         Change::BackgroundIntentSet { background_intent } => {
             state.objective.background_intent = background_intent.clone();
         }

@@ -1,7 +1,7 @@
 //! Failure, and the way to another branch: what fails a choice, which comes next, what is undone (D2, D4, D10, D31).
 
 use super::{Change, Ledger, Refusal, advance};
-use crate::state::{Atom, AtomId, AtomStatus, GroupName, State, Target, TrailEntry};
+use crate::state::{Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, State, Target, TrailEntry};
 
 /// An atom below a choice fails that choice at this many failures of its own.
 pub const FAILURES_BELOW_A_CHOICE: usize = 2;
@@ -226,7 +226,12 @@ pub fn switch(ledger: &mut Ledger, name: &GroupName, choice: &AtomId, reason: &s
             ledger.enter(Change::ReplanNoted { atom, reason: format!("{choice} was chosen by hand") });
         }
     }
-    ledger.check_shape()
+    ledger.check_shape()?;
+    // By hand nobody is sent into a deadlock; only backtracking may end in one, and says so (D13).
+    let cycles = ledger.graph().cycles(ledger.state());
+    let here = |cycle: &Cycle| cycle.names.iter().any(|there| there == name.as_str());
+    let cycle = cycles.into_iter().find(|cycle| cycle.closes == Closes::SinceBacktrack && here(cycle));
+    cycle.map_or(Ok(()), |cycle| Err(Refusal::Cycle(cycle.names)))
 }
 
 /// How often an atom has failed since its plan last changed (decision D11).

@@ -1,6 +1,6 @@
 //! The gate before a loop: nothing starts that was not agreed on (requirements, chapter "start command").
 
-use crate::state::State;
+use crate::state::{Checks, State};
 
 /// A state whose alignment is complete. Only [`gate`] makes one.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Aligned {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the goal is not aligned yet; missing: {}", missing.join(", "))]
 pub struct NotAligned {
-    pub missing: Vec<&'static str>,
+    pub missing: Vec<String>,
 }
 
 pub fn gate(state: State) -> Result<Aligned, NotAligned> {
@@ -30,19 +30,18 @@ pub fn gate(state: State) -> Result<Aligned, NotAligned> {
     if missing.is_empty() { Ok(Aligned { state }) } else { Err(NotAligned { missing }) }
 }
 
-pub fn missing(state: &State) -> Vec<&'static str> {
+pub fn missing(state: &State) -> Vec<String> {
     let objective = &state.objective;
-    let mut missing = Vec::new();
-    let mut want = |there: bool, name| {
-        if !there {
-            missing.push(name);
-        }
-    };
-    want(!objective.goal.trim().is_empty(), "objective.goal");
-    want(objective.base_case.as_ref().is_some_and(|checks| !checks.has_empty_set()), "objective.base_case");
-    want(!objective.background_intent.trim().is_empty(), "objective.background_intent");
-    want(!objective.deliverables.trim().is_empty(), "objective.deliverables");
-    want(!objective.definition_of_done.trim().is_empty(), "objective.definition_of_done");
-    want(!state.atoms.is_empty(), "atoms");
-    missing
+    let wanted = [
+        (!objective.goal.trim().is_empty(), "objective.goal"),
+        (objective.base_case.as_ref().is_some_and(|checks| !checks.has_empty_set()), "objective.base_case"),
+        (!objective.background_intent.trim().is_empty(), "objective.background_intent"),
+        (!objective.deliverables.trim().is_empty(), "objective.deliverables"),
+        (!objective.definition_of_done.trim().is_empty(), "objective.definition_of_done"),
+        (!state.atoms.is_empty(), "atoms"),
+    ];
+    let lacking = wanted.into_iter().filter(|(there, _)| !there).map(|(_, name)| name.to_owned());
+    // A check with an empty list in it would prove an atom done by nothing (D18, D22).
+    let hollow = state.atoms.values().filter(|atom| atom.check.as_ref().is_some_and(Checks::has_empty_set));
+    lacking.chain(hollow.map(|atom| format!("atoms.{}.check", atom.id))).collect()
 }

@@ -28,16 +28,16 @@ pub enum Refusal {
     CheckNotSeen(AtomId),
     #[error("atom id `{0}` is taken")]
     IdTaken(AtomId),
-    #[error("`{0}` is no usable id: it is empty, or has spaces, commas or control characters in it")]
+    #[error("`{0}` is no usable name: it must be one word of letters, digits, `_`, `-` and `.`, not over {max} bytes", max = AtomId::MAX_LENGTH)]
     BadId(String),
+    #[error("`{0}` is given twice")]
+    GivenTwice(AtomId),
     #[error("a description is needed")]
     NoDescription,
     #[error("the change would make a cycle: {}", ring(.0))]
     Cycle(Vec<String>),
     #[error("a decomposition has at least one child")]
     NoChildren,
-    #[error("atom `{0}` is the child of another atom already")]
-    HasParent(AtomId),
     #[error("decompositions may be nested {limit} deep, and `{atom}` would lie deeper")]
     TooDeep { atom: AtomId, limit: usize },
     #[error("atom `{atom}` is needed by {}", list(by))]
@@ -108,10 +108,10 @@ impl Refusal {
             Refusal::CheckNotSeen(_) => "check_not_seen",
             Refusal::IdTaken(_) => "id_taken",
             Refusal::BadId(_) => "bad_id",
+            Refusal::GivenTwice(_) => "given_twice",
             Refusal::NoDescription => "no_description",
             Refusal::Cycle(_) => "cycle",
             Refusal::NoChildren => "no_children",
-            Refusal::HasParent(_) => "has_parent",
             Refusal::TooDeep { .. } => "too_deep",
             Refusal::Needed { .. } => "needed",
             Refusal::LastAtom(_) => "last_atom",
@@ -167,11 +167,11 @@ impl Refusal {
             Refusal::RedirectRequested => "finish or cancel the redirect first".into(),
             Refusal::CheckNotSeen(_) => "the check must be run by the program; a report is not enough".into(),
             Refusal::IdTaken(_) => "leave the id out to get the next free one".into(),
-            Refusal::BadId(_) => "use letters, digits, `_`, `-` and `.`".into(),
+            Refusal::BadId(_) => "choose another name, or leave an id out to get the next free one".into(),
+            Refusal::GivenTwice(_) => "name each choice once".into(),
             Refusal::NoDescription => "say in a sentence what is to be done".into(),
             Refusal::Cycle(_) => "leave out one of these dependencies".into(),
             Refusal::NoChildren => "name at least one with `--child`".into(),
-            Refusal::HasParent(_) => "children of a decomposition are new atoms".into(),
             Refusal::TooDeep { .. } => "withdraw a decomposition above it".into(),
             Refusal::Needed { .. } => "remove those first, or change what they depend on".into(),
             Refusal::LastAtom(_) => "a work graph has at least one atom; add another first".into(),

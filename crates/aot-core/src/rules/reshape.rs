@@ -1,22 +1,9 @@
 //! Adding and removing atoms and alternatives by hand or by plan.
 
 use super::{Change, Ledger, Refusal};
-use crate::state::{Atom, AtomId, AtomStatus, Checks, GroupName, OrGroup};
+use crate::state::{Atom, AtomId, AtomStatus, GroupName, OrGroup};
 
-/// An atom as somebody asks for it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NewAtom {
-    pub id: Option<AtomId>,
-    pub description: String,
-    pub depends_on: Vec<AtomId>,
-    pub or_group: Option<GroupName>,
-    pub check: Option<Checks>,
-    pub run: Option<String>,
-    pub probe: Option<bool>,
-    pub agent: Option<String>,
-    pub writes: Vec<String>,
-    pub resource: Option<String>,
-}
+pub use crate::state::NewAtom;
 
 /// Adds an atom beside the others; with a group, as its last choice.
 pub fn add(ledger: &mut Ledger, new: NewAtom) -> Result<AtomId, Refusal> {
@@ -69,12 +56,21 @@ pub fn remove(ledger: &mut Ledger, id: &AtomId) -> Result<(), Refusal> {
 /// Makes an OR group of atoms that stand side by side, or adds choices to one.
 pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) -> Result<(), Refusal> {
     let Some(first) = choices.first() else { return Err(Refusal::NoChoices) };
-    for choice in choices {
+    if !AtomId::is_usable(name.as_str()) && !ledger.state().or_groups.contains_key(name) {
+        return Err(Refusal::BadId(name.to_string()));
+    }
+    for (turn, choice) in choices.iter().enumerate() {
+        if choices[..turn].contains(choice) {
+            return Err(Refusal::GivenTwice(choice.clone()));
+        }
         let place = ledger.place(choice)?;
         if let Some(group) = ledger.graph().group_of(place) {
             let group = ledger.group_at(group).0.clone();
             return Err(Refusal::InGroup { atom: choice.clone(), group });
         }
+    }
+    if !side_by_side(ledger, name, choices) {
+        return Err(Refusal::MixedParents(name.clone()));
     }
     if ledger.state().or_groups.contains_key(name) {
         for choice in choices {
@@ -85,9 +81,6 @@ pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) ->
         let selected = choices.iter().find(started).unwrap_or(first).clone();
         let entry = OrGroup { choices: choices.to_vec(), selected, failed: Vec::new(), speculative: None };
         ledger.enter(Change::GroupAdded { group: name.clone(), entry });
-    }
-    if mixed_parents(ledger, name) {
-        return Err(Refusal::MixedParents(name.clone()));
     }
     let group = ledger.group(name)?;
     let selected = ledger.group_at(group).1.selected.clone();
@@ -101,7 +94,7 @@ pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) ->
 pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
     let id = match new.id {
         None => ledger.state().next_id(),
-        Some(id) if !is_usable(id.as_str()) => return Err(Refusal::BadId(id.to_string())),
+        Some(id) if !AtomId::is_usable(id.as_str()) => return Err(Refusal::BadId(id.to_string())),
         Some(id) if ledger.state().atoms.contains_key(&id) => return Err(Refusal::IdTaken(id)),
         Some(id) => id,
     };
@@ -121,13 +114,6 @@ pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
         writes: new.writes,
         resource: new.resource,
     })
-}
-
-/// An id is one word: it stands in lists, in file names and in commit trailers.
-pub fn is_usable(id: &str) -> bool {
-    !id.is_empty()
-        && id.len() <= 128
-        && id.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 pub(super) fn check_references(ledger: &Ledger, added: &[AtomId]) -> Result<(), Refusal> {
@@ -198,15 +184,11 @@ fn leave_group(ledger: &mut Ledger, group: usize, id: &AtomId) {
     }
 }
 
-fn mixed_parents(ledger: &Ledger, name: &GroupName) -> bool {
-    let choices = &ledger.state().or_groups[name].choices;
-    let mut parents: Vec<&AtomId> = ledger
-        .state()
-        .decompositions
-        .iter()
-        .filter(|d| d.children.iter().any(|child| choices.contains(child)))
-        .map(|d| &d.parent)
-        .collect();
-    parents.dedup();
-    parents.len() > 1
+/// Whether these atoms, and those that the group has already, lie under one parent or all under none.
+fn side_by_side(ledger: &Ledger, name: &GroupName, choices: &[AtomId]) -> bool {
+    let listed = ledger.state().or_groups.get(name).map(|entry| &entry.choices[..]).unwrap_or_default();
+    let places = listed.iter().chain(choices).filter_map(|id| ledger.state().atoms.get_index_of(id));
+    let mut parents = places.map(|place| ledger.graph().parent(place));
+    let first = parents.next();
+    parents.all(|parent| Some(parent) == first)
 }

@@ -4,10 +4,12 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use shapes::{ChecksShape, ItemShape, ScopeShape};
+
 /// A base case, or the check of an atom: one check (the older form) or a checklist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "ChecksForm", into = "ChecksForm")]
-#[schemars(with = "ChecksForm")]
+#[schemars(with = "ChecksShape")]
 pub enum Checks {
     Single(Check),
     Checklist(Vec<Item>),
@@ -16,7 +18,7 @@ pub enum Checks {
 /// One line of a checklist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "ItemForm", into = "ItemForm")]
-#[schemars(with = "ItemForm")]
+#[schemars(with = "ItemShape")]
 pub struct Item {
     pub item: String,
     pub wants: Wants,
@@ -61,15 +63,20 @@ pub struct Criterion {
     pub criterion: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    #[serde(default = "equal_weight")]
     pub weight: f64,
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub levels: IndexMap<String, String>,
 }
 
+fn equal_weight() -> f64 {
+    1.0
+}
+
 /// The files that a judge looks at: one glob or several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "serde_json::Value", into = "serde_json::Value")]
-#[schemars(with = "ScopeForm")]
+#[schemars(with = "ScopeShape")]
 pub enum Scope {
     Glob(String),
     Globs(Vec<String>),
@@ -120,8 +127,7 @@ impl Item {
 }
 
 /// How [`Checks`] stand in the file: either the keys of one check, or `checklist`.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Checks")]
+#[derive(Serialize, Deserialize)]
 struct ChecksForm {
     #[serde(flatten)]
     check: Option<Check>,
@@ -152,8 +158,7 @@ impl TryFrom<ChecksForm> for Checks {
 }
 
 /// How an [`Item`] stands in the file.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Item")]
+#[derive(Serialize, Deserialize)]
 struct ItemForm {
     item: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,14 +195,34 @@ impl TryFrom<ItemForm> for Item {
     }
 }
 
-/// How a [`Scope`] stands in the file; for the JSON schema only.
-#[derive(JsonSchema)]
-#[schemars(rename = "Scope", untagged)]
-enum ScopeForm {
-    #[expect(dead_code, reason = "named for the schema")]
-    Glob(String),
-    #[expect(dead_code, reason = "named for the schema")]
-    Globs(Vec<String>),
+/// The shapes that the JSON Schema names; nothing is ever made of them.
+mod shapes {
+    use super::{Check, Item, JsonSchema};
+
+    #[derive(JsonSchema)]
+    #[schemars(rename = "Checks", untagged)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub enum ChecksShape {
+        Single(Check),
+        Checklist { checklist: Vec<Item> },
+    }
+
+    #[derive(JsonSchema)]
+    #[schemars(rename = "Item", untagged)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub enum ItemShape {
+        Check { item: String, check: Check },
+        Group { item: String, group: Vec<Item> },
+        AnyOf { item: String, any_of: Vec<Item> },
+    }
+
+    #[derive(JsonSchema)]
+    #[schemars(rename = "Scope", untagged)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub enum ScopeShape {
+        Glob(String),
+        Globs(Vec<String>),
+    }
 }
 
 impl From<Scope> for serde_json::Value {

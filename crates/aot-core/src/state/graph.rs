@@ -23,6 +23,8 @@ pub enum Target {
 pub enum Closes {
     /// As selected now: an error.
     Now,
+    /// As selected now, but only since backtracking went there: the deadlock that the loop stops with.
+    SinceBacktrack,
     /// Only once another choice is selected: a warning.
     OnSwitch,
 }
@@ -44,6 +46,8 @@ pub struct Graph {
     depends: Vec<Vec<Target>>,
     choices: Vec<Vec<usize>>,
     too_deep: Vec<usize>,
+    /// Atoms that are, through decompositions, their own parents; each waits for the next.
+    rings: Vec<Vec<usize>>,
 }
 
 impl Graph {
@@ -57,6 +61,7 @@ impl Graph {
             depends: vec![Vec::new(); count],
             choices: vec![Vec::new(); state.or_groups.len()],
             too_deep: Vec::new(),
+            rings: Vec::new(),
         };
         graph.link_groups(state);
         graph.link_parents(state);
@@ -106,16 +111,13 @@ impl Graph {
 
     fn cut_endless_nesting(&mut self) {
         for atom in 0..self.parent.len() {
-            let mut above = self.parent[atom];
-            let mut depth = 0;
-            while let Some(next) = above {
-                depth += 1;
-                if depth > MAX_NESTING {
-                    self.parent[atom] = None;
-                    self.too_deep.push(atom);
-                    break;
-                }
-                above = self.parent[next];
+            let line: Vec<usize> = self.line(atom).take(MAX_NESTING + 2).collect();
+            if let Some(again) = line.iter().skip(1).position(|above| *above == atom) {
+                self.rings.push(line[..=again].iter().rev().copied().collect());
+                self.parent[atom] = None;
+            } else if line.len() > MAX_NESTING + 1 {
+                self.too_deep.push(atom);
+                self.parent[atom] = None;
             }
         }
     }
@@ -165,7 +167,7 @@ impl Graph {
         &self.depends[atom]
     }
 
-    /// Atoms nested deeper than [`MAX_NESTING`], or in a ring of parents.
+    /// Atoms nested deeper than [`MAX_NESTING`].
     pub fn too_deep(&self) -> &[usize] {
         &self.too_deep
     }
@@ -405,10 +407,18 @@ impl Graph {
 
     /// One cycle for each knot of waits-for.
     pub fn cycles(&self, state: &State) -> Vec<Cycle> {
-        let mut found = self.cycles_among(state, Closes::Now);
-        for later in self.cycles_among(state, Closes::OnSwitch) {
-            if !found.iter().any(|now| now.names.iter().any(|name| later.names.contains(name))) {
-                found.push(later);
+        let rings = self.rings.iter().map(|ring| self.names_along(state, ring));
+        let mut found: Vec<Cycle> = rings.map(|names| Cycle { names, closes: Closes::Now }).collect();
+        for closes in [Closes::Now, Closes::SinceBacktrack, Closes::OnSwitch] {
+            if closes != Closes::Now && self.choices.is_empty() {
+                break;
+            }
+            for cycle in self.cycles_among(state, closes) {
+                let known =
+                    found.iter().any(|other| other.names.iter().any(|name| cycle.names.contains(name)));
+                if closes == Closes::Now || !known {
+                    found.push(cycle);
+                }
             }
         }
         found
@@ -460,12 +470,14 @@ impl Graph {
             return own.chain(self.parent[atom].map(|parent| count + parent)).collect();
         }
         let group = node - 2 * count;
-        let selected = &state.or_groups[group].selected;
-        self.choices[group]
-            .iter()
-            .copied()
-            .filter(|choice| closes == Closes::OnSwitch || state.atoms[*choice].id == *selected)
-            .collect()
+        let entry = &state.or_groups[group];
+        let is_selected = |choice: &usize| state.atoms[*choice].id == entry.selected;
+        let choices = self.choices[group].iter().copied();
+        match closes {
+            Closes::Now if !entry.failed.is_empty() => Vec::new(),
+            Closes::Now | Closes::SinceBacktrack => choices.filter(is_selected).collect(),
+            Closes::OnSwitch => choices.collect(),
+        }
     }
 
     /// For every node, the nodes that wait for it.

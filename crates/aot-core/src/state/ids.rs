@@ -74,6 +74,17 @@ name! {
     GroupName
 }
 
+impl AtomId {
+    /// Longer ids are refused.
+    pub const MAX_LENGTH: usize = 128;
+
+    /// An id is one word: it stands in lists, in file names and in commit trailers.
+    pub fn is_usable(text: &str) -> bool {
+        let fits = !text.is_empty() && text.len() <= AtomId::MAX_LENGTH;
+        fits && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+    }
+}
+
 /// A moment as the file writes it (ISO 8601). The text is kept, so that what was read is what is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]

@@ -40,12 +40,13 @@ pub struct State {
 
 /// What must be satisfied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = require_base_case)]
 pub struct Objective {
     #[schemars(length(min = 1))]
     pub goal: String,
     /// Absent only while the alignment is being made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "Checks")]
     pub base_case: Option<Checks>,
     #[schemars(length(min = 1))]
     pub background_intent: String,
@@ -53,6 +54,7 @@ pub struct Objective {
     pub deliverables: String,
     #[schemars(length(min = 1))]
     pub definition_of_done: String,
+    #[schemars(default)]
     pub constraints: Constraints,
     /// Globs that no worker may change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,6 +63,13 @@ pub struct Objective {
     pub verify: Option<VerifyWhen>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+}
+
+/// It is optional only while the alignment is being made, which is not what the schema describes.
+fn require_base_case(schema: &mut schemars::Schema) {
+    if let Some(required) = schema.get_mut("required").and_then(|list| list.as_array_mut()) {
+        required.push("base_case".into());
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -264,7 +273,17 @@ pub struct Confirmation {
     pub item: String,
     pub by: String,
     pub at: Stamp,
+    /// The hash of the tree that the person looked at.
     pub tree: String,
+    /// `false` if the person said that it is not so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<bool>,
+}
+
+impl Confirmation {
+    pub fn holds(&self) -> bool {
+        self.holds != Some(false)
+    }
 }
 
 /// The smallest unit of work.
@@ -309,6 +328,31 @@ impl Atom {
             resource: None,
         }
     }
+}
+
+/// An atom as somebody asks for it: without an id it gets the next in sequence.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewAtom {
+    #[serde(default)]
+    pub id: Option<AtomId>,
+    pub description: String,
+    #[serde(default)]
+    pub depends_on: Vec<AtomId>,
+    #[serde(default)]
+    pub or_group: Option<GroupName>,
+    #[serde(default)]
+    pub check: Option<Checks>,
+    #[serde(default)]
+    pub run: Option<String>,
+    #[serde(default)]
+    pub probe: Option<bool>,
+    #[serde(default)]
+    pub agent: Option<String>,
+    #[serde(default)]
+    pub writes: Vec<String>,
+    #[serde(default)]
+    pub resource: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -372,7 +416,7 @@ pub struct Binding {
 /// The history that backtracking and the strategy ladder read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "TrailForm", into = "TrailForm")]
-#[schemars(with = "TrailForm")]
+#[schemars(with = "TrailShape")]
 pub enum TrailEntry {
     Selection { or_group: GroupName, selected: AtomId, reason: String, timestamp: Stamp },
     Failure { atom: AtomId, reason: String, timestamp: Stamp },
@@ -381,8 +425,7 @@ pub enum TrailEntry {
 }
 
 /// How a [`TrailEntry`] stands in the file: a selection has no `type`.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TrailEntry")]
+#[derive(Clone, Serialize, Deserialize)]
 struct TrailForm {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     kind: Option<TrailKind>,
@@ -399,11 +442,36 @@ struct TrailForm {
     timestamp: Stamp,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TrailKind {
     Failure,
     Replan,
+    UserCorrection,
+}
+
+/// The shapes that the JSON Schema names; nothing is ever made of it.
+#[derive(JsonSchema)]
+#[schemars(rename = "TrailEntry", untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum TrailShape {
+    Selection { or_group: GroupName, selected: AtomId, reason: String, timestamp: Stamp },
+    AboutAtom { r#type: AboutAtom, atom: AtomId, reason: Option<String>, timestamp: Stamp },
+    UserCorrection { r#type: ByUser, description: Option<String>, timestamp: Stamp },
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case", inline)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum AboutAtom {
+    Failure,
+    Replan,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case", inline)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ByUser {
     UserCorrection,
 }
 

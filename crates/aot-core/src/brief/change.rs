@@ -1,0 +1,237 @@
+//! The coordinator's answer: a change of plan in the form in which an agent writes it. The comments on the fields are
+//! what the agent reads about them. Bounds how much one answer may ask for; whether it fits the graph, the rules say.
+
+use std::collections::HashSet;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::answer::{REASON_LIMIT, read_as};
+use super::page::one_line;
+use super::shape::{Faults, Said, Unreadable, schema_of};
+use crate::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
+use crate::rules::reshape::NewAtom;
+use crate::state::{AtomId, Check, Checks, GroupName};
+
+/// Atoms that one answer may add, children and alternatives included.
+pub const MAX_NEW_ATOMS: usize = 32;
+/// Children of one atom.
+pub const MAX_CHILDREN: usize = 12;
+/// Entries of any other list in the answer.
+pub const MAX_ENTRIES: usize = 64;
+/// A task or a command is not cut, since the rest of it would be another one: longer, in bytes, is refused.
+pub const DESCRIPTION_LIMIT: usize = 4000;
+pub const CHECK_LIMIT: usize = 2000;
+
+#[derive(Deserialize, JsonSchema)]
+struct PlanForm {
+    /// Why, in a sentence.
+    reason: String,
+    /// Atoms whose cut is taken back, so that they are solved whole; possible while none of their parts is resolved.
+    withdrawals: Vec<String>,
+    /// Atoms to cut into parts. The atom is then resolved by its parts.
+    decompositions: Vec<CutForm>,
+    /// New atoms beside the others.
+    atoms: Vec<AtomForm>,
+    /// Other ways to do what an atom does, tried when it fails.
+    alternatives: Vec<AlternativeForm>,
+    /// Atoms whose dependencies are wrong.
+    dependencies: Vec<RewireForm>,
+    /// OR groups whose selected choice is given up for the next; what rests on it is done again.
+    abandon: Vec<AbandonForm>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CutForm {
+    /// The id of the atom to cut.
+    parent: String,
+    /// Why it is cut.
+    reason: String,
+    /// Its parts; each needs what the parent needs, without saying so.
+    children: Vec<AtomForm>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AlternativeForm {
+    /// The id of the atom it stands in for.
+    to: String,
+    /// A name for their OR group if there is none yet, or null.
+    group: Option<String>,
+    /// The other way.
+    atom: AtomForm,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct RewireForm {
+    /// The id of the atom.
+    atom: String,
+    /// All ids it needs from now on.
+    depends_on: Vec<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AbandonForm {
+    /// The name of the group.
+    group: String,
+    /// Why.
+    reason: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AtomForm {
+    /// A new id if others in this answer need it, or null.
+    id: Option<String>,
+    /// The task, complete in itself: who solves it sees no more of this answer.
+    description: String,
+    /// Ids it needs.
+    depends_on: Vec<String>,
+    /// A shell command that exits with 0 only when it is solved, or null.
+    check: Option<String>,
+}
+
+pub fn plan_change_schema() -> Value {
+    schema_of::<PlanForm>()
+}
+
+/// Reads a coordinator's answer. An empty plan is an answer too.
+pub fn read_plan_change<'s>(said: impl Into<Said<'s>>) -> Result<PlanChange, Unreadable> {
+    let form: PlanForm = read_as(&plan_change_schema(), said.into())?;
+    let mut faults = Faults::default();
+    within_limits(&form, &mut faults);
+    let mut reader = Reader { faults, new: HashSet::new() };
+    let change = reader.plan(form);
+    reader.faults.into_result(change)
+}
+
+fn within_limits(form: &PlanForm, faults: &mut Faults) {
+    faults.at_most("withdrawals", form.withdrawals.len(), MAX_ENTRIES);
+    faults.at_most("dependencies", form.dependencies.len(), MAX_ENTRIES);
+    faults.at_most("abandon", form.abandon.len(), MAX_ENTRIES);
+    for (n, cut) in form.decompositions.iter().enumerate() {
+        let field = format!("decompositions[{n}].children");
+        faults.at_most(&field, cut.children.len(), MAX_CHILDREN);
+        if cut.children.is_empty() {
+            faults.note(&field, "it is empty", "at least one part");
+        }
+    }
+    let children: usize = form.decompositions.iter().map(|cut| cut.children.len()).sum();
+    let new = children + form.atoms.len() + form.alternatives.len();
+    if new > MAX_NEW_ATOMS {
+        faults.note("the answer", format!("it adds {new} atoms"), format!("at most {MAX_NEW_ATOMS}"));
+    }
+}
+
+struct Reader {
+    faults: Faults,
+    /// Ids that the answer has given to new atoms so far.
+    new: HashSet<String>,
+}
+
+impl Reader {
+    fn plan(&mut self, form: PlanForm) -> PlanChange {
+        PlanChange {
+            reason: self.reason("reason", form.reason),
+            withdrawals: self.each("withdrawals", form.withdrawals, Reader::id),
+            decompositions: self.each("decompositions", form.decompositions, Reader::cut),
+            atoms: self.each("atoms", form.atoms, Reader::atom),
+            alternatives: self.each("alternatives", form.alternatives, Reader::alternative),
+            dependencies: self.each("dependencies", form.dependencies, Reader::rewire),
+            abandon: self.each("abandon", form.abandon, Reader::abandon),
+        }
+    }
+
+    fn each<F, T>(&mut self, field: &str, forms: Vec<F>, read: impl Fn(&mut Reader, &str, F) -> T) -> Vec<T> {
+        forms.into_iter().enumerate().map(|(n, form)| read(self, &format!("{field}[{n}]"), form)).collect()
+    }
+
+    fn cut(&mut self, field: &str, form: CutForm) -> Cut {
+        Cut {
+            parent: self.id(&format!("{field}.parent"), form.parent),
+            reason: self.reason(&format!("{field}.reason"), form.reason),
+            children: self.each(&format!("{field}.children"), form.children, Reader::atom),
+        }
+    }
+
+    fn alternative(&mut self, field: &str, form: AlternativeForm) -> Alternative {
+        Alternative {
+            to: self.id(&format!("{field}.to"), form.to),
+            group: form.group.map(|group| self.group(&format!("{field}.group"), group)),
+            atom: self.atom(&format!("{field}.atom"), form.atom),
+        }
+    }
+
+    fn rewire(&mut self, field: &str, form: RewireForm) -> Rewire {
+        Rewire {
+            atom: self.id(&format!("{field}.atom"), form.atom),
+            depends_on: self.needs(field, form.depends_on),
+        }
+    }
+
+    fn abandon(&mut self, field: &str, form: AbandonForm) -> Abandon {
+        Abandon {
+            group: self.group(&format!("{field}.group"), form.group),
+            reason: self.reason(&format!("{field}.reason"), form.reason),
+        }
+    }
+
+    fn atom(&mut self, field: &str, form: AtomForm) -> NewAtom {
+        let id = form.id.map(|id| {
+            if !self.new.insert(id.clone()) {
+                let found = format!("`{}` is given twice", one_line(&id, super::NAME_LIMIT));
+                self.faults.note(&format!("{field}.id"), found, "an id of its own for each new atom");
+            }
+            self.id(&format!("{field}.id"), id)
+        });
+        let check = form.check.map(|value| {
+            let value = self.whole(&format!("{field}.check"), value, CHECK_LIMIT);
+            Checks::Single(Check::Command { value })
+        });
+        NewAtom {
+            id,
+            description: self.whole(&format!("{field}.description"), form.description, DESCRIPTION_LIMIT),
+            depends_on: self.needs(field, form.depends_on),
+            check,
+            ..NewAtom::default()
+        }
+    }
+
+    fn needs(&mut self, field: &str, ids: Vec<String>) -> Vec<AtomId> {
+        let field = format!("{field}.depends_on");
+        self.faults.at_most(&field, ids.len(), MAX_ENTRIES);
+        let mut seen = HashSet::new();
+        let once = ids.into_iter().filter(|id| seen.insert(id.clone())).collect();
+        self.each(&field, once, Reader::id)
+    }
+
+    fn id(&mut self, field: &str, id: String) -> AtomId {
+        AtomId::new(self.name(field, id))
+    }
+
+    fn group(&mut self, field: &str, group: String) -> GroupName {
+        GroupName::new(self.name(field, group))
+    }
+
+    fn name(&mut self, field: &str, name: String) -> String {
+        if !AtomId::is_usable(&name) {
+            let found = format!("found \"{}\"", one_line(&name, super::NAME_LIMIT));
+            self.faults.note(field, found, "one word of letters, digits, `_`, `-` and `.`");
+        }
+        name
+    }
+
+    fn reason(&mut self, field: &str, mut reason: String) -> String {
+        self.faults.prose(field, &mut reason, REASON_LIMIT);
+        reason
+    }
+
+    /// Text that must come whole or not at all.
+    fn whole(&mut self, field: &str, mut text: String, limit: usize) -> String {
+        if text.trim().len() > limit {
+            self.faults.note(field, format!("it has {} bytes", text.len()), format!("at most {limit}"));
+            return text;
+        }
+        self.faults.prose(field, &mut text, limit);
+        text
+    }
+}

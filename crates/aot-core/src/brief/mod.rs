@@ -1,0 +1,104 @@
+//! What each role is told, the shape of what it must answer, and the strict reading of the answer. Names no vendor,
+//! starts nobody, and decides nothing: a brief is a function of the state, an answer a value for the rules.
+//!
+//! A brief is contracted (D6): the goal, the atom, the bindings of what it depends on, its checks and its failures; no
+//! history, no logs. Its size has a limit, each part has its own, and what was cut is said.
+
+mod answer;
+mod change;
+mod judge;
+mod page;
+mod plan;
+mod rests;
+mod shape;
+mod words;
+mod work;
+
+pub use answer::{
+    Cost, EVIDENCE_LIMIT, FINDINGS_LIMIT, MAX_ARTIFACTS, MAX_EVIDENCE, MAX_FAILURES, PATH_LIMIT, ProbeAnswer,
+    REASON_LIMIT, SUMMARY_LIMIT, VerifierAnswer, WorkerAnswer,
+};
+pub use change::{
+    CHECK_LIMIT, DESCRIPTION_LIMIT, MAX_CHILDREN, MAX_ENTRIES, MAX_NEW_ATOMS, plan_change_schema,
+    read_plan_change,
+};
+pub use judge::{
+    HIGHEST_SCORE, JudgeAnswer, LOWEST_SCORE, MAX_CRITERIA, SCORE_TOLERANCE, Score, Scored, judge, score,
+};
+pub use plan::{Asked, coordinator};
+
+pub use crate::rules::certificate::Red;
+pub use crate::rules::plan::Why;
+pub use shape::{ANSWER_LIMIT, MAX_FAULTS, Said, Unreadable};
+pub use work::{Given, Leftover, probe, worker};
+
+use serde_json::Value;
+
+use crate::state::{Atom, AtomId, State};
+
+/// No brief is longer, in bytes, whatever the state holds.
+pub const TEXT_LIMIT: usize = 24 * 1024;
+
+/// Ids and names are shown up to this.
+const NAME_LIMIT: usize = 96;
+
+/// A line that stands for something longer: a reference to a binding, an atom among others.
+const LINE_LIMIT: usize = 240;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Probe,
+    Worker,
+    Judge,
+    Coordinator,
+}
+
+impl Role {
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Probe => "probe",
+            Role::Worker => "worker",
+            Role::Judge => "judge",
+            Role::Coordinator => "coordinator",
+        }
+    }
+}
+
+/// What one agent is told.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Brief {
+    pub role: Role,
+    /// The atom it is about; a coordinator, and a judge of the base case, have none.
+    pub atom: Option<AtomId>,
+    /// The prompt, in Markdown.
+    pub text: String,
+    /// The JSON Schema of the answer.
+    pub schema: Value,
+    /// What was left out for size.
+    pub cut: Vec<String>,
+}
+
+impl Brief {
+    /// Every brief ends with the time there is and the answer that is wanted.
+    fn close(state: &State, role: Role, atom: Option<AtomId>, mut page: page::Page, schema: Value) -> Brief {
+        page.heading("Answer");
+        page.say(&format!(
+            "Within {}, end with exactly one JSON object and nothing else. All fields are required:",
+            state.constraints().agent_timeout()
+        ));
+        page.say(shape::fields_in_words(&schema).trim_end());
+        let (text, cut) = page.into_parts();
+        debug_assert!(text.len() <= TEXT_LIMIT, "{} bytes for a {}", text.len(), role.word());
+        Brief { role, atom, text, schema, cut }
+    }
+}
+
+fn short(id: &AtomId) -> String {
+    page::one_line(id.as_str(), NAME_LIMIT)
+}
+
+/// An atom in one line.
+fn titled(atom: &Atom) -> String {
+    format!("{}: {}", short(&atom.id), page::one_line(&atom.description, LINE_LIMIT))
+}

@@ -1,0 +1,109 @@
+//! Checks and what was seen of them -> a verdict; what is to be run next; the linter; the fingerprint. Runs nothing: what
+//! the world says comes in as an argument.
+
+mod ending;
+mod evidence;
+mod lint;
+mod schedule;
+mod seal;
+mod sheet;
+mod words;
+
+pub use ending::{Ending, Missing, Ruling, Wanted, rule};
+pub use evidence::{Evidence, Excerpt, Judged, Source};
+pub use lint::{Advice, Begun, Facts, Questions, lint};
+pub use schedule::{Jobs, Next, Schedule};
+pub use seal::{Tampered, canonical, tampered};
+pub use sheet::{Leaf, Node, Sheet};
+pub use words::{Simple, simple_commands};
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::{Check, Confirmation};
+
+/// How one check ended (D17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Pass,
+    Fail,
+    /// It could not be found out: a missing program, a signal, a timeout. Never a pass.
+    Error,
+    /// A judge or a person has not spoken yet. Never a pass.
+    Pending,
+}
+
+impl Outcome {
+    pub const ALL: [Outcome; 4] = [Outcome::Pass, Outcome::Fail, Outcome::Error, Outcome::Pending];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Pass => "pass",
+            Outcome::Fail => "fail",
+            Outcome::Error => "error",
+            Outcome::Pending => "pending",
+        }
+    }
+}
+
+/// What all checks come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[must_use]
+pub enum Verdict {
+    Passed,
+    Failed,
+    Error,
+    Pending,
+}
+
+impl From<Outcome> for Verdict {
+    fn from(outcome: Outcome) -> Verdict {
+        match outcome {
+            Outcome::Pass => Verdict::Passed,
+            Outcome::Fail => Verdict::Failed,
+            Outcome::Error => Verdict::Error,
+            Outcome::Pending => Verdict::Pending,
+        }
+    }
+}
+
+/// All of them: one that failed decides; then one that nobody could run, then one that waits. Only passes make a pass,
+/// and nothing at all proves nothing (D18).
+pub fn all_of(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
+    let strength = |outcome: &Outcome| match outcome {
+        Outcome::Pass => 0,
+        Outcome::Pending => 1,
+        Outcome::Error => 2,
+        Outcome::Fail => 3,
+    };
+    outcomes.into_iter().max_by_key(strength).unwrap_or(Outcome::Error)
+}
+
+/// One of them: a pass decides; then one that waits, since an answer can still make it a pass; then one that nobody
+/// could run. It failed only if every one of them did.
+pub fn any_of(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
+    let strength = |outcome: &Outcome| match outcome {
+        Outcome::Fail => 0,
+        Outcome::Error => 1,
+        Outcome::Pending => 2,
+        Outcome::Pass => 3,
+    };
+    outcomes.into_iter().max_by_key(strength).unwrap_or(Outcome::Error)
+}
+
+/// What a person said about an assertion, as far as it still holds: the tree must be the one they looked at (D19).
+pub fn said_by_person<'c>(
+    confirmed: &'c [Confirmation],
+    leaf: &Leaf,
+    tree: &str,
+) -> (Outcome, Option<&'c Confirmation>) {
+    debug_assert!(matches!(leaf.check, Check::Assertion { .. }), "only assertions are confirmed");
+    let Some(said) = confirmed.iter().find(|said| said.item == leaf.name) else {
+        return (Outcome::Pending, None);
+    };
+    if said.tree != tree {
+        return (Outcome::Pending, Some(said));
+    }
+    (if said.holds() { Outcome::Pass } else { Outcome::Fail }, Some(said))
+}

@@ -1,0 +1,169 @@
+//! One command -> evidence.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use aot_core::verdict::{Ending, Evidence, Excerpt, Missing, Outcome, Simple, Wanted, rule, simple_commands};
+
+use super::Work;
+use crate::process::{Captured, Environment, How, Input, Job, Limits, Streams};
+
+/// Of each output so much is kept, of its beginning and of its end.
+const HEAD_KEPT: usize = 4 << 10;
+const TAIL_KEPT: usize = 12 << 10;
+
+/// How long a check may live on after its time is over.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// Set for every check to the state file it belongs to, so that a check that asks for its own verification is refused.
+pub const CHECKING: &str = "AOT_CHECKING";
+
+pub(super) fn look(work: &Work<'_>, command: &str, wanted: Wanted) -> (Outcome, Evidence) {
+    let checker = work.checker;
+    let seconds = work.state.constraints().check_timeout().seconds().max(1);
+    let limits = Limits {
+        wall: Duration::from_secs(seconds),
+        idle: None,
+        grace: GRACE,
+        head: HEAD_KEPT,
+        tail: TAIL_KEPT,
+    };
+    let mut evidence = work.evidence(command, "");
+    let ran = checker.guard.run(&Job {
+        program: checker.shell.clone().into_os_string(),
+        arguments: vec!["-c".into(), command.into()],
+        folder: checker.project.root.clone(),
+        environment: Environment::OursAnd(vec![(
+            CHECKING.into(),
+            checker.project.state.clone().into_os_string(),
+        )]),
+        input: Input::None,
+        streams: Streams::Together,
+        limits,
+    });
+    let ending = match ran {
+        Ok(ended) => {
+            evidence.milliseconds = ended.took.as_millis() as u64;
+            evidence.left_running = ended.left;
+            evidence.output = Some(excerpt(&ended.output));
+            match ended.how {
+                How::Exited(code) => {
+                    evidence.exit = Some(code);
+                    Ending::Exited(code)
+                }
+                How::Signalled(signal) => {
+                    evidence.signal = Some(signal);
+                    Ending::Signalled(signal)
+                }
+                How::NotStarted(why) => Ending::NotStarted(why),
+                How::OutOfTime | How::Silent => Ending::OutOfTime { seconds },
+                How::Killed | How::Lost => Ending::Lost,
+            }
+        }
+        Err(error) => Ending::NotStarted(error.to_string()),
+    };
+    let missing = match ending {
+        Ending::Exited(126 | 127) => missing(&checker.project.root, command, evidence.output.as_ref()),
+        _ => Missing::Elsewhere(None),
+    };
+    let ruling = rule(wanted, &ending, &missing);
+    evidence.why = ruling.why;
+    evidence.hint = ruling.hint;
+    (ruling.outcome, evidence)
+}
+
+pub(super) fn excerpt(captured: &Captured) -> Excerpt {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let (bytes, omitted) = (captured.total(), captured.omitted());
+    match captured.whole() {
+        Some(whole) => Excerpt { head: text(whole), tail: String::new(), bytes, omitted },
+        None => {
+            let (head, tail) = captured.parts();
+            Excerpt { head: text(head), tail: text(tail), bytes, omitted }
+        }
+    }
+}
+
+/// Which program was not found: the one that the shell names, or the first in the command that cannot be run.
+fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> Missing {
+    let said = output.map(|output| output.last_lines(5)).unwrap_or_default();
+    let named: Vec<&str> = said.iter().rev().filter_map(|line| named_missing(line)).collect();
+    let simple = simple_commands(command);
+    let folders: Vec<&str> =
+        simple.iter().filter_map(|simple| simple.folder.as_deref()).chain([""]).collect();
+    let in_project = |name: &str| folders.iter().any(|folder| lies_in(root, &root.join(folder).join(name)));
+    if let Some(name) = named.first() {
+        return match name.contains('/') && in_project(name) {
+            true => Missing::InProject((*name).to_owned()),
+            false => Missing::Elsewhere(Some((*name).to_owned())),
+        };
+    }
+    let own = simple.iter().map(Simple::program).find(|program| {
+        let runs = |folder: &&str| is_executable(&root.join(folder).join(program));
+        program.contains('/') && in_project(program) && !folders.iter().any(runs)
+    });
+    match own {
+        Some(program) => Missing::InProject(program.to_owned()),
+        None => Missing::Elsewhere(None),
+    }
+}
+
+/// `sh: 1: jest: not found`, `bash: line 1: ./x.sh: No such file or directory`, `zsh:1: command not found: jest`.
+fn named_missing(line: &str) -> Option<&str> {
+    let line = line.trim();
+    for end in [": not found", ": command not found", ": No such file or directory", ": Permission denied"] {
+        if let Some(before) = line.strip_suffix(end) {
+            return before.rsplit(": ").next().map(str::trim).filter(|name| !name.is_empty());
+        }
+    }
+    let name = line.split_once("command not found: ").map(|(_, name)| name.trim());
+    name.filter(|name| !name.is_empty() && !name.contains(' '))
+}
+
+fn lies_in(root: &Path, path: &Path) -> bool {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                tidy.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => tidy.push(part),
+        }
+    }
+    tidy.starts_with(root)
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_missing_program_is_named() {
+        let root = Path::new("/project");
+        let check = |command: &str, said: &str, expected: &str| {
+            let output = Excerpt { head: said.to_owned(), ..Excerpt::default() };
+            let found = match missing(root, command, Some(&output)) {
+                Missing::InProject(name) => format!("own {name}"),
+                Missing::Elsewhere(name) => format!("other {}", name.unwrap_or_default()),
+            };
+            assert_eq!(found, expected, "{command} said {said}");
+        };
+        check("jest", "sh: 1: jest: not found\n", "other jest");
+        check("jest", "bash: line 1: jest: command not found\n", "other jest");
+        check("jest", "zsh:1: command not found: jest\n", "other jest");
+        check("./a.sh", "sh: 1: ./a.sh: not found", "own ./a.sh");
+        check("./a.sh", "sh: 1: ./a.sh: Permission denied", "own ./a.sh");
+        check("./a.sh 2>/dev/null", "", "own ./a.sh");
+        check("cd x && ../../../bin/no", "", "other ");
+        check("bash scripts/x.sh", "bash: scripts/x.sh: No such file or directory", "own scripts/x.sh");
+        check("/opt/x/y", "sh: 1: /opt/x/y: not found", "other /opt/x/y");
+        check("/project/y", "sh: 1: /project/y: not found", "own /project/y");
+        check("exit 127", "", "other ");
+    }
+}

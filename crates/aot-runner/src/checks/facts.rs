@@ -1,0 +1,131 @@
+//! What the linter has to know of the world: programs, files, patterns, and how the checks end now. Judges nothing.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use aot_core::state::{AtomStatus, State};
+use aot_core::verdict::{Begun, Facts, Questions, Sheet, Source};
+
+use super::files::{Pattern, never_matches};
+use super::{Checker, Occasion, Progress, Whose};
+use crate::settings;
+use crate::tree::{Project, Tree};
+
+/// Folders that hold tests, by custom.
+const TEST_FOLDERS: [&str; 6] = ["tests", "test", "spec", "__tests__", "e2e", "testdata"];
+
+/// What can be told without running anything. `path` is the search path of programs.
+pub fn still(state: &State, project: &Project, path: &OsStr) -> Facts {
+    let objective = &state.objective;
+    let Some(base_case) = &objective.base_case else { return Facts::default() };
+    let sheet = Sheet::of(base_case);
+    let questions = Questions::of(&sheet, objective);
+    let protected: Vec<Pattern> =
+        objective.protected.iter().filter_map(|glob| Pattern::read(glob).ok()).collect();
+    let is_protected = |file: &str| protected.iter().any(|pattern| pattern.matches(file));
+    let root = &project.root;
+    let mut facts = Facts {
+        begun: if has_begun(state) { Begun::Yes } else { Begun::No },
+        missing_programs: questions.programs.iter().filter(|name| !is_found(name, path)).cloned().collect(),
+        ..Facts::default()
+    };
+    for word in &questions.paths {
+        let Some(file) = inside(root, word) else { continue };
+        let full = root.join(&file);
+        let name = full.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if full.is_file() && !is_protected(&file) && is_code(&full, name) {
+            facts.unprotected.insert(word.clone(), file);
+        } else if full.is_dir() && TEST_FOLDERS.contains(&name) && !is_protected(&format!("{file}/x")) {
+            facts.unprotected.insert(word.clone(), format!("{file}/**"));
+        }
+    }
+    if base_case.quality_items() > 0 && root.join(settings::FILE).is_file() && !is_protected(settings::FILE) {
+        // Whoever can name another judge marks their own work.
+        facts.unprotected.insert(settings::FILE.into(), settings::FILE.into());
+    }
+    let folders = TEST_FOLDERS.iter().filter(|name| root.join(name).is_dir());
+    let open = folders.filter(|name| !is_protected(&format!("{name}/x")));
+    facts.unprotected_tests = open.map(|name| format!("{name}/**")).collect();
+    for glob in &questions.patterns {
+        if let Some(why) = never_matches(root, glob) {
+            facts.never_match.insert(glob.clone(), why);
+        }
+    }
+    let nothing = |glob: &&String| match Pattern::read(glob) {
+        Ok(pattern) => pattern.files(root, 1).is_ok_and(|found| found.paths.is_empty()),
+        Err(_) => true,
+    };
+    facts.protect_nothing = objective.protected.iter().filter(nothing).cloned().collect();
+    facts
+}
+
+/// The same, and what is seen by running the checks once, one after the other. No judge is asked.
+pub fn moving(
+    checker: &Checker<'_>,
+    state: &State,
+    path: &OsStr,
+    now: jiff::Timestamp,
+    on: &mut dyn FnMut(Progress<'_>),
+) -> io::Result<Facts> {
+    let mut facts = still(state, checker.project, path);
+    let Some(base_case) = &state.objective.base_case else { return Ok(facts) };
+    let mut before = Tree::of(checker.project)?;
+    let mut trouble = None;
+    let mut wrote = std::collections::BTreeMap::new();
+    let evaluation =
+        checker.evaluate(state, base_case, Whose::BaseCase, Occasion::LookAfresh, now, &mut |progress| {
+            if let Progress::Ended { place, evidence, .. } = &progress
+                && evidence.source == Source::Fresh
+            {
+                match Tree::of(checker.project) {
+                    Ok(after) => {
+                        let changed = before.changed(&after);
+                        if !changed.is_empty() {
+                            wrote.insert(*place, changed);
+                        }
+                        before = after;
+                    }
+                    Err(error) => trouble = Some(error),
+                }
+            }
+            on(progress);
+        })?;
+    if let Some(error) = trouble {
+        return Err(error);
+    }
+    facts.wrote = wrote;
+    facts.seen = evaluation
+        .seen
+        .iter()
+        .map(|(outcome, evidence)| (evidence.source != Source::NotRun).then_some(*outcome))
+        .collect();
+    Ok(facts)
+}
+
+fn has_begun(state: &State) -> bool {
+    state.control.iteration > 0 || state.atoms.values().any(|atom| atom.status == AtomStatus::Resolved)
+}
+
+/// The path of a word inside the project, relative to its root.
+fn inside(root: &Path, word: &str) -> Option<String> {
+    let full = root.join(word).canonicalize().ok()?;
+    let relative = full.strip_prefix(root).ok()?.to_str()?.to_owned();
+    (!relative.is_empty()).then_some(relative)
+}
+
+/// A script, or a test by its name; what is only data or documentation is not what a check rests on.
+fn is_code(full: &Path, name: &str) -> bool {
+    let script = full.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0);
+    let ending = name.rsplit('.').next().unwrap_or_default();
+    let code = ["sh", "bash", "zsh", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "lua", "bats", "mk"];
+    script || code.contains(&ending) || name == "Makefile" || name == "justfile" || name.contains("test")
+}
+
+fn is_found(name: &str, path: &OsStr) -> bool {
+    std::env::split_paths(path).any(|folder| {
+        let full = folder.join(name);
+        full.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    })
+}

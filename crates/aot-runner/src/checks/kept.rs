@@ -1,0 +1,101 @@
+//! The journal of evidence: what was seen, line by line, bounded. Deleted, it is made again; nothing rests on it but the
+//! reuse of passes.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use aot_core::verdict::{Evidence, Outcome, Source};
+use serde::{Deserialize, Serialize};
+
+use crate::store::home::Home;
+use crate::tree::Project;
+
+/// At this size the journal becomes the older one, and the one before is forgotten.
+pub const ROTATED_AT: u64 = 4 << 20;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// What was asked: equal for equal checks, run in the same way. Empty where a pass is never reused.
+    pub key: String,
+    pub item: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub outcome: Outcome,
+    pub evidence: Evidence,
+}
+
+#[derive(Clone, Debug)]
+pub struct Kept {
+    current: PathBuf,
+    older: PathBuf,
+    state: PathBuf,
+}
+
+/// Passes that were seen on one tree.
+#[derive(Debug, Default)]
+pub struct Passes(HashMap<String, Evidence>);
+
+impl Passes {
+    pub fn of(&self, key: &str) -> Option<Evidence> {
+        let mut evidence = self.0.get(key)?.clone();
+        evidence.source = Source::Reused;
+        Some(evidence)
+    }
+}
+
+impl Kept {
+    pub fn of(project: &Project) -> Kept {
+        let current = project.sidecar.join("evidence.jsonl");
+        let older = current.with_file_name("evidence.older.jsonl");
+        Kept { current, older, state: project.state.clone() }
+    }
+
+    /// The newest word on each check counts: a pass that was followed by something else on the same tree is none.
+    pub fn passes(&self, tree: &str) -> Passes {
+        let mut passes = HashMap::new();
+        for line in self.lines().into_iter().filter(|line| line.evidence.tree == tree && !line.key.is_empty())
+        {
+            match line.evidence.is_reusable(line.outcome) {
+                true => passes.insert(line.key, line.evidence),
+                false => passes.remove(&line.key),
+            };
+        }
+        Passes(passes)
+    }
+
+    /// All lines that can be read, oldest first.
+    pub fn lines(&self) -> Vec<Line> {
+        let read = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
+        let (older, current) = (read(&self.older), read(&self.current));
+        older.lines().chain(current.lines()).filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    pub fn add(&self, lines: &[Line]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        Home::of(&self.state).and_then(|home| home.ready()).map_err(io::Error::other)?;
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        let mut file = self.opened()?;
+        file.lock()?;
+        let length = file.metadata()?.len();
+        if length > 0 && length + text.len() as u64 > ROTATED_AT {
+            fs::rename(&self.current, &self.older)?;
+            file = self.opened()?;
+        }
+        file.write_all(&text)
+    }
+
+    fn opened(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&self.current)
+    }
+}

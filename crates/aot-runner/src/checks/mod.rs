@@ -1,0 +1,344 @@
+//! Checks -> evidence: runs what the schedule says, in the order it says, and keeps what was seen. Folds no verdicts.
+
+mod command;
+pub mod facts;
+pub mod files;
+pub mod judge;
+pub mod kept;
+pub mod seal;
+
+pub use command::CHECKING;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use aot_core::state::{AtomId, Check, Checks, Stamp, State};
+use aot_core::verdict::{
+    Evidence, Jobs, Leaf, Next, Outcome, Schedule, Sheet, Source, Verdict, said_by_person,
+};
+use jiff::Timestamp;
+
+use crate::checks::files::{Pattern, Reach};
+use crate::checks::judge::Judge;
+use crate::checks::kept::Kept;
+use crate::process::Guard;
+use crate::tree::{Project, Tree};
+
+/// So many paths are kept of what a pattern finds.
+const NAMED_FILES: usize = 20;
+
+/// Where and how checks are run.
+#[derive(Debug)]
+pub struct Checker<'c> {
+    pub project: &'c Project,
+    pub guard: &'c Guard,
+    /// The user's shell.
+    pub shell: PathBuf,
+    pub judge: Option<&'c dyn Judge>,
+    pub jobs: Jobs,
+}
+
+/// Whose checks are run.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose<'w> {
+    BaseCase,
+    Atom(&'w AtomId),
+}
+
+/// What the evaluation is for (D20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// Somebody wants to know; a pass on an identical tree may be believed.
+    Look,
+    /// Somebody wants to know, and believes nothing.
+    LookAfresh,
+    /// It decides whether `completed` is written, or whether an atom is resolved: nothing is believed.
+    Decide,
+}
+
+/// What happens while checks run.
+#[derive(Clone, Debug)]
+pub enum Progress<'p> {
+    /// `again`: it did not pass among others and now runs alone.
+    Started {
+        place: usize,
+        leaf: &'p Leaf,
+        again: bool,
+    },
+    Ended {
+        place: usize,
+        leaf: &'p Leaf,
+        outcome: Outcome,
+        evidence: &'p Evidence,
+    },
+}
+
+/// All that was seen.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Evaluation {
+    pub sheet: Sheet,
+    /// One for each leaf, in the written order.
+    pub seen: Vec<(Outcome, Evidence)>,
+    pub verdict: Verdict,
+    pub tree: String,
+    /// Paths that the checks themselves changed.
+    pub changed: Vec<String>,
+    pub took: Duration,
+    /// The evidence could not be kept; the verdict stands all the same.
+    pub not_kept: Option<String>,
+}
+
+impl Evaluation {
+    pub fn fold(&self, node: &aot_core::verdict::Node) -> Outcome {
+        node.fold(&|place| Some(self.seen[place].0))
+    }
+
+    /// The assertions that somebody has to confirm before it can pass.
+    pub fn waits_for_person(&self) -> Vec<&Leaf> {
+        let waits = |place: &usize| {
+            self.seen[*place].0 == Outcome::Pending
+                && matches!(self.sheet.leaves[*place].check, Check::Assertion { .. })
+                && !self.sheet.is_decided(*place, &|place| Some(self.seen[place].0))
+        };
+        let places = (0..self.seen.len()).filter(waits);
+        places.map(|place| &self.sheet.leaves[place]).collect()
+    }
+}
+
+const NOT_NEEDED: &str = "not needed: another alternative passed";
+const NOT_ASKED: &str = "a judge is asked when the other checks pass";
+
+impl Checker<'_> {
+    /// Runs checks. `on` hears what happens, from this thread.
+    pub fn evaluate(
+        &self,
+        state: &State,
+        checks: &Checks,
+        whose: Whose<'_>,
+        occasion: Occasion,
+        now: Timestamp,
+        on: &mut dyn FnMut(Progress<'_>),
+    ) -> io::Result<Evaluation> {
+        let began = Instant::now();
+        let mut sheet = Sheet::of(checks);
+        if let Whose::Atom(id) = whose {
+            // Two atoms may have items of the same name, and so may the base case.
+            sheet.leaves.iter_mut().for_each(|leaf| leaf.name = format!("{id}: {}", leaf.name));
+        }
+        let tree = Tree::of(self.project)?;
+        let kept = Kept::of(self.project);
+        let believed = match occasion {
+            Occasion::Look => kept.passes(tree.hash()),
+            Occasion::LookAfresh | Occasion::Decide => kept::Passes::default(),
+        };
+        let work = Work { checker: self, state, whose, tree: &tree, now };
+        let said: Vec<Option<(Outcome, Evidence)>> =
+            sheet.leaves.iter().map(|leaf| work.said(leaf)).collect();
+        let mut seen = said.clone();
+        let mut schedule =
+            Schedule::new(&sheet, self.jobs, |place| said[place].as_ref().map(|(outcome, _)| *outcome));
+        let mut fresh = 0_usize;
+        std::thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel::<(usize, Outcome, Evidence)>();
+            loop {
+                let (place, outcome, evidence) = match schedule.what_next() {
+                    Next::Done => break,
+                    Next::Start(place) => {
+                        let leaf = &sheet.leaves[place];
+                        let runs = schedule.runs(place);
+                        on(Progress::Started { place, leaf, again: runs > 1 });
+                        match believed.of(&work.key(leaf)) {
+                            Some(evidence) => (place, Outcome::Pass, evidence),
+                            None => {
+                                fresh += 1;
+                                let (sender, work) = (sender.clone(), &work);
+                                scope.spawn(move || {
+                                    let (outcome, mut evidence) = work.look(leaf);
+                                    evidence.runs = runs;
+                                    // The receiver lives until every check that was started has ended.
+                                    let _ = sender.send((place, outcome, evidence));
+                                });
+                                continue;
+                            }
+                        }
+                    }
+                    Next::Wait => receiver.recv().expect("a check that runs will answer"),
+                };
+                schedule.ended(place, outcome);
+                on(Progress::Ended { place, leaf: &sheet.leaves[place], outcome, evidence: &evidence });
+                seen[place] = Some((outcome, evidence));
+            }
+        });
+        let verdict = Verdict::from(schedule.folded());
+        let seen: Vec<(Outcome, Evidence)> = seen
+            .into_iter()
+            .enumerate()
+            .map(|(place, seen)| seen.unwrap_or_else(|| work.not_run(&sheet, place, &schedule)))
+            .collect();
+        let changed = if fresh > 0 { tree.changed(&Tree::of(self.project)?) } else { Vec::new() };
+        let lines = sheet.leaves.iter().zip(&seen).map(|(leaf, (outcome, evidence))| kept::Line {
+            key: work.key(leaf),
+            item: leaf.name.clone(),
+            kind: leaf.kind().to_owned(),
+            outcome: *outcome,
+            evidence: evidence.clone(),
+        });
+        let lines: Vec<kept::Line> = lines.filter(|line| line.evidence.source == Source::Fresh).collect();
+        let not_kept = kept.add(&lines).err().map(|error| error.to_string());
+        let tree = tree.hash().to_owned();
+        Ok(Evaluation { seen, verdict, tree, changed, took: began.elapsed(), not_kept, sheet })
+    }
+}
+
+/// One evaluation, as its checks see it.
+#[derive(Debug)]
+struct Work<'w> {
+    checker: &'w Checker<'w>,
+    state: &'w State,
+    whose: Whose<'w>,
+    tree: &'w Tree,
+    now: Timestamp,
+}
+
+impl Work<'_> {
+    fn look(&self, leaf: &Leaf) -> (Outcome, Evidence) {
+        match &leaf.check {
+            Check::Command { value } => command::look(self, value, aot_core::verdict::Wanted::Success),
+            Check::NotCommand { value } => command::look(self, value, aot_core::verdict::Wanted::Failure),
+            Check::File { value } => self.look_for(value, Wanted::There),
+            Check::NotFile { value } => self.look_for(value, Wanted::Absent),
+            Check::Quality(quality) => judge::look(self, leaf, quality),
+            Check::Assertion { .. } => {
+                self.said(leaf).unwrap_or_else(|| (Outcome::Pending, self.evidence("", "nobody was asked")))
+            }
+        }
+    }
+
+    fn look_for(&self, value: &str, wanted: Wanted) -> (Outcome, Evidence) {
+        let began = Instant::now();
+        let root = &self.checker.project.root;
+        let found = Pattern::read(value).and_then(|pattern| pattern.find(root, NAMED_FILES));
+        let mut evidence = self.evidence(value, "");
+        evidence.milliseconds = began.elapsed().as_millis() as u64;
+        let mut found = match found {
+            Ok(found) => found,
+            Err(why) => {
+                evidence.why = format!("`{value}` cannot be looked for: {why}");
+                evidence.hint = "correct the pattern; it is relative to the project's root".into();
+                return (Outcome::Error, evidence);
+            }
+        };
+        if wanted == Wanted::There {
+            // A link that leads nowhere is no file.
+            found.paths.retain(|path| root.join(path).exists());
+        }
+        evidence.why = match (&found.paths[..], found.reach) {
+            ([], _) => format!("nothing is at `{value}`"),
+            ([one], _) => format!("`{one}` is there"),
+            ([first, ..], Reach::More) => format!("`{first}` and many more are there"),
+            ([first, rest @ ..], Reach::All) => format!("`{first}` and {} more are there", rest.len()),
+        };
+        let there = !found.paths.is_empty();
+        evidence.files = found.paths;
+        let outcome = if there == (wanted == Wanted::There) { Outcome::Pass } else { Outcome::Fail };
+        (outcome, evidence)
+    }
+
+    /// What a person said; `None` for what is no assertion.
+    fn said(&self, leaf: &Leaf) -> Option<(Outcome, Evidence)> {
+        let Check::Assertion { value } = &leaf.check else { return None };
+        let (outcome, said) = said_by_person(&self.state.control.confirmed, leaf, self.tree.hash());
+        let mut evidence = self.evidence(value, "");
+        evidence.runs = 0;
+        evidence.source = Source::NotRun;
+        let type_this = format!("look at it, then type `aot confirm {}`", quoted(&leaf.name));
+        match (outcome, said) {
+            (Outcome::Pending, None) => {
+                evidence.why = "a person has to confirm it".into();
+                evidence.hint = type_this;
+            }
+            (Outcome::Pending, Some(said)) => {
+                evidence.why =
+                    format!("the files have changed since {} answered at {}", said.by, said.at.as_str());
+                evidence.hint = type_this;
+            }
+            (_, Some(said)) => {
+                let word = if said.holds() { "confirmed" } else { "denied" };
+                evidence.why = format!("{word} by {} at {}", said.by, said.at.as_str());
+                evidence.at = said.at.clone();
+                evidence.tree = said.tree.clone();
+            }
+            (Outcome::Pass | Outcome::Fail | Outcome::Error, None) => {}
+        }
+        Some((outcome, evidence))
+    }
+
+    /// Of a check that was not due: somebody else decided, or has to first.
+    fn not_run(&self, sheet: &Sheet, place: usize, schedule: &Schedule<'_>) -> (Outcome, Evidence) {
+        let leaf = &sheet.leaves[place];
+        let judged = matches!(leaf.check, Check::Quality(_));
+        let decided = sheet.is_decided(place, &|place| schedule.outcome(place));
+        let why = if judged && !decided { NOT_ASKED } else { NOT_NEEDED };
+        let mut evidence = self.evidence(&ran(leaf), why);
+        evidence.source = Source::NotRun;
+        evidence.runs = 0;
+        (Outcome::Pending, evidence)
+    }
+
+    fn evidence(&self, ran: &str, why: &str) -> Evidence {
+        let root = self.checker.project.root.to_string_lossy();
+        let mut evidence = Evidence::not_run(ran, &root, self.tree.hash(), Stamp::from(self.now), why);
+        evidence.source = Source::Fresh;
+        evidence.runs = 1;
+        evidence
+    }
+
+    /// What must be the same for a pass to be believed, besides the tree. Patterns are cheap, and what they find may be
+    /// ignored by git and so no part of the tree: they have none.
+    fn key(&self, leaf: &Leaf) -> String {
+        let parts = match &leaf.check {
+            Check::Command { .. } | Check::NotCommand { .. } => {
+                vec![self.checker.shell.to_string_lossy().into_owned()]
+            }
+            Check::Quality(quality) => judge::key(self, leaf, quality),
+            Check::File { .. } | Check::NotFile { .. } | Check::Assertion { .. } => return String::new(),
+        };
+        let check = serde_json::to_string(&leaf.check).expect("checks are plain data");
+        let mut hasher = blake3::Hasher::new();
+        for part in parts.iter().chain([&check]) {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finalize().to_hex()[..32].to_owned()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    There,
+    Absent,
+}
+
+fn ran(leaf: &Leaf) -> String {
+    match &leaf.check {
+        Check::Command { value }
+        | Check::NotCommand { value }
+        | Check::File { value }
+        | Check::NotFile { value }
+        | Check::Assertion { value } => value.clone(),
+        Check::Quality(_) => String::new(),
+    }
+}
+
+/// As a shell takes it for one word.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '=' | '+' | ',');
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false if !word.contains(['"', '$', '`', '\\', '!']) => format!("\"{word}\""),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}

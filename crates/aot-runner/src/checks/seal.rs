@@ -1,0 +1,149 @@
+//! The fingerprint of what was agreed: the base case and the protected files (D21). Compares and names; decides nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use aot_core::state::{Fingerprint, Objective};
+use aot_core::verdict::{Tampered, canonical, tampered};
+use jiff::Timestamp;
+
+use crate::checks::files::Pattern;
+use crate::store::home::Home;
+use crate::tree::Project;
+
+/// More protected files than this are not fingerprinted.
+pub const MOST_FILES: usize = 200_000;
+
+const HASH_LENGTH: usize = 32;
+
+/// A fingerprint, and what it was taken of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seal {
+    pub base_case: String,
+    pub protected: String,
+    /// The protected files and what they hold.
+    pub files: BTreeMap<String, String>,
+}
+
+/// One thing that was changed, for a person.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Altered {
+    pub what: String,
+    pub how: &'static str,
+    /// When, if it can be told.
+    pub at: Option<String>,
+}
+
+impl Seal {
+    /// Looks at the files as they are. Patterns that cannot be read protect nothing, and the linter says so.
+    pub fn of(objective: &Objective, root: &Path) -> io::Result<Seal> {
+        let mut files = BTreeMap::new();
+        let mut patterns = objective.protected.clone();
+        patterns.sort();
+        patterns.dedup();
+        for glob in &patterns {
+            let Ok(pattern) = Pattern::read(glob) else { continue };
+            let found = pattern.files(root, MOST_FILES).map_err(io::Error::other)?;
+            for path in found.paths {
+                let id = content(&root.join(&path))?;
+                files.insert(path, id);
+            }
+        }
+        // The list itself is part of it: taking a pattern away is a change, too.
+        let listed = serde_json::to_string(&(&patterns, &files)).expect("texts are plain data");
+        Ok(Seal {
+            base_case: hash(&canonical(objective.base_case.as_ref())),
+            protected: hash(&listed),
+            files,
+        })
+    }
+
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { base_case: self.base_case.clone(), protected: self.protected.clone() }
+    }
+
+    /// Keeps what each file held, so that a later comparison can name those that changed. To be called by whoever
+    /// records the fingerprint; without it the comparison still tells that something changed.
+    pub fn keep(&self, project: &Project) -> io::Result<()> {
+        Home::of(&project.state).and_then(|home| home.ready()).map_err(io::Error::other)?;
+        let kept = serde_json::json!({"protected": self.protected, "files": self.files});
+        fs::write(listing(project), kept.to_string())
+    }
+
+    /// What was changed since the fingerprint was taken; empty if nothing was.
+    pub fn altered(&self, agreed: &Fingerprint, project: &Project) -> Vec<Altered> {
+        let mut found = Vec::new();
+        for part in tampered(agreed, &self.fingerprint()) {
+            match part {
+                Tampered::BaseCase => found.push(Altered {
+                    what: "objective.base_case".into(),
+                    how: "is another one",
+                    at: changed_at(&project.state),
+                }),
+                Tampered::Protected => found.extend(self.altered_files(agreed, project)),
+            }
+        }
+        found
+    }
+
+    fn altered_files(&self, agreed: &Fingerprint, project: &Project) -> Vec<Altered> {
+        let mut found = Vec::new();
+        if let Some(before) = kept_files(project, &agreed.protected) {
+            for (path, id) in &self.files {
+                let at = || changed_at(&project.root.join(path));
+                match before.get(path) {
+                    None => found.push(Altered { what: path.clone(), how: "is new", at: at() }),
+                    Some(old) if old != id => {
+                        found.push(Altered { what: path.clone(), how: "was changed", at: at() });
+                    }
+                    Some(_) => {}
+                }
+            }
+            let gone = before.keys().filter(|path| !self.files.contains_key(*path));
+            found.extend(gone.map(|path| Altered { what: path.clone(), how: "is gone", at: None }));
+        }
+        if found.is_empty() {
+            found.push(Altered {
+                what: "objective.protected".into(),
+                how: "is another list, or one of its files was changed",
+                at: None,
+            });
+        }
+        found
+    }
+}
+
+fn listing(project: &Project) -> PathBuf {
+    project.sidecar.join("protected.json")
+}
+
+fn kept_files(project: &Project, protected: &str) -> Option<BTreeMap<String, String>> {
+    let kept: serde_json::Value = serde_json::from_slice(&fs::read(listing(project)).ok()?).ok()?;
+    let same = kept["protected"].as_str() == Some(protected);
+    same.then(|| serde_json::from_value(kept["files"].clone()).ok()).flatten()
+}
+
+fn changed_at(path: &Path) -> Option<String> {
+    let at = path.metadata().ok()?.modified().ok()?;
+    let seconds = at.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    Some(Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?.to_string())
+}
+
+fn content(path: &Path) -> io::Result<String> {
+    // A link counts with where it leads, too.
+    let link = fs::read_link(path).map(|to| format!("link {} ", to.display())).unwrap_or_default();
+    // A pipe or a device is not opened: it may never end.
+    if !path.is_file() {
+        return Ok(format!("{link}no file"));
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs::File::open(path)?)?;
+    Ok(format!("{link}{}", &hasher.finalize().to_hex()[..HASH_LENGTH]))
+}
+
+fn hash(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..HASH_LENGTH].to_owned()
+}

@@ -1,0 +1,329 @@
+//! Runs one program in a tree of processes of its own, bounded in time and in output, and leaves nobody behind. Knows
+//! nothing of checks or agents.
+//!
+//! Between us and the program stands a guard: this same binary, started with a hidden word. It is the subreaper of all
+//! that the program starts, so that a daemon in a session of its own is still its descendant, and it holds one end of a
+//! socket whose other end is ours. When the program has ended, when we say so, or when the socket closes because we are
+//! dead, the guard kills every descendant that is left.
+
+mod captured;
+pub mod guard;
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+pub use captured::Captured;
+pub use guard::MARK;
+
+/// How long a guard may take to clear what it guards, once it was told to.
+const CLEARING: Duration = Duration::from_secs(20);
+
+const CHUNK: usize = 64 << 10;
+
+/// The binary that becomes the guard: `aot` itself, wherever it lies.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    pub program: PathBuf,
+}
+
+/// What is to run.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+    pub folder: PathBuf,
+    pub environment: Environment,
+    pub input: Input,
+    pub streams: Streams,
+    pub limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+pub enum Environment {
+    /// Our own, and these on top of it.
+    OursAnd(Vec<(OsString, OsString)>),
+    /// These, and nothing else but the mark of the tree.
+    Only(Vec<(OsString, OsString)>),
+}
+
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Standard input is empty.
+    None,
+    Bytes(Vec<u8>),
+}
+
+/// Whether standard output and standard error are kept as one text, in the order in which they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    Together,
+    Apart,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub wall: Duration,
+    /// How long it may print nothing.
+    pub idle: Option<Duration>,
+    /// How long it may live on after it was asked to end.
+    pub grace: Duration,
+    /// Bytes kept of the beginning of each stream.
+    pub head: usize,
+    /// Bytes kept of its end.
+    pub tail: usize,
+}
+
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Ended {
+    pub how: How,
+    /// Standard output, or both streams.
+    pub output: Captured,
+    /// Standard error, if it was kept apart.
+    pub errors: Captured,
+    pub took: Duration,
+    /// How many processes had to be killed after the program itself had ended.
+    pub left: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    Exited(i32),
+    Signalled(i32),
+    /// It could not be started at all.
+    NotStarted(String),
+    OutOfTime,
+    /// It printed nothing for too long.
+    Silent,
+    /// We were asked to end it.
+    Killed,
+    /// The guard itself was killed, so that nobody knows.
+    Lost,
+}
+
+/// A program that runs. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Running {
+    guard: Child,
+    line: UnixStream,
+    readers: Vec<JoinHandle<Captured>>,
+    began: Instant,
+    heard: Arc<AtomicU64>,
+    limits: Limits,
+    killed: Arc<AtomicBool>,
+    mark: String,
+}
+
+/// Ends a program from another thread.
+#[derive(Debug)]
+pub struct Killer {
+    line: UnixStream,
+    killed: Arc<AtomicBool>,
+}
+
+impl Killer {
+    /// The whole tree, at once.
+    pub fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        // If the guard is gone, so is what it guarded.
+        let _ = (&self.line).write_all(&[guard::KILL]);
+    }
+}
+
+impl Guard {
+    pub fn start(&self, job: &Job) -> io::Result<Running> {
+        let (line, theirs) = UnixStream::pair()?;
+        let input: &[u8] = match &job.input {
+            Input::None => &[],
+            Input::Bytes(bytes) => bytes,
+        };
+        let mark = mark();
+        let mut command = Command::new(&self.program);
+        let variables = match &job.environment {
+            Environment::OursAnd(variables) => variables,
+            Environment::Only(variables) => {
+                command.env_clear();
+                variables
+            }
+        };
+        command
+            .arg0("aot")
+            .arg(guard::WORD)
+            .arg(job.limits.grace.as_millis().to_string())
+            .arg(match job.input {
+                Input::None => "none".to_owned(),
+                Input::Bytes(_) => input.len().to_string(),
+            })
+            .arg(&job.program)
+            .args(&job.arguments)
+            .current_dir(&job.folder)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .env(guard::MARK, &mark)
+            .stdin(Stdio::from(OwnedFd::from(theirs)));
+        let (output, writer) = io::pipe()?;
+        let mut pipes = vec![output];
+        match job.streams {
+            Streams::Together => {
+                command.stderr(writer.try_clone()?);
+            }
+            Streams::Apart => {
+                let (errors, error_writer) = io::pipe()?;
+                pipes.push(errors);
+                command.stderr(error_writer);
+            }
+        }
+        command.stdout(writer);
+        let began = Instant::now();
+        let guard = command.spawn()?;
+        // Closes our copies of the writing ends: only the program's processes hold them now.
+        drop(command);
+        let heard = Arc::new(AtomicU64::new(0));
+        let readers = pipes.into_iter().map(|pipe| read(pipe, job.limits, began, Arc::clone(&heard)));
+        let readers = readers.collect();
+        let running = Running {
+            guard,
+            line,
+            readers,
+            began,
+            heard,
+            limits: job.limits,
+            killed: Arc::new(AtomicBool::new(false)),
+            mark,
+        };
+        // A program that ends without reading is no failure; the guard reads all of it in any case.
+        let _ = (&running.line).write_all(input);
+        Ok(running)
+    }
+
+    /// Starts it and waits for its end.
+    pub fn run(&self, job: &Job) -> io::Result<Ended> {
+        Ok(self.start(job)?.wait())
+    }
+}
+
+impl Running {
+    pub fn killer(&self) -> io::Result<Killer> {
+        Ok(Killer { line: self.line.try_clone()?, killed: Arc::clone(&self.killed) })
+    }
+
+    /// Waits until the program and all that it started are gone.
+    pub fn wait(mut self) -> Ended {
+        let mut lines = BufReader::new(self.line.try_clone().unwrap_or_else(|_| closed()));
+        let mut cause = None;
+        let mut report = String::new();
+        loop {
+            let (limit, why) = match &cause {
+                None => self.next_limit(),
+                Some((told, why)) => {
+                    let time = self.limits.grace + CLEARING;
+                    (time.saturating_sub(Instant::elapsed(told)), How::clone(why))
+                }
+            };
+            if limit.is_zero() {
+                if cause.is_some() {
+                    // It was told long ago; whatever keeps it, closing the line is all that is left to us.
+                    break;
+                }
+                let _ = self.line.write_all(&[guard::END]);
+                cause = Some((Instant::now(), why));
+                continue;
+            }
+            // A limit of zero is not allowed here and was dealt with above.
+            let _ = self.line.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
+            match lines.read_line(&mut report) {
+                Ok(0) => break,
+                Ok(_) if report.ends_with('\n') => break,
+                Ok(_) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) => {}
+                Err(_) => break,
+            }
+        }
+        let took = self.began.elapsed();
+        let (ended, left) = guard::read_report(&report);
+        let how = match (cause, ended) {
+            (Some((_, why)), _) => why,
+            (None, How::Exited(code)) => How::Exited(code),
+            (None, _) if self.killed.load(Ordering::Acquire) => How::Killed,
+            (None, how) => how,
+        };
+        let _ = self.line.shutdown(Shutdown::Both);
+        if report.is_empty() {
+            // No guard, or one that cannot clear.
+            guard::abandon(&mut self.guard, &self.mark);
+        }
+        let _ = self.guard.wait();
+        let mut captured =
+            self.readers.drain(..).map(|reader| match report.is_empty() && !reader.is_finished() {
+                // Somebody who cannot be killed holds the stream open.
+                true => Captured::default(),
+                false => reader.join().unwrap_or_default(),
+            });
+        let output = captured.next().unwrap_or_default();
+        let errors = captured.next().unwrap_or_default();
+        drop(captured);
+        Ended { how, output, errors, took, left }
+    }
+
+    /// How long until one of the limits is reached, and which.
+    fn next_limit(&self) -> (Duration, How) {
+        let now = self.began.elapsed();
+        let wall = self.limits.wall.saturating_sub(now);
+        let Some(idle) = self.limits.idle else { return (wall, How::OutOfTime) };
+        let heard = Duration::from_millis(self.heard.load(Ordering::Acquire));
+        let silent = (heard + idle).saturating_sub(now);
+        if silent < wall { (silent, How::Silent) } else { (wall, How::OutOfTime) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Whoever may still hold a killer: the line ends here, and the guard clears.
+        let _ = self.line.shutdown(Shutdown::Both);
+        let _ = self.guard.wait();
+    }
+}
+
+/// No two trees on one machine have the same.
+fn mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}-{}", std::process::id(), since.as_nanos(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A line on which nothing comes.
+fn closed() -> UnixStream {
+    let (line, _) = UnixStream::pair().expect("a process that runs others has room for a socket");
+    line
+}
+
+fn read(mut pipe: PipeReader, limits: Limits, began: Instant, heard: Arc<AtomicU64>) -> JoinHandle<Captured> {
+    std::thread::spawn(move || {
+        let mut captured = Captured::keeping(limits.head, limits.tail);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match pipe.read(&mut chunk) {
+                Ok(0) => return captured,
+                Ok(count) => {
+                    heard.store(began.elapsed().as_millis() as u64, Ordering::Release);
+                    captured.take(&chunk[..count]);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return captured,
+            }
+        }
+    })
+}

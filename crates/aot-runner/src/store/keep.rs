@@ -1,0 +1,460 @@
+//! The state file as a `State`: loaded once, changed by rules under the lock, merged with what others wrote, kept in
+//! memory for as long as nobody else touches it. Has no rules of its own.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use aot_core::contract::{self, Document, Finding, NotWritten, Reading};
+use aot_core::rules::{Change, Ledger, Misfit, apply};
+use aot_core::state::State;
+use aot_core::view::View;
+use blake3::Hash;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::store::cache::Cache;
+use crate::store::error::FileError;
+use crate::store::file::{Changed, Decision, Done, Look, StateFile, TransactError};
+use crate::store::journal::{Entry, Journal, Reach};
+use crate::store::text::Text;
+
+/// How many of the newest journal entries are searched for a text that somebody put back.
+const REMEMBERED: usize = 1_000;
+
+/// How many characters of a description are kept with the ready atoms.
+const DESCRIPTION_KEPT: usize = 120;
+
+const TREE: &str = "tree";
+const ANSWERS: &str = "answers";
+const READY: &str = "ready";
+
+#[derive(Debug)]
+pub struct Store {
+    file: StateFile,
+    journal: Journal,
+    cache: Cache,
+    known: Option<Known>,
+    waiting: Vec<(Timestamp, Change)>,
+    parses: Cell<u64>,
+}
+
+/// What is in memory: it says exactly what the text with this hash says.
+#[derive(Clone, Debug)]
+struct Known {
+    hash: Hash,
+    document: Document,
+    state: Option<State>,
+    findings: Option<Vec<Finding>>,
+}
+
+/// What can be answered without the state itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answers {
+    /// Absent if the text has errors.
+    pub view: Option<View>,
+    pub findings: Vec<Finding>,
+}
+
+/// The atoms that can start now, with their descriptions, as they are kept: a line each.
+#[derive(Clone, Debug, Default)]
+pub struct Ready(String);
+
+impl Ready {
+    fn of(state: &State, view: &View) -> Ready {
+        let mut text = String::new();
+        for id in &view.ready {
+            let description = state.atoms.get(id).map_or("", |atom| &atom.description);
+            let cut =
+                description.char_indices().nth(DESCRIPTION_KEPT).map_or(description.len(), |(at, _)| at);
+            text.push_str(id.as_str());
+            text.push('\t');
+            text.extend(description[..cut].chars().map(|c| if c.is_control() { ' ' } else { c }));
+            text.push('\n');
+        }
+        Ready(text)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Id and the beginning of the description, in the order in which they would start.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.lines().map(|line| line.split_once('\t').unwrap_or((line, "")))
+    }
+}
+
+/// What a transaction met on its way; to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A copy older than our last write was saved over it; our changes were made again on top of it.
+    Repaired { their_revision: u64, our_revision: u64 },
+    /// An earlier text was put back whole; it was taken as meant.
+    Restored { their_revision: u64, our_revision: u64 },
+    /// A text that another program saved at the wrong moment has no place; it is kept here.
+    Rescued(PathBuf),
+    /// The journal could not be written; the state was.
+    JournalFailed(String),
+}
+
+#[derive(Debug)]
+pub struct Recorded<T> {
+    pub value: T,
+    pub changes: Vec<Change>,
+    pub notes: Vec<Note>,
+    /// What others wrote since we last looked is in the state now.
+    pub foreign: Foreign,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    None,
+    Edited,
+}
+
+/// A text that cannot be understood, with all that is wrong with it.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    pub path: PathBuf,
+    pub text: String,
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError<E> {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{} is not a valid state file", .0.path.display())]
+    Unreadable(Box<Unreadable>),
+    /// The rules said no; the file is as it was.
+    #[error("{0}")]
+    Refused(E),
+    #[error("the state file was changed by two sides in ways that exclude each other: {why}")]
+    Conflict { why: String, kept: PathBuf },
+    #[error("the change cannot be written into this file: {0}")]
+    NotWritten(NotWritten),
+}
+
+impl Store {
+    /// `version` marks what this program works out of a text, so that another one does not believe it.
+    pub fn open(path: &Path, version: &str) -> Result<Store, FileError> {
+        let file = StateFile::open(path, contract::Limits::default().bytes as u64)?;
+        let journal = Journal::of(file.home());
+        let cache = Cache::of(file.home(), version);
+        Ok(Store { file, journal, cache, known: None, waiting: Vec::new(), parses: Cell::new(0) })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.home().state()
+    }
+
+    pub fn file(&self) -> &StateFile {
+        &self.file
+    }
+
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// How often a text was read as YAML: once for each that nobody had seen before.
+    pub fn parses(&self) -> u64 {
+        self.parses.get()
+    }
+
+    /// The short answers; of a text that was seen before, without reading it as YAML.
+    pub fn answers<E>(&mut self) -> Result<Answers, StoreError<E>> {
+        let text = self.file.read()?;
+        let kept = self.cache.get(&text.hash, ANSWERS);
+        match kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+            Some(answers) => Ok(answers),
+            None => Ok(self.work_out(text).0),
+        }
+    }
+
+    /// What can start now; as quick as [`Store::answers`].
+    pub fn ready<E>(&mut self) -> Result<Ready, StoreError<E>> {
+        let text = self.file.read()?;
+        if let Some(kept) = self.cache.get(&text.hash, READY).and_then(|bytes| String::from_utf8(bytes).ok())
+        {
+            return Ok(Ready(kept));
+        }
+        match self.work_out(text) {
+            (Answers { view: Some(_), .. }, ready) => Ok(ready),
+            (Answers { view: None, .. }, _) => {
+                // It has errors, and loading tells them.
+                self.load::<E>()?;
+                Ok(Ready::default())
+            }
+        }
+    }
+
+    /// Works the answers out of a text, and keeps them for the next who asks.
+    fn work_out(&mut self, text: Text) -> (Answers, Ready) {
+        let hash = text.hash;
+        let known = match self.learn(text) {
+            Ok(known) => known,
+            // A text that is no YAML has no tree to keep; telling its mistake is quick.
+            Err(unreadable) => {
+                return (Answers { view: None, findings: unreadable.findings }, Ready::default());
+            }
+        };
+        let findings = match &known.findings {
+            Some(findings) => findings.clone(),
+            // After a change of our own they were not asked for.
+            None => Reading::of(known.document.clone()).findings,
+        };
+        let view = known.state.as_ref().map(View::of);
+        let ready = known.state.as_ref().zip(view.as_ref()).map(|(state, view)| Ready::of(state, view));
+        let answers = Answers { view, findings };
+        let packed = known.document.pack();
+        let written = serde_json::to_vec(&answers).expect("answers are plain data");
+        let mut sections: Vec<(&str, &[u8])> = vec![(ANSWERS, &written)];
+        if let Some(Ready(lines)) = &ready {
+            sections.push((READY, lines.as_bytes()));
+        }
+        sections.push((TREE, &packed));
+        self.cache.put(&hash, &sections);
+        (answers, ready.unwrap_or_default())
+    }
+
+    /// The document and the state, if the text is in order.
+    pub fn load<E>(&mut self) -> Result<(&Document, &State), StoreError<E>> {
+        let text = self.file.read()?;
+        let path = self.path().to_path_buf();
+        let known = self.learn(text).map_err(|unreadable| StoreError::Unreadable(Box::new(unreadable)))?;
+        if known.state.is_none() {
+            return Err(StoreError::Unreadable(Box::new(known.unreadable(path))));
+        }
+        Ok((&known.document, known.state.as_ref().expect("looked at just now")))
+    }
+
+    /// Changes the state by rules. `decide` sees the newest state, under the lock, and is asked again if another
+    /// program saved meanwhile.
+    pub fn change<T, E>(
+        &mut self,
+        purpose: &str,
+        now: Timestamp,
+        mut decide: impl FnMut(&mut Ledger) -> Result<T, E>,
+    ) -> Result<Recorded<T>, StoreError<E>> {
+        let recorded = self.transact(purpose, now, |state| {
+            let mut ledger = Ledger::open(state, now);
+            let value = decide(&mut ledger).map_err(StoreError::Refused)?;
+            let (state, changes) = ledger.close();
+            Ok((state, changes, value))
+        })?;
+        self.keep_tree();
+        Ok(recorded)
+    }
+
+    /// Leaves changes to be written with the next [`Store::flush`].
+    pub fn queue(&mut self, now: Timestamp, changes: impl IntoIterator<Item = Change>) {
+        self.waiting.extend(changes.into_iter().map(|change| (now, change)));
+    }
+
+    /// Writes all waiting changes in one go, on top of whatever others wrote meanwhile. If they no longer fit, both
+    /// texts are kept and it is a conflict.
+    pub fn flush(&mut self, now: Timestamp) -> Result<Recorded<()>, StoreError<Misfit>> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let recorded = self.transact("record what happened", now, |mut state| {
+            for (at, change) in &waiting {
+                apply(&mut state, change, *at).map_err(StoreError::Refused)?;
+            }
+            Ok((state, waiting.iter().map(|(_, change)| change.clone()).collect(), ()))
+        });
+        match recorded {
+            Err(StoreError::Refused(misfit)) => Err(self.keep_misfit(&waiting, misfit)),
+            other => other,
+        }
+    }
+
+    fn transact<T, E>(
+        &mut self,
+        purpose: &str,
+        now: Timestamp,
+        mut decide: impl FnMut(State) -> Result<(State, Vec<Change>, T), StoreError<E>>,
+    ) -> Result<Recorded<T>, StoreError<E>> {
+        let (file, journal) = (&self.file, &self.journal);
+        let (cache, parses, mut known) = (&self.cache, &self.parses, self.known.take());
+        let remembered = known.as_ref().map(|known| known.hash);
+        let mut from = None;
+        let done = file.transact(purpose, |look| {
+            from = Some(look.text.hash);
+            let seen = match read(cache, parses, known.take(), look.text.clone(), file.home().state()) {
+                Ok(seen) => known.insert(seen),
+                Err(unreadable) => return Ok(Decision::Doubt(StoreError::Unreadable(Box::new(unreadable)))),
+            };
+            let Some(old) = &seen.state else {
+                let unreadable = seen.unreadable(file.home().state().to_path_buf());
+                return Ok(Decision::Doubt(StoreError::Unreadable(Box::new(unreadable))));
+            };
+            let merged = merge(file, journal, look, old)?;
+            let (mut new, changes, value) = decide(merged.state.unwrap_or_else(|| old.clone()))?;
+            let base = old.control.revision.unwrap_or(0).max(merged.our_revision);
+            if changes.is_empty() && merged.note.is_none() {
+                return Ok(Decision::Keep((None, changes, merged.note, value)));
+            }
+            new.control.revision = Some(base + 1);
+            let document = contract::write(&seen.document, old, &new).map_err(StoreError::NotWritten)?;
+            let bytes = document.text().as_bytes().to_vec();
+            Ok(Decision::Replace(bytes, (Some((document, new)), changes, merged.note, value)))
+        });
+        let done = match done {
+            Ok(done) => done,
+            Err(TransactError::File(error)) => return Err(error.into()),
+            Err(TransactError::Refused(error)) => {
+                if let (StoreError::Conflict { .. }, Ok(text)) = (&error, file.read()) {
+                    // Told once, with both texts kept; from here on the file stands as it is.
+                    file.accept(&text)?;
+                }
+                self.known = known;
+                return Err(error);
+            }
+        };
+        let Done { value: (written, changes, note, value), text, change, rescued, held } = done;
+        let foreign =
+            if remembered.is_some() && remembered != from { Foreign::Edited } else { Foreign::None };
+        let mut notes: Vec<Note> = note.into_iter().chain(rescued.into_iter().map(Note::Rescued)).collect();
+        if let Some((document, state)) = written {
+            if change == Changed::Yes {
+                let entry = Entry {
+                    revision: state.control.revision.unwrap_or(0),
+                    at: now.to_string(),
+                    from: from.map(|hash| hash.to_hex().to_string()).unwrap_or_default(),
+                    hash: text.hash.to_hex().to_string(),
+                    changes: changes.clone(),
+                };
+                if let Err(error) = self.journal.append(&held, &entry) {
+                    notes.push(Note::JournalFailed(error.to_string()));
+                }
+            }
+            known = Some(Known { hash: text.hash, document, state: Some(state), findings: None });
+        }
+        drop(held);
+        self.known = known;
+        Ok(Recorded { value, changes, notes, foreign })
+    }
+
+    fn learn(&mut self, text: Text) -> Result<&Known, Unreadable> {
+        let read = read(&self.cache, &self.parses, self.known.take(), text, self.file.home().state())?;
+        Ok(self.known.insert(read))
+    }
+
+    /// So that the next process need not read the text as YAML.
+    fn keep_tree(&self) {
+        if let Some(known) = &self.known {
+            self.cache.put(&known.hash, &[(TREE, &known.document.pack())]);
+        }
+    }
+
+    fn keep_misfit(&mut self, waiting: &[(Timestamp, Change)], misfit: Misfit) -> StoreError<Misfit> {
+        let ours = serde_json::to_vec_pretty(&waiting.iter().map(|(_, change)| change).collect::<Vec<_>>());
+        let theirs = self.file.read().map(|text| text.bytes).unwrap_or_default();
+        match self.file.keep_conflict(&ours.unwrap_or_default(), &theirs) {
+            Ok(kept) => StoreError::Conflict { why: misfit.to_string(), kept },
+            Err(error) => error.into(),
+        }
+    }
+}
+
+impl Known {
+    fn unreadable(&self, path: PathBuf) -> Unreadable {
+        let text = self.document.text().to_owned();
+        Unreadable { path, text, findings: self.findings.clone().unwrap_or_default() }
+    }
+}
+
+/// A text as a state: from memory, from the cache, or by reading it.
+fn read(
+    cache: &Cache,
+    parses: &Cell<u64>,
+    known: Option<Known>,
+    text: Text,
+    path: &Path,
+) -> Result<Known, Unreadable> {
+    if let Some(known) = known.filter(|known| known.hash == text.hash) {
+        return Ok(known);
+    }
+    let document = match unpacked(cache, &text) {
+        Some(document) => Ok(document),
+        None => {
+            parses.set(parses.get() + 1);
+            Document::from_bytes(text.bytes.clone(), &contract::Limits::default())
+        }
+    };
+    match document {
+        Ok(document) => {
+            let Reading { document, state, findings } = Reading::of(document);
+            Ok(Known { hash: text.hash, document, state, findings: Some(findings) })
+        }
+        Err(error) => Err(Unreadable {
+            path: path.to_path_buf(),
+            text: String::from_utf8_lossy(&text.bytes).into_owned(),
+            findings: vec![error.into()],
+        }),
+    }
+}
+
+fn unpacked(cache: &Cache, text: &Text) -> Option<Document> {
+    let packed = cache.get(&text.hash, TREE)?;
+    Document::unpack(String::from_utf8(text.bytes.clone()).ok()?, &packed)
+}
+
+/// What others' edits make of the state in the text.
+struct Merged {
+    /// Another one than the text says, if our changes had to be made again.
+    state: Option<State>,
+    our_revision: u64,
+    note: Option<Note>,
+}
+
+/// Looks at a text that is not the one we wrote last. An edit of ours, or of a newer text, stands as it is. An edit of
+/// a copy older than ours gets our later changes again, from the journal: so nothing of either side is lost. An
+/// earlier text put back whole is taken as meant. What cannot be told is a conflict.
+fn merge<E>(
+    file: &StateFile,
+    journal: &Journal,
+    look: Look,
+    theirs: &State,
+) -> Result<Merged, StoreError<E>> {
+    let as_it_is = |our_revision, note| Ok(Merged { state: None, our_revision, note });
+    let Some(ours) = look.ours else { return as_it_is(0, None) };
+    let Some(wrote) = state_of(ours) else { return as_it_is(0, None) };
+    let our_revision = wrote.control.revision.unwrap_or(0);
+    let their_revision = theirs.control.revision.unwrap_or(0);
+    let other_loop = theirs.control.loop_id.is_some() && theirs.control.loop_id != wrote.control.loop_id;
+    if other_loop || their_revision >= our_revision {
+        return as_it_is(our_revision, None);
+    }
+    let hex = look.text.hash.to_hex();
+    let remembered: Vec<Entry<Change>> = journal.newest(REMEMBERED)?;
+    if remembered.iter().any(|entry| entry.hash == *hex || entry.from == *hex) {
+        return as_it_is(our_revision, Some(Note::Restored { their_revision, our_revision }));
+    }
+    let conflict = |why: String| {
+        let kept = file.keep_conflict(&ours.bytes, &look.text.bytes)?;
+        Err(StoreError::Conflict { why, kept })
+    };
+    let since = journal.since::<Change>(their_revision)?;
+    let last = since.entries.last().map(|entry| entry.hash.as_str());
+    if since.reach == Reach::Gap || last != Some(ours.hash.to_hex().as_str()) {
+        return conflict(format!(
+            "a copy of revision {their_revision} was saved over revision {our_revision}, and the journal does not \
+             tell what happened between them"
+        ));
+    }
+    let mut state = theirs.clone();
+    for entry in &since.entries {
+        let at = entry.at.parse::<Timestamp>().unwrap_or(Timestamp::UNIX_EPOCH);
+        for change in &entry.changes {
+            if let Err(misfit) = apply(&mut state, change, at) {
+                return conflict(format!("revision {} no longer fits: {misfit}", entry.revision));
+            }
+        }
+    }
+    let note = Some(Note::Repaired { their_revision, our_revision });
+    Ok(Merged { state: Some(state), our_revision, note })
+}
+
+fn state_of(text: &Text) -> Option<State> {
+    contract::read(text.bytes.clone()).ok()?.state
+}

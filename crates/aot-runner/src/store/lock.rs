@@ -1,0 +1,170 @@
+//! One lock for the processes that cooperate. Knows nothing of the text that it guards.
+//!
+//! The lock is the system's own on a sidecar file, so it ends with its process however that ends. Programs that know
+//! nothing of it (editors) are not kept out; `replace` sees to them.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::store::error::FileError;
+use crate::store::home::Home;
+use crate::store::system::is_at;
+
+/// How long a process waits for the others before it gives up.
+pub const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// The longest pause between two tries; a waiter is late by at most this much.
+const LONGEST_PAUSE: Duration = Duration::from_millis(4);
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+
+/// How much of the holder's note is read.
+const NOTE_BYTES: u64 = 200;
+
+/// The lock is ours until this is dropped. Whoever is given a `&Held` may write in the sidecar folder.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+    path: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("the lock {path} was not free within {} s; it is held by {holder}", waited.as_secs_f32())]
+    Busy { path: PathBuf, waited: Duration, holder: String },
+    #[error("the lock {path} was deleted while it was held")]
+    Lost { path: PathBuf },
+    #[error("the file system of {path} has no locks")]
+    Unsupported { path: PathBuf, source: io::Error },
+}
+
+impl LockError {
+    pub fn hint(&self) -> String {
+        match self {
+            LockError::Busy { .. } => {
+                "wait for that process, or end it if it hangs; the lock ends with its process".into()
+            }
+            LockError::Lost { .. } => "repeat; delete the folder `aot` only when nothing runs".into(),
+            LockError::Unsupported { .. } => "keep the state file on a local disk".into(),
+        }
+    }
+}
+
+impl Held {
+    /// Waits for the lock for at most `wait`. `purpose` is what the others are told meanwhile.
+    pub fn take(home: &Home, purpose: &str, wait: Duration) -> Result<Held, FileError> {
+        home.ready()?;
+        let path = home.sidecar().join("lock");
+        let began = Instant::now();
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            if let Some(held) = try_take(&path)? {
+                held.note(purpose);
+                return Ok(held);
+            }
+            if began.elapsed() >= wait {
+                let holder = holder(&path);
+                return Err(LockError::Busy { path, waited: wait, holder }.into());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Whether the lock file is still where the others look for it. If somebody deleted the sidecar folder, the next
+    /// process locks a new file, and two hold "the" lock.
+    pub(super) fn is_whole(&self) -> bool {
+        is_at(&self.file, &self.path).unwrap_or(false)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells the others who holds the lock.
+    fn note(&self, purpose: &str) {
+        let mut file = &self.file;
+        let note = format!("{} {}\n", std::process::id(), purpose.replace('\n', " "));
+        // A courtesy only: without the note (a full disk) the lock holds as well.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| file.write_all(note.as_bytes()));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Said aloud, because a child between fork and exec holds a copy of the descriptor for a moment. If it fails,
+        // closing the file is the unlocking.
+        let _ = self.file.unlock();
+    }
+}
+
+fn try_take(path: &Path) -> Result<Option<Held>, FileError> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let file = match file {
+        Ok(file) => file,
+        // The folder was deleted a moment ago; the next try makes it again.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && remake(path) => return Ok(None),
+        Err(e) => return Err(FileError::of("open the lock", path, e)),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {
+            return Err(LockError::Unsupported { path: path.to_path_buf(), source: e }.into());
+        }
+        Err(TryLockError::Error(e)) => return Err(FileError::of("lock", path, e)),
+    }
+    let held = Held { file, path: path.to_path_buf() };
+    Ok(held.is_whole().then_some(held))
+}
+
+fn remake(path: &Path) -> bool {
+    path.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok())
+}
+
+fn holder(path: &Path) -> String {
+    let mut note = String::new();
+    let read = File::open(path).and_then(|file| file.take(NOTE_BYTES).read_to_string(&mut note));
+    match (read, note.trim().split_once(' ')) {
+        (Ok(_), Some((pid, purpose))) if pid == std::process::id().to_string() => {
+            format!("this very process, pid {pid} ({purpose})")
+        }
+        (Ok(_), Some((pid, purpose))) => format!("pid {pid} ({purpose})"),
+        _ => "a process that left no note".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(dir: &tempfile::TempDir) -> Home {
+        Home::of(&dir.path().join("aot-loop-state.md")).expect("a home")
+    }
+
+    #[test]
+    fn who_waits_too_long_is_told_who_holds_it_and_why() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let held = Held::take(&home(&dir), "to test\nthe lock", LOCK_WAIT).expect("free");
+        let error = Held::take(&home(&dir), "", Duration::from_millis(20)).expect_err("it is held");
+        let told = error.to_string();
+        assert!(told.contains(&format!("pid {} (to test the lock)", std::process::id())), "{told}");
+        drop(held);
+        Held::take(&home(&dir), "again", Duration::ZERO).expect("free again");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_deleted_sidecar_is_noticed_by_its_holder_and_made_again_by_the_next() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let held = Held::take(&home(&dir), "first", LOCK_WAIT).expect("free");
+        assert!(held.is_whole());
+        std::fs::remove_dir_all(home(&dir).sidecar()).expect("deleted");
+        assert!(!held.is_whole());
+        assert!(Held::take(&home(&dir), "second", LOCK_WAIT).expect("a new lock").is_whole());
+    }
+}

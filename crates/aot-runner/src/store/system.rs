@@ -1,0 +1,138 @@
+//! What systems do differently. Knows paths and files, not what they are for.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use crate::store::error::FileError;
+use crate::store::text::Stamp;
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+pub(super) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+pub(super) fn exchange(_a: &Path, _b: &Path) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+pub(super) fn cannot_exchange(error: &io::Error) -> bool {
+    // A file system without the flag answers EINVAL.
+    matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput)
+}
+
+/// An empty file that only its owner may read.
+pub(super) fn create_private(path: &Path) -> io::Result<File> {
+    private().truncate(true).open(path)
+}
+
+/// The same, with whatever is in it.
+pub(super) fn open_private(path: &Path) -> io::Result<File> {
+    private().truncate(false).open(path)
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Gives the new file the old one's owner and mode.
+#[cfg(unix)]
+pub(super) fn take_after(file: &File, like: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let now = file.metadata()?;
+    if (now.uid(), now.gid()) != (like.uid(), like.gid()) {
+        // Only root may give a file away; for everybody else the file becomes theirs, as with any editor.
+        let _ = fchown(file, Some(like.uid()), Some(like.gid()))
+            .or_else(|_| fchown(file, None, Some(like.gid())));
+    }
+    file.set_permissions(like.permissions())
+}
+
+#[cfg(not(unix))]
+pub(super) fn take_after(file: &File, like: &fs::Metadata) -> io::Result<()> {
+    file.set_permissions(like.permissions())
+}
+
+/// Replacing needs no right to write the file itself; but who made it read-only meant it.
+#[cfg(unix)]
+pub(super) fn writable(state: &Path, _like: &fs::Metadata) -> Result<(), FileError> {
+    use rustix::fs::{Access, access};
+    access(state, Access::WRITE_OK).map_err(|e| FileError::of("write", state, e.into()))
+}
+
+#[cfg(not(unix))]
+pub(super) fn writable(state: &Path, like: &fs::Metadata) -> Result<(), FileError> {
+    match like.permissions().readonly() {
+        true => Err(FileError::of("write", state, ErrorKind::PermissionDenied.into())),
+        false => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn same_device(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    matches!((fs::metadata(a), fs::metadata(b)), (Ok(a), Ok(b)) if a.dev() == b.dev())
+}
+
+#[cfg(not(unix))]
+pub(super) fn same_device(_a: &Path, _b: &Path) -> bool {
+    true
+}
+
+#[cfg(unix)]
+pub(super) fn same_file(a: &Stamp, b: &Stamp) -> bool {
+    (a.dev, a.ino) == (b.dev, b.ino)
+}
+
+/// Without inode numbers a link cannot be told from a copy.
+#[cfg(not(unix))]
+pub(super) fn same_file(a: &Stamp, b: &Stamp) -> bool {
+    a == b
+}
+
+#[cfg(unix)]
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Folders cannot be synced there.
+#[cfg(not(unix))]
+pub(super) fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether the open file is the one that is found at the path.
+#[cfg(unix)]
+pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    Ok(same_file(&Stamp::from(&file.metadata()?), &Stamp::from(&fs::metadata(path)?)))
+}
+
+/// An open file cannot be deleted there, so it is enough that one is there.
+#[cfg(not(unix))]
+pub(super) fn is_at(_file: &File, path: &Path) -> io::Result<bool> {
+    path.try_exists()
+}
+
+/// Whether a file was moved well after it was last written: a write since would have made both times the same.
+#[cfg(unix)]
+pub(super) fn is_unwritten_since_moved(path: &Path) -> bool {
+    use crate::store::text::QUIET;
+    use std::os::unix::fs::MetadataExt;
+    let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+    fs::metadata(path).is_ok_and(|found| {
+        let written = nanoseconds(found.mtime(), found.mtime_nsec());
+        nanoseconds(found.ctime(), found.ctime_nsec()) - written > QUIET.as_nanos() as i128
+    })
+}
+
+/// It cannot be told there.
+#[cfg(not(unix))]
+pub(super) fn is_unwritten_since_moved(_path: &Path) -> bool {
+    false
+}

@@ -1,0 +1,308 @@
+//! The content of a project as one hash: what is tracked and what is untracked but not ignored. Knows nothing of what
+//! the files mean. Looks at git; changes nothing there.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A file larger than this counts by its size and its time, not by its content.
+pub const WHOLE_UP_TO: u64 = 64 << 20;
+
+/// Outside git, so much is read in all; the rest counts by size and time.
+pub const READ_IN_ALL: u64 = 2 << 30;
+
+/// Folders nested deeper are not looked into.
+const DEEPEST: usize = 128;
+
+/// Characters of the hash that are kept: 128 bits.
+const HASH_LENGTH: usize = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    hash: String,
+    /// What each path holds, by mode and content.
+    entries: BTreeMap<Vec<u8>, String>,
+}
+
+/// Where the project is, and what in it is ours: the state file and the folder beside it, which never count.
+#[derive(Clone, Debug)]
+pub struct Project {
+    pub root: PathBuf,
+    pub state: PathBuf,
+    pub sidecar: PathBuf,
+}
+
+/// The paths below the root that never count.
+struct Ours {
+    files: [Option<Vec<u8>>; 2],
+    folder: Option<Vec<u8>>,
+}
+
+impl Ours {
+    fn of(project: &Project) -> Ours {
+        let below = |path: &Path| {
+            path.strip_prefix(&project.root).ok().map(|path| path.as_os_str().as_bytes().to_vec())
+        };
+        let ignore = project.state.parent().map(|folder| folder.join("aot").join(".gitignore"));
+        Ours {
+            files: [below(&project.state), ignore.as_deref().and_then(below)],
+            folder: below(&project.sidecar),
+        }
+    }
+
+    fn has(&self, path: &[u8]) -> bool {
+        let within = |folder: &Vec<u8>| {
+            path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        self.files.iter().flatten().any(|file| file == path) || self.folder.as_ref().is_some_and(within)
+    }
+}
+
+impl Tree {
+    pub fn of(project: &Project) -> io::Result<Tree> {
+        let entries = match in_git(project)? {
+            // A folder that git does not care about is looked at by hand.
+            Some(entries) if !entries.is_empty() => entries,
+            Some(_) | None => by_hand(project)?,
+        };
+        let mut hasher = blake3::Hasher::new();
+        for (path, id) in &entries {
+            hasher.update(&(path.len() as u64).to_le_bytes());
+            hasher.update(path);
+            hasher.update(&(id.len() as u64).to_le_bytes());
+            hasher.update(id.as_bytes());
+        }
+        let hash = hasher.finalize().to_hex()[..HASH_LENGTH].to_owned();
+        Ok(Tree { hash, entries })
+    }
+
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// All paths, sorted; those that are no text are left out.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().filter_map(|path| std::str::from_utf8(path).ok())
+    }
+
+    /// Paths that differ, sorted.
+    pub fn changed(&self, later: &Tree) -> Vec<String> {
+        let gone = self.entries.keys().filter(|path| !later.entries.contains_key(*path));
+        let other = later.entries.iter().filter(|(path, id)| self.entries.get(*path) != Some(id));
+        let mut paths: Vec<String> = gone
+            .chain(other.map(|(path, _)| path))
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect();
+        paths.sort();
+        paths
+    }
+}
+
+/// What git knows, corrected by what lies there; `None` outside a repository.
+fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
+    let listed = git(&project.root)
+        .args([
+            "ls-files",
+            "-z",
+            "-t",
+            "--stage",
+            "--modified",
+            "--deleted",
+            "--others",
+            "--exclude-standard",
+        ])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let listed = match listed {
+        Ok(listed) if listed.status.success() => listed.stdout,
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let ours = Ours::of(project);
+    let mut entries = BTreeMap::new();
+    let mut to_hash: Vec<Vec<u8>> = Vec::new();
+    let mut gone: Vec<Vec<u8>> = Vec::new();
+    for line in listed.split(|byte| *byte == 0).filter(|line| line.len() > 2) {
+        let (tag, rest) = (line[0], &line[2..]);
+        let tab = rest.iter().position(|byte| *byte == b'\t');
+        let (stage, path) = match (tag, tab) {
+            (b'?', _) | (_, None) => (&b""[..], rest),
+            (_, Some(tab)) => (&rest[..tab], &rest[tab + 1..]),
+        };
+        if ours.has(path) {
+            continue;
+        }
+        match tag {
+            b'H' | b'S' => {
+                entries.insert(path.to_vec(), String::from_utf8_lossy(stage).into_owned());
+            }
+            b'R' => gone.push(path.to_vec()),
+            // Modified, unmerged, untracked: what lies there counts.
+            _ => to_hash.push(path.to_vec()),
+        }
+    }
+    to_hash.sort();
+    to_hash.dedup();
+    for (path, id) in hashed(project, to_hash)? {
+        match id {
+            Some(id) => entries.insert(path, id),
+            None => entries.remove(&path),
+        };
+    }
+    gone.iter().for_each(|path| {
+        entries.remove(path);
+    });
+    Ok(Some(entries))
+}
+
+/// The same ids that git would give, so that a commit of the same content is the same tree.
+fn hashed(project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Option<String>)>> {
+    let mut found = Vec::new();
+    let mut for_git: Vec<(Vec<u8>, &'static str)> = Vec::new();
+    let mut budget = READ_IN_ALL;
+    for path in paths {
+        let full = project.root.join(std::ffi::OsStr::from_bytes(&path));
+        let Ok(meta) = fs::symlink_metadata(&full) else {
+            found.push((path, None));
+            continue;
+        };
+        if meta.is_file() && meta.len() <= WHOLE_UP_TO && !path.contains(&b'\n') {
+            for_git.push((path, mode(&meta)));
+        } else if meta.is_dir() {
+            // A repository within the repository: git names it and looks no further.
+            let mut inner = BTreeMap::new();
+            walk(project, &Ours::of(project), &full, &mut inner, &mut budget, 0)?;
+            found.extend(inner.into_iter().map(|(path, id)| (path, Some(id))));
+        } else if meta.is_symlink() {
+            let target = fs::read_link(&full)?;
+            let id = blob(&project.root, target.as_os_str().as_bytes())?;
+            found.push((path, Some(format!("120000 {id} 0"))));
+        } else {
+            found.push((path, Some(by_content(&full, &meta, &mut budget)?)));
+        }
+    }
+    if for_git.is_empty() {
+        return Ok(found);
+    }
+    let mut names = Vec::new();
+    for (path, _) in &for_git {
+        names.extend_from_slice(path);
+        names.push(b'\n');
+    }
+    let ids = with_input(git(&project.root).args(["hash-object", "--stdin-paths"]), names)?;
+    let ids: Vec<&str> = ids.as_deref().map(|ids| ids.lines().collect()).unwrap_or_default();
+    for (place, (path, mode)) in for_git.iter().enumerate() {
+        let id = match ids.get(place).filter(|_| ids.len() == for_git.len()) {
+            Some(id) => Some(format!("{mode} {id} 0")),
+            // One of them vanished meanwhile, and git gave up on all.
+            None => {
+                let full = project.root.join(std::ffi::OsStr::from_bytes(path));
+                match fs::symlink_metadata(&full) {
+                    Ok(meta) => Some(by_content(&full, &meta, &mut budget)?),
+                    Err(_) => None,
+                }
+            }
+        };
+        found.push((path.clone(), id));
+    }
+    Ok(found)
+}
+
+fn mode(meta: &Metadata) -> &'static str {
+    if meta.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" }
+}
+
+fn blob(root: &Path, content: &[u8]) -> io::Result<String> {
+    let id = with_input(git(root).args(["hash-object", "--stdin"]), content.to_vec())?;
+    Ok(id.unwrap_or_default().trim().to_owned())
+}
+
+fn git(root: &Path) -> Command {
+    let mut command = Command::new("git");
+    // A question must not wait for, or hinder, whoever works in the repository.
+    command
+        .arg("-C")
+        .arg(root)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE");
+    command.env_remove("GIT_INDEX_FILE");
+    command
+}
+
+fn with_input(command: &mut Command, input: Vec<u8>) -> io::Result<Option<String>> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output()?;
+    // Its outcome is seen in what came back.
+    let _ = writer.join();
+    Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+fn by_hand(project: &Project) -> io::Result<BTreeMap<Vec<u8>, String>> {
+    let mut entries = BTreeMap::new();
+    let mut budget = READ_IN_ALL;
+    walk(project, &Ours::of(project), &project.root, &mut entries, &mut budget, 0)?;
+    Ok(entries)
+}
+
+fn walk(
+    project: &Project,
+    ours: &Ours,
+    folder: &Path,
+    entries: &mut BTreeMap<Vec<u8>, String>,
+    budget: &mut u64,
+    depth: usize,
+) -> io::Result<()> {
+    let mut inside: Vec<PathBuf> = match fs::read_dir(folder) {
+        Ok(inside) => inside.flatten().map(|entry| entry.path()).collect(),
+        // What we may not see, checks of ours may not see either.
+        Err(_) => return Ok(()),
+    };
+    // So that the budget is always spent on the same files.
+    inside.sort();
+    for path in inside {
+        let Ok(relative) = path.strip_prefix(&project.root) else { continue };
+        let relative = relative.as_os_str().as_bytes().to_vec();
+        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+        if ours.has(&relative) || path.file_name().is_some_and(|name| name == ".git") {
+            continue;
+        }
+        if meta.is_dir() {
+            if depth < DEEPEST {
+                walk(project, ours, &path, entries, budget, depth + 1)?;
+            }
+            continue;
+        }
+        entries.insert(relative, by_content(&path, &meta, budget)?);
+    }
+    Ok(())
+}
+
+fn by_content(path: &Path, meta: &Metadata, budget: &mut u64) -> io::Result<String> {
+    if meta.is_symlink() {
+        return Ok(format!("link {}", fs::read_link(path)?.display()));
+    }
+    let by_time = || format!("{} {} {}.{}", mode(meta), meta.len(), meta.mtime(), meta.mtime_nsec());
+    if !meta.is_file() || meta.len() > WHOLE_UP_TO || meta.len() > *budget {
+        return Ok(by_time());
+    }
+    *budget -= meta.len();
+    let mut hasher = blake3::Hasher::new();
+    let Ok(mut file) = fs::File::open(path) else { return Ok(by_time()) };
+    let mut chunk = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => break,
+            count => hasher.update(&chunk[..count]),
+        };
+    }
+    Ok(format!("{} {}", mode(meta), hasher.finalize().to_hex()))
+}

@@ -1,0 +1,240 @@
+//! `aot atom …`: the deterministic operations on atoms.
+
+use std::io::Read;
+
+use aot_core::rules::advance::{self, Attempt, Proof};
+use aot_core::rules::backtrack::{self, Fallout};
+use aot_core::rules::{Change, Ledger, decompose, reshape};
+use aot_core::state::{AtomId, Binding, Check, Checks, GroupName, NewAtom};
+use aot_core::verdict::{Jobs, Verdict};
+use aot_runner::checks::{Occasion, Whose};
+use aot_runner::store::Store;
+use clap::Subcommand;
+use serde_json::json;
+
+use super::workshop::Workshop;
+use super::{Door, says_something, verify};
+use crate::failure::{self, Failure, Voice};
+
+/// A list of children longer than this is not read.
+const MAX_INPUT: u64 = 16 << 20;
+
+#[derive(Debug, Subcommand)]
+pub enum AtomVerb {
+    /// Add an atom
+    Add {
+        description: String,
+        /// Its id (default: the next in sequence)
+        #[arg(long)]
+        id: Option<String>,
+        /// What must be resolved before it
+        #[arg(long, value_delimiter = ',', value_name = "A1,A2")]
+        depends_on: Vec<String>,
+        /// Make it the last choice of this OR group
+        #[arg(long, value_name = "GROUP")]
+        or_group: Option<String>,
+        /// The command that must succeed before it counts as resolved
+        #[arg(long, value_name = "COMMAND")]
+        check: Option<String>,
+        /// The command that solves it, without any agent
+        #[arg(long, value_name = "COMMAND")]
+        run: Option<String>,
+    },
+    /// Start an atom that is ready
+    Start { id: String },
+    /// Resolve an atom in progress: its result shrinks to a summary
+    Resolve {
+        id: String,
+        /// What it came to, in a sentence
+        #[arg(long)]
+        summary: String,
+        /// A file that was made or changed; may be given several times
+        #[arg(long = "artifact", value_name = "PATH")]
+        artifacts: Vec<String>,
+    },
+    /// Fail an atom in progress: it goes back to pending, and its OR group to the next choice
+    Fail {
+        id: String,
+        #[arg(long)]
+        reason: String,
+    },
+    /// Cut an atom into smaller ones, which take over what it depends on
+    Decompose {
+        id: String,
+        /// The description of a child; may be given several times
+        #[arg(long = "child", value_name = "DESCRIPTION", required_unless_present = "from")]
+        children: Vec<String>,
+        /// A JSON list of children with ids, dependencies and checks; `-` for standard input
+        #[arg(long, value_name = "FILE", conflicts_with = "children")]
+        from: Option<String>,
+        #[arg(long, default_value = "Cut into smaller atoms")]
+        reason: String,
+    },
+    /// Remove a pending atom that no other needs
+    Remove { id: String },
+}
+
+pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
+    match verb {
+        AtomVerb::Add { description, id, depends_on, or_group, check, run } => {
+            let new = NewAtom {
+                id: id.map(AtomId::new),
+                description,
+                depends_on: depends_on.iter().map(|id| AtomId::new(id.trim())).collect(),
+                or_group: or_group.map(GroupName::new),
+                check: check.map(|value| Checks::Single(Check::Command { value })),
+                run,
+                ..NewAtom::default()
+            };
+            door.operate(
+                "add an atom",
+                |ledger| reshape::add(ledger, new.clone()),
+                |id, _| (format!("added {id}"), json!({"id": id})),
+            )
+        }
+        AtomVerb::Start { id } => {
+            let id = AtomId::new(id);
+            door.operate(
+                "start an atom",
+                |ledger| advance::start(ledger, &id, Attempt::Uncounted),
+                |(), _| (format!("{id} is in progress"), json!({"atom": id, "status": "in_progress"})),
+            )
+        }
+        AtomVerb::Resolve { id, summary, artifacts } => {
+            says_something("--summary", &summary)?;
+            let id = AtomId::new(id);
+            let binding = Binding { summary, artifacts, commit: None };
+            let mut store = door.store()?;
+            let seen = see_check(door, &mut store, &id, &binding)?;
+            door.operate_on(
+                &mut store,
+                "resolve an atom",
+                |ledger| {
+                    // The check that passed must still be the one that the atom has.
+                    let check = ledger.state().atoms.get(&id).and_then(|atom| atom.check.as_ref());
+                    let proof =
+                        if seen.is_some() && seen.as_ref() == check { Proof::Seen } else { Proof::None };
+                    advance::resolve(ledger, &id, binding.clone(), proof)
+                },
+                |(), changes| {
+                    let resolved = resolved(changes);
+                    (
+                        format!("resolved {}", resolved.join(", and with it ")),
+                        json!({"atom": id, "status": "resolved", "resolved": resolved}),
+                    )
+                },
+            )
+        }
+        AtomVerb::Fail { id, reason } => {
+            says_something("--reason", &reason)?;
+            let id = AtomId::new(id);
+            door.operate(
+                "fail an atom",
+                |ledger| backtrack::fail(ledger, &id, &reason),
+                |fallout, _| {
+                    let mut object = json!({"atom": id, "status": "pending"});
+                    let line = match fallout {
+                        Fallout::Retry => {
+                            object["fallout"] = json!("retry");
+                            format!("{id} failed and is pending again")
+                        }
+                        Fallout::Switched { group, to } => {
+                            object["fallout"] = json!("switched");
+                            object["group"] = json!(group);
+                            object["selected"] = json!(to);
+                            format!("{id} failed; {group} goes on with {to}")
+                        }
+                        Fallout::Exhausted { group } => {
+                            object["fallout"] = json!("exhausted");
+                            object["group"] = json!(group);
+                            format!("{id} failed, and {group} has no other choice: the loop has stopped")
+                        }
+                    };
+                    (line, object)
+                },
+            )
+        }
+        AtomVerb::Decompose { id, children, from, reason } => {
+            says_something("--reason", &reason)?;
+            let id = AtomId::new(id);
+            let children = match from {
+                Some(from) => read_children(&from)?,
+                None => {
+                    let new = |description| NewAtom { description, ..NewAtom::default() };
+                    children.into_iter().map(new).collect()
+                }
+            };
+            door.operate(
+                "decompose an atom",
+                |ledger| decompose::decompose(ledger, &id, children.clone(), &reason),
+                |added, _| {
+                    let listed = added.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
+                    (format!("{id} is cut into {listed}"), json!({"parent": id, "children": added}))
+                },
+            )
+        }
+        AtomVerb::Remove { id } => {
+            let id = AtomId::new(id);
+            door.operate(
+                "remove an atom",
+                |ledger| reshape::remove(ledger, &id),
+                |(), _| (format!("removed {id}"), json!({"removed": id})),
+            )
+        }
+    }
+}
+
+/// Runs the atom's own check, and answers with the check that passed; `None` if the atom has none (D22).
+fn see_check(
+    door: &Door,
+    store: &mut Store,
+    id: &AtomId,
+    binding: &Binding,
+) -> Result<Option<Checks>, Failure> {
+    let now = jiff::Timestamp::now();
+    let (_, state) = store.load()?;
+    let Some(check) = state.atoms.get(id).and_then(|atom| atom.check.clone()) else { return Ok(None) };
+    // What would be refused anyway is refused before anything is run.
+    let mut trial = Ledger::open(state.clone(), now);
+    advance::resolve(&mut trial, id, binding.clone(), Proof::Seen).map_err(Failure::Refused)?;
+    let state = state.clone();
+    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+    let seen = workshop.evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
+    if seen.verdict == Verdict::Passed {
+        return Ok(Some(check));
+    }
+    if door.voice == Voice::Plain {
+        failure::complain(&verify::table(&seen, &std::io::stderr()));
+    }
+    Err(Failure::CheckFailed { atom: id.clone(), verdict: seen.verdict, evidence: verify::object(&seen) })
+}
+
+fn resolved(changes: &[Change]) -> Vec<&str> {
+    let mut resolved = Vec::new();
+    for change in changes {
+        if let Change::AtomResolved { atom, .. } = change {
+            resolved.push(atom.as_str());
+        }
+    }
+    resolved
+}
+
+fn read_children(from: &str) -> Result<Vec<NewAtom>, Failure> {
+    let what = if from == "-" { "standard input".to_owned() } else { from.to_owned() };
+    let unreadable = |problem: String| Failure::Input {
+        what: what.clone(),
+        problem,
+        hint: r#"give a JSON list like [{"description": "…", "id": "A9", "depends_on": ["A1"]}]"#.into(),
+    };
+    let mut text = String::new();
+    let read = if from == "-" {
+        std::io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(from).and_then(|file| file.take(MAX_INPUT).read_to_string(&mut text))
+    };
+    let length = read.map_err(|error| unreadable(error.to_string()))?;
+    if length as u64 == MAX_INPUT {
+        return Err(unreadable(format!("it is longer than {} MiB", MAX_INPUT >> 20)));
+    }
+    serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))
+}

@@ -1,0 +1,199 @@
+//! The words of the command line, and which file answers each verb.
+
+mod atom;
+mod confirm;
+mod demo;
+mod gate;
+mod lint;
+mod or;
+mod ready;
+mod redirect;
+mod schema;
+mod show;
+mod validate;
+mod verify;
+mod workshop;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use aot_core::rules::{Change, Ledger, Refusal};
+use aot_runner::store::{Note, Recorded, Store};
+use clap::{Parser, Subcommand};
+use serde_json::{Value, json};
+
+use crate::failure::{self, Failure, Voice};
+use crate::{place, print};
+
+/// Gives a goal to coding agents and stops when the goal is proven done, or says exactly why it cannot be.
+#[derive(Debug, Parser)]
+#[command(
+    name = "aot",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// The state file (default: .claude/aot-loop-state.md, in CLAUDE_PROJECT_DIR or from here upward)
+    #[arg(long, global = true, value_name = "PATH")]
+    state: Option<PathBuf>,
+    /// Answer with one JSON object on standard output
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Read the state file strictly and list every mistake with its place
+    Validate,
+    /// Tell whether the goal is aligned, and what is missing
+    Gate,
+    /// Show the state
+    Show,
+    /// List the atoms that can start now, in the order in which they would
+    Ready,
+    /// Add, start, resolve, fail, decompose or remove an atom
+    #[command(subcommand)]
+    Atom(atom::AtomVerb),
+    /// Add alternatives, or switch to another one
+    #[command(subcommand)]
+    Or(or::OrVerb),
+    /// Run the base case and show the evidence
+    ///
+    /// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
+    /// run), 16 if the base case or a protected file was changed.
+    Verify(verify::VerifyArgs),
+    /// Look for what is likely wrong with the base case; runs its checks once
+    ///
+    /// Exits with 0 if there is nothing to say, and 1 otherwise.
+    Lint(lint::LintArgs),
+    /// Say that an assertion holds, or with `--no` that it does not
+    Confirm(confirm::ConfirmArgs),
+    /// Change what was agreed on
+    Redirect(redirect::RedirectArgs),
+    /// Print the JSON Schema of the frontmatter
+    Schema,
+    /// Walk through the life of a small state file, in a temporary folder
+    Demo(demo::DemoArgs),
+}
+
+/// The program.
+pub fn run() -> Result<(), (Failure, Voice)> {
+    let asked_for_json = std::env::args_os().any(|word| word == "--json");
+    let voice = if asked_for_json { Voice::Json } else { Voice::Plain };
+    match Cli::try_parse() {
+        Ok(cli) => cli.answer().map_err(|failure| (failure, voice)),
+        Err(error) => std::process::exit(code_of(failure::usage(&error, voice))),
+    }
+}
+
+fn code_of(code: ExitCode) -> i32 {
+    if code == ExitCode::SUCCESS { 0 } else { 2 }
+}
+
+impl Cli {
+    fn answer(self) -> Result<(), Failure> {
+        let door = Door { state: self.state, voice: if self.json { Voice::Json } else { Voice::Plain } };
+        match self.verb {
+            Verb::Validate => validate::run(&door),
+            Verb::Gate => gate::run(&door),
+            Verb::Show => show::run(&door),
+            Verb::Ready => ready::run(&door),
+            Verb::Atom(verb) => atom::run(&door, verb),
+            Verb::Or(verb) => or::run(&door, verb),
+            Verb::Verify(args) => verify::run(&door, &args),
+            Verb::Lint(args) => lint::run(&door, &args),
+            Verb::Confirm(args) => confirm::run(&door, &args),
+            Verb::Redirect(args) => redirect::run(&door, &args),
+            Verb::Schema => schema::run(),
+            Verb::Demo(args) => demo::run(&args),
+        }
+    }
+}
+
+/// What every verb is given: where the file is, and how to answer.
+#[derive(Debug)]
+struct Door {
+    state: Option<PathBuf>,
+    voice: Voice,
+}
+
+impl Door {
+    fn store(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.path()?, &place::build_mark())?)
+    }
+
+    /// The state file as it was named or found; it may be a link.
+    fn path(&self) -> Result<PathBuf, Failure> {
+        place::state_file(self.state.as_deref())
+    }
+
+    /// One operation on the state: decided by rules under the lock, written, and told.
+    fn operate<T>(
+        &self,
+        purpose: &str,
+        decide: impl FnMut(&mut Ledger) -> Result<T, Refusal>,
+        tell: impl FnOnce(&T, &[Change]) -> (String, Value),
+    ) -> Result<(), Failure> {
+        self.operate_on(&mut self.store()?, purpose, decide, tell)
+    }
+
+    /// The same on a store that has looked at the state already, and so need not read it again.
+    fn operate_on<T>(
+        &self,
+        store: &mut Store,
+        purpose: &str,
+        decide: impl FnMut(&mut Ledger) -> Result<T, Refusal>,
+        tell: impl FnOnce(&T, &[Change]) -> (String, Value),
+    ) -> Result<(), Failure> {
+        let recorded = store.change(purpose, jiff::Timestamp::now(), decide)?;
+        let (line, object) = tell(&recorded.value, &recorded.changes);
+        self.told(&recorded, &line, object);
+        Ok(())
+    }
+
+    fn told<T>(&self, recorded: &Recorded<T>, line: &str, mut object: Value) {
+        let notes: Vec<String> = recorded.notes.iter().map(note).collect();
+        match self.voice {
+            Voice::Json => {
+                object["success"] = json!(true);
+                object["changes"] = json!(recorded.changes);
+                if !notes.is_empty() {
+                    object["notes"] = json!(notes);
+                }
+                print::json(&object);
+            }
+            Voice::Plain => {
+                notes.iter().for_each(|note| failure::complain(&format!("warning: {note}")));
+                print::line(line);
+            }
+        }
+    }
+}
+
+/// A summary or a reason stands in the file for people to read: it may not be blank.
+fn says_something(flag: &str, text: &str) -> Result<(), Failure> {
+    if !text.trim().is_empty() {
+        return Ok(());
+    }
+    let hint = "say it in a sentence".into();
+    Err(Failure::Input { what: flag.into(), problem: "it is empty".into(), hint })
+}
+
+fn note(note: &Note) -> String {
+    match note {
+        Note::Repaired { their_revision, our_revision } => format!(
+            "a copy of revision {their_revision} had been saved over revision {our_revision}; both were made one"
+        ),
+        Note::Restored { their_revision, our_revision } => format!(
+            "the file had been put back from revision {our_revision} to revision {their_revision}; it goes on from there"
+        ),
+        Note::Rescued(kept) => {
+            format!("a text that another program saved meanwhile is kept in {}", kept.display())
+        }
+        Note::JournalFailed(error) => format!("the state is written, but the journal is not: {error}"),
+    }
+}

@@ -1,0 +1,379 @@
+//! `aot verify`: runs the base case and shows the evidence.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use aot_core::state::Check;
+use aot_core::verdict::{Evidence, Jobs, Leaf, Node, Outcome, Source, Verdict};
+use aot_runner::checks::{Evaluation, Occasion, Progress, Whose, quoted};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Door;
+use super::workshop::Workshop;
+use crate::failure::{Failure, Voice};
+use crate::print::{self, COLUMNS};
+
+/// Of an output so many lines are shown.
+const LINES_SHOWN: usize = 6;
+
+/// How often the line that says what runs is drawn anew.
+const TICK: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Run everything, also what passed on this very tree before
+    #[arg(long)]
+    fresh: bool,
+    /// How many checks run at a time; 1 is strictly one after the other
+    #[arg(long, value_name = "N", default_value = "8")]
+    jobs: NonZeroUsize,
+}
+
+pub fn run(door: &Door, args: &VerifyArgs) -> Result<(), Failure> {
+    let mut store = door.store()?;
+    let workshop = Workshop::open(&door.path()?, Jobs(args.jobs))?;
+    let (_, state) = store.load()?;
+    let base_case = match &state.objective.base_case {
+        None => return Err(Failure::NoBaseCase("there is no base case, so nothing can be proven")),
+        Some(checks) if checks.has_empty_set() => {
+            return Err(Failure::NoBaseCase("the base case has an empty list in it, which proves nothing"));
+        }
+        Some(checks) => checks,
+    };
+    workshop.untampered(state)?;
+    let occasion = if args.fresh { Occasion::LookAfresh } else { Occasion::Look };
+    let seen = watched(door.voice, |on| workshop.evaluate(state, base_case, Whose::BaseCase, occasion, on))?;
+    match door.voice {
+        Voice::Json => print::json(&object(&seen)),
+        Voice::Plain => print::line(&table(&seen, &io::stdout())),
+    }
+    match seen.verdict {
+        Verdict::Passed => Ok(()),
+        Verdict::Failed => Err(Failure::No),
+        Verdict::Error | Verdict::Pending => Err(Failure::NeedsPerson),
+    }
+}
+
+/// Runs checks while a line on the terminal says what runs.
+pub fn watched<T>(voice: Voice, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> T) -> T {
+    let stderr = io::stderr();
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    if voice == Voice::Json || !stderr.is_terminal() || dumb {
+        return run(&mut |_| ());
+    }
+    let (sender, receiver) = mpsc::channel::<(usize, Option<String>)>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut running: BTreeMap<usize, String> = BTreeMap::new();
+            let (began, mut done) = (Instant::now(), 0);
+            loop {
+                match receiver.recv_timeout(TICK) {
+                    Ok((place, Some(name))) => {
+                        running.insert(place, name);
+                    }
+                    Ok((place, None)) => {
+                        running.remove(&place);
+                        done += 1;
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                let names: Vec<&str> = running.values().map(String::as_str).collect();
+                let line =
+                    format!("{} s, {done} done, running: {}", began.elapsed().as_secs(), names.join(", "));
+                // A terminal that has gone away needs no progress.
+                let _ = write!(io::stderr(), "\r\x1b[K{}", print::fit(&line, COLUMNS - 1));
+            }
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        });
+        run(&mut move |progress| {
+            let word = match progress {
+                Progress::Started { place, leaf, again: false } => (place, Some(leaf.name.clone())),
+                Progress::Started { place, leaf, again: true } => {
+                    (place, Some(format!("{} (again, alone)", leaf.name)))
+                }
+                Progress::Ended { place, .. } => (place, None),
+            };
+            let _ = sender.send(word);
+        })
+    })
+}
+
+/// All of it, under the contract's names.
+pub fn object(seen: &Evaluation) -> Value {
+    let checks: Vec<Value> = seen
+        .sheet
+        .leaves
+        .iter()
+        .zip(&seen.seen)
+        .map(|(leaf, (outcome, evidence))| {
+            json!({
+                "item": leaf.name,
+                "path": leaf.path,
+                "type": leaf.kind(),
+                "outcome": outcome,
+                "evidence": evidence,
+            })
+        })
+        .collect();
+    let waits: Vec<&str> = seen.waits_for_person().into_iter().map(|leaf| leaf.name.as_str()).collect();
+    json!({
+        "passed": seen.verdict == Verdict::Passed,
+        "verdict": seen.verdict,
+        "tree": seen.tree,
+        "milliseconds": seen.took.as_millis() as u64,
+        "checks": checks,
+        "items": nested(seen, &seen.sheet.root),
+        "to_confirm": waits,
+        "changed": seen.changed,
+    })
+}
+
+fn nested(seen: &Evaluation, node: &Node) -> Value {
+    let inner = |nodes: &[Node]| nodes.iter().map(|node| nested(seen, node)).collect::<Vec<Value>>();
+    match node {
+        Node::Leaf(place) => json!({
+            "item": seen.sheet.leaves[*place].name,
+            "check": place,
+            "outcome": seen.seen[*place].0,
+        }),
+        Node::All { item, inner: nodes } => {
+            json!({"item": item, "outcome": seen.fold(node), "group": inner(nodes)})
+        }
+        Node::Any { item, inner: nodes } => {
+            json!({"item": item, "outcome": seen.fold(node), "any_of": inner(nodes)})
+        }
+    }
+}
+
+/// What passed, what not, and why.
+pub fn table(seen: &Evaluation, stream: &impl IsTerminal) -> String {
+    let mut table = Table { seen, text: String::new(), colour: print::colourful(stream), counts: [0; 4] };
+    match &seen.sheet.root {
+        Node::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
+        Node::All { inner, .. } | Node::Any { inner, .. } => {
+            inner.iter().for_each(|node| table.node(node, 0, Weight::Counts));
+        }
+    }
+    table.closing();
+    table.text.trim_end().to_owned()
+}
+
+struct Table<'t> {
+    seen: &'t Evaluation,
+    text: String,
+    colour: bool,
+    /// Of those that count: passed, failed, could not be run, waiting.
+    counts: [usize; 4],
+}
+
+/// Whether it matters how a check ended: where another alternative passed, it does not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Counts,
+    None,
+}
+
+#[derive(Clone, Copy)]
+enum Paint {
+    Green,
+    Red,
+    Yellow,
+    Dim,
+    Bold,
+}
+
+impl Table<'_> {
+    fn node(&mut self, node: &Node, depth: usize, weight: Weight) {
+        let (item, inner, words) = match node {
+            Node::Leaf(place) => return self.leaf(*place, depth, weight),
+            Node::All { item, inner } => (item, inner, "all of"),
+            Node::Any { item, inner } => (item, inner, "one of"),
+        };
+        let outcome = self.seen.fold(node);
+        let (mark, paint) = mark(outcome, weight);
+        self.row(mark, paint, depth, item, words);
+        let decided = matches!(node, Node::Any { .. }) && outcome == Outcome::Pass;
+        let weight = if decided { Weight::None } else { weight };
+        inner.iter().for_each(|node| self.node(node, depth + 1, weight));
+    }
+
+    fn leaf(&mut self, place: usize, depth: usize, weight: Weight) {
+        let leaf = &self.seen.sheet.leaves[place];
+        let (outcome, evidence) = &self.seen.seen[place];
+        let skipped = evidence.source == Source::NotRun
+            && (!matches!(leaf.check, Check::Assertion { .. }) || weight == Weight::None);
+        let name = leaf.path.last().map_or(leaf.name.as_str(), String::as_str);
+        if skipped && *outcome == Outcome::Pending {
+            self.row("skip", Paint::Dim, depth, name, "");
+            let why =
+                if weight == Weight::None { "not needed: another alternative passed" } else { &evidence.why };
+            return self.detail(depth, Paint::Dim, why);
+        }
+        if weight == Weight::Counts || *outcome == Outcome::Pass {
+            self.counts[*outcome as usize] += 1;
+        }
+        let (mark, paint) = mark(*outcome, weight);
+        let aside = match evidence.source {
+            Source::Fresh if matches!(leaf.check, Check::File { .. } | Check::NotFile { .. }) => {
+                String::new()
+            }
+            Source::Fresh => seconds(evidence.milliseconds),
+            Source::Reused => "seen before".to_owned(),
+            Source::NotRun => String::new(),
+        };
+        self.row(mark, paint, depth, name, &aside);
+        match (outcome, weight) {
+            (Outcome::Pass, _) => self.beside(depth, evidence),
+            (_, Weight::None) => self.detail(depth, Paint::Dim, &evidence.why),
+            (_, Weight::Counts) => self.explain(depth, leaf, *outcome, evidence),
+        }
+    }
+
+    /// Of a pass only what a person would not expect.
+    fn beside(&mut self, depth: usize, evidence: &Evidence) {
+        if evidence.judged.is_some() || evidence.source == Source::NotRun {
+            self.detail(depth, Paint::Dim, &evidence.why);
+        }
+        self.left_running(depth, evidence);
+    }
+
+    fn left_running(&mut self, depth: usize, evidence: &Evidence) {
+        match evidence.left_running {
+            0 => {}
+            1 => self.detail(depth, Paint::Dim, "it left a process running, which was killed"),
+            many => self.detail(
+                depth,
+                Paint::Dim,
+                &format!("it left {many} processes running, which were killed"),
+            ),
+        }
+    }
+
+    fn explain(&mut self, depth: usize, leaf: &Leaf, outcome: Outcome, evidence: &Evidence) {
+        let again = match leaf.check {
+            Check::Command { .. } if evidence.runs > 1 && outcome == Outcome::Fail => {
+                ", also when run again alone"
+            }
+            _ => "",
+        };
+        self.detail(depth, Paint::Bold, &format!("{}{again}", evidence.why));
+        match &leaf.check {
+            Check::Command { value } | Check::NotCommand { value } => {
+                self.detail(depth, Paint::Dim, &format!("$ {value}"));
+            }
+            Check::Assertion { value } if *value != leaf.name => {
+                self.detail(depth, Paint::Dim, &format!("\"{value}\""));
+            }
+            Check::File { .. } | Check::NotFile { .. } | Check::Assertion { .. } | Check::Quality(_) => {}
+        }
+        for score in evidence.judged.iter().flat_map(|judged| &judged.scores) {
+            self.detail(
+                depth,
+                Paint::Dim,
+                &format!("{} of 5  {}: {}", score.score, score.criterion, score.reason),
+            );
+        }
+        if let Some(output) = &evidence.output {
+            let lines = output.last_lines(LINES_SHOWN);
+            let shown: usize = lines.iter().map(|line| line.len() + 1).sum();
+            if (shown as u64) < output.bytes && !lines.is_empty() {
+                self.detail(depth, Paint::Dim, &format!("| … the last lines of {} bytes", output.bytes));
+            }
+            for line in lines {
+                self.detail(depth, Paint::Dim, &format!("| {line}"));
+            }
+        }
+        self.left_running(depth, evidence);
+        if !evidence.hint.is_empty() && evidence.judged.is_none() {
+            self.detail(depth, Paint::Yellow, &format!("hint: {}", evidence.hint));
+        }
+    }
+
+    fn row(&mut self, mark: &str, paint: Paint, depth: usize, item: &str, aside: &str) {
+        let indent = 2 * depth.min(10);
+        let room = COLUMNS - 9 - indent - if aside.is_empty() { 0 } else { aside.chars().count() + 2 };
+        let item = print::fit(item, room);
+        let gap = room - item.chars().count();
+        let (mark, aside) = (self.painted(paint, &format!("{mark:<7}")), self.painted(Paint::Dim, aside));
+        let line = format!("{mark}  {:indent$}{item}{:gap$}  {aside}", "", "");
+        self.line(line.trim_end());
+    }
+
+    fn detail(&mut self, depth: usize, paint: Paint, text: &str) {
+        let indent = 11 + 2 * depth.min(10);
+        let flat = print::plain(text);
+        // What others printed keeps its lines; what we say is read whole.
+        let parts = match flat.starts_with("| ") || flat.starts_with("$ ") {
+            true => vec![print::fit(&flat, COLUMNS - indent)],
+            false => print::wrapped(&flat, COLUMNS - indent),
+        };
+        for part in parts {
+            let part = self.painted(paint, &part);
+            self.line(&format!("{:indent$}{part}", ""));
+        }
+    }
+
+    fn closing(&mut self) {
+        let seen = self.seen;
+        let (paint, word) = match seen.verdict {
+            Verdict::Passed => (Paint::Green, "PASSED"),
+            Verdict::Failed => (Paint::Red, "FAILED"),
+            Verdict::Error => (Paint::Yellow, "CANNOT BE TOLD"),
+            Verdict::Pending => (Paint::Yellow, "WAITS"),
+        };
+        let words = ["passed", "failed", "could not be run", "waiting"];
+        let parts = self.counts.iter().zip(words).filter(|(count, _)| **count > 0);
+        let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
+        self.line("");
+        let word = self.painted(paint, word);
+        self.line(&format!("{word}  {} in {}", parts.join(", "), seconds(seen.took.as_millis() as u64)));
+        if !seen.changed.is_empty() {
+            let named: Vec<&str> = seen.changed.iter().take(5).map(String::as_str).collect();
+            let more = if seen.changed.len() > 5 { ", …" } else { "" };
+            self.line(&print::fit(&format!("The checks changed files: {}{more}", named.join(", ")), COLUMNS));
+        }
+        for leaf in seen.waits_for_person() {
+            if seen.verdict == Verdict::Pending {
+                self.line(&format!("Next: aot confirm {}", quoted(&leaf.name)));
+            }
+        }
+    }
+
+    fn painted(&self, paint: Paint, text: &str) -> String {
+        if !self.colour || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match paint {
+            Paint::Green => "32",
+            Paint::Red => "1;31",
+            Paint::Yellow => "33",
+            Paint::Dim => "2",
+            Paint::Bold => "1",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+}
+
+fn mark(outcome: Outcome, weight: Weight) -> (&'static str, Paint) {
+    match (outcome, weight) {
+        (Outcome::Pass, _) => ("pass", Paint::Green),
+        (_, Weight::None) => ("no", Paint::Dim),
+        (Outcome::Fail, Weight::Counts) => ("FAIL", Paint::Red),
+        (Outcome::Error, Weight::Counts) => ("ERROR", Paint::Yellow),
+        (Outcome::Pending, Weight::Counts) => ("waits", Paint::Yellow),
+    }
+}
+
+fn seconds(milliseconds: u64) -> String {
+    format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100)
+}

@@ -1,0 +1,106 @@
+//! What every verb that runs checks needs: the project, its settings, the shell, the guard, the judge.
+
+use std::path::Path;
+
+use aot_core::state::{Checks, State};
+use aot_core::verdict::Jobs;
+use aot_runner::checks::judge::{self, CommandJudge, Judge};
+use aot_runner::checks::seal::Seal;
+use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
+use aot_runner::process::Guard;
+use aot_runner::settings;
+use aot_runner::store::home::Home;
+use aot_runner::tree::{Project, Tree};
+
+use crate::failure::{self, Failure};
+use crate::place;
+
+#[derive(Debug)]
+pub struct Workshop {
+    pub project: Project,
+    guard: Guard,
+    judge: Option<CommandJudge>,
+    jobs: Jobs,
+}
+
+impl Workshop {
+    pub fn open(state: &Path, jobs: Jobs) -> Result<Workshop, Failure> {
+        let project = project(state)?;
+        if place::checking().is_some_and(|checked| checked == project.state) {
+            return Err(Failure::WithinCheck);
+        }
+        let guard = Guard { program: place::this_program()? };
+        let read = settings::read(&project.root, place::user_settings().as_deref()).map_err(|fault| {
+            Failure::Input {
+                what: format!("{}:{}:{}", fault.path.display(), fault.line, fault.column),
+                problem: fault.message,
+                hint: "correct the file; docs/verification.md shows one".into(),
+            }
+        })?;
+        for warning in &read.warnings {
+            failure::complain(&format!("warning: {warning}"));
+        }
+        let judge = read.settings.judge;
+        let judge = judge.command.map(|command| CommandJudge {
+            command,
+            time: judge.time.unwrap_or(judge::TIME),
+            shell: place::shell(),
+            guard: guard.clone(),
+        });
+        Ok(Workshop { project, guard, judge, jobs })
+    }
+
+    pub fn checker(&self) -> Checker<'_> {
+        Checker {
+            project: &self.project,
+            guard: &self.guard,
+            shell: place::shell(),
+            judge: self.judge.as_ref().map(|judge| judge as &dyn Judge),
+            jobs: self.jobs,
+        }
+    }
+
+    pub fn evaluate(
+        &self,
+        state: &State,
+        checks: &Checks,
+        whose: Whose<'_>,
+        occasion: Occasion,
+        on: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Evaluation, Failure> {
+        let evaluation = self
+            .checker()
+            .evaluate(state, checks, whose, occasion, jiff::Timestamp::now(), on)
+            .map_err(looking)?;
+        if let Some(problem) = &evaluation.not_kept {
+            failure::complain(&format!("warning: the evidence could not be kept: {problem}"));
+        }
+        Ok(evaluation)
+    }
+
+    pub fn tree(&self) -> Result<Tree, Failure> {
+        Tree::of(&self.project).map_err(looking)
+    }
+
+    /// Refuses what was changed since the alignment (D21). Writes nothing: a fingerprint is taken by whoever agrees.
+    pub fn untampered(&self, state: &State) -> Result<(), Failure> {
+        let Some(agreed) = &state.control.fingerprint else { return Ok(()) };
+        let now = Seal::of(&state.objective, &self.project.root).map_err(looking)?;
+        let altered = now.altered(agreed, &self.project);
+        if altered.is_empty() { Ok(()) } else { Err(Failure::Tampered(altered)) }
+    }
+}
+
+/// Where everything is, for a state file as it was named.
+pub fn project(state: &Path) -> Result<Project, Failure> {
+    let home = Home::of(state)?;
+    Ok(Project {
+        root: place::project_root(state),
+        state: home.state().to_path_buf(),
+        sidecar: home.sidecar().to_path_buf(),
+    })
+}
+
+pub fn looking(error: std::io::Error) -> Failure {
+    Failure::World { doing: "look at the project's files", problem: error.to_string() }
+}

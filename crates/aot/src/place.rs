@@ -1,0 +1,102 @@
+//! Where the state file is: named, or found. The only reader of the environment.
+
+use std::path::{Path, PathBuf};
+
+use aot_runner::checks::CHECKING;
+use aot_runner::process::MARK;
+
+use crate::failure::Failure;
+
+/// The state file's place below a project's root.
+pub const STATE_FILE: &str = ".claude/aot-loop-state.md";
+
+/// The file that was named, or the one of the project: `CLAUDE_PROJECT_DIR` first, then from here upward.
+pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(named) = named {
+        return Ok(named.to_path_buf());
+    }
+    let project =
+        std::env::var_os("CLAUDE_PROJECT_DIR").map(|project| PathBuf::from(project).join(STATE_FILE));
+    if let Some(found) = project.filter(|path| path.exists()) {
+        return Ok(found);
+    }
+    let here = std::env::current_dir().map_err(|error| Failure::NoFolder(error.to_string()))?;
+    let found = here.ancestors().map(|folder| folder.join(STATE_FILE)).find(|path| path.exists());
+    found.ok_or(Failure::NoStateFile { from: here })
+}
+
+/// Changes whenever the program does, so that what one build worked out is not believed by another.
+pub fn build_mark() -> String {
+    let built = std::env::current_exe().and_then(|path| path.metadata()).ok();
+    let mark = built.and_then(|meta| {
+        let at = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(format!("{}-{}", meta.len(), at.as_nanos()))
+    });
+    format!("{}-{}", env!("CARGO_PKG_VERSION"), mark.unwrap_or_default())
+}
+
+/// The project's root: the folder that holds `.claude`, or the state file's own folder.
+pub fn project_root(state: &Path) -> PathBuf {
+    let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
+    let folder = state.parent().unwrap_or(Path::new("/"));
+    let root = match folder.file_name().is_some_and(|name| name == ".claude") {
+        true => folder.parent().unwrap_or(folder),
+        false => folder,
+    };
+    root.canonicalize().unwrap_or_else(|_| root.to_path_buf())
+}
+
+/// The user's shell, if it is one that takes `-c` and speaks as shells do; otherwise the system's.
+pub fn shell() -> PathBuf {
+    const KNOWN: [&str; 9] = ["sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "yash", "fish"];
+    let users = std::env::var_os("SHELL").map(PathBuf::from);
+    let known = |path: &PathBuf| {
+        path.is_absolute()
+            && path.is_file()
+            && path.file_name().and_then(|name| name.to_str()).is_some_and(|name| KNOWN.contains(&name))
+    };
+    users.filter(known).unwrap_or_else(|| PathBuf::from("/bin/sh"))
+}
+
+/// The folder for the user's own `aot.toml`.
+pub fn user_settings() -> Option<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")))?;
+    Some(folder.join("aot"))
+}
+
+/// Where programs are looked for.
+pub fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
+}
+
+/// The state file of the check that this process is part of, if it is part of one.
+pub fn checking() -> Option<PathBuf> {
+    std::env::var_os(CHECKING).map(PathBuf::from)
+}
+
+/// This very program, even if its file is replaced or deleted while it runs.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    let running = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && running.symlink_metadata().is_ok() {
+        return Ok(running);
+    }
+    std::env::current_exe()
+        .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })
+}
+
+/// Whether this process was started by `aot` itself, as a check, a judge or a worker: then no person sits here.
+pub fn is_in_job() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Who sits here: as git knows them, or the system.
+pub fn person(root: &Path) -> String {
+    let asked = std::process::Command::new("git").arg("-C").arg(root).args(["config", "user.name"]).output();
+    let git = asked.ok().filter(|output| output.status.success());
+    let git = git.and_then(|output| String::from_utf8(output.stdout).ok());
+    let system = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    let named = |name: &String| !name.trim().is_empty();
+    let name = git.filter(named).or_else(|| system().filter(named));
+    name.map_or_else(|| "somebody".to_owned(), |name| name.trim().to_owned())
+}

@@ -1,0 +1,112 @@
+//! What goes to standard output: one JSON object, or lines for people.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use serde_json::Value;
+
+/// Writes to standard output in one piece. A reader that has gone away is no failure of ours.
+pub fn out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+    let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let written = write(&mut stdout).and_then(|()| stdout.flush());
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        // Nothing is left to tell it with but the exit code's own channel.
+        let _ = writeln!(io::stderr(), "error: cannot write to standard output: {error}");
+    }
+}
+
+pub fn line(text: &str) {
+    out(|stdout| writeln!(stdout, "{text}"));
+}
+
+pub fn json(value: &Value) {
+    out(|stdout| {
+        serde_json::to_writer(&mut *stdout, value)?;
+        writeln!(stdout)
+    });
+}
+
+/// Whether people look at this stream and like colour.
+pub fn colourful(stream: &impl IsTerminal) -> bool {
+    let off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !off && !dumb && stream.is_terminal()
+}
+
+/// A line as a terminal would have left it: without colours and other sequences, after the last carriage return.
+pub fn plain(line: &str) -> String {
+    let line = line.trim_end().rsplit('\r').next().unwrap_or_default();
+    let mut plain = String::new();
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' if chars.next_if_eq(&'[').is_some() => {
+                // Up to and with the letter that ends the sequence.
+                for c in chars.by_ref() {
+                    if ('@'..='~').contains(&c) {
+                        break;
+                    }
+                }
+            }
+            '\t' => plain.push_str("  "),
+            c if c.is_control() => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// What is drawn for people is this wide at most.
+pub const COLUMNS: usize = 80;
+
+/// A text cut to so many columns, with an ellipsis where it was cut; line breaks become spaces.
+pub fn fit(text: &str, columns: usize) -> String {
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if flat.chars().count() <= columns {
+        return flat;
+    }
+    let cut: String = flat.chars().take(columns.saturating_sub(1)).collect();
+    cut.trim_end().to_owned() + "…"
+}
+
+/// Words in lines of so many columns.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always one");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns {
+            lines.push(fit(word, columns));
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&fit(word, columns));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{plain, wrapped};
+
+    #[test]
+    fn lines_of_others_are_made_plain() {
+        for (line, expected) in [
+            ("plain", "plain"),
+            ("\x1b[1;31mred\x1b[0m and \x1b[2Kgone", "red and gone"),
+            ("10%\r50%\r100%\r\n", "100%"),
+            ("a\tb\x07", "a  b"),
+            ("cut \x1b[3", "cut "),
+        ] {
+            assert_eq!(plain(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_wrapped() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("", 7), [""]);
+    }
+}

@@ -1,0 +1,7 @@
+//! The command line as people and scripts meet it: the real binary, in folders of its own, in a hermetic environment.
+
+mod project;
+
+mod among_others;
+mod operations;
+mod questions;
