@@ -18,6 +18,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use blake3::Hash;
 
@@ -27,12 +28,18 @@ use crate::store::home::Home;
 use crate::store::lock::{Held, LockError};
 use crate::store::system::{
     cannot_exchange, create_private, exchange, is_unwritten_since_moved, open_private, same_device,
-    same_file, sync_folder, take_after, writable,
+    same_file, sync_folder, take_after, was_moved_within, writable,
 };
 use crate::store::text::{Stamp, Text};
 
-/// How many displaced files are watched for a late write.
+/// How many displaced files are watched for a late write, however old they are.
 const LINGERING: usize = 4;
+/// Younger ones are watched as well, if they are small: an editor on a busy machine may be that long between opening
+/// and writing.
+const LINGERS_FOR: Duration = Duration::from_secs(3);
+const SMALL: u64 = 1 << 20;
+/// More than this are never watched.
+const MOST_LINGERING: usize = 32;
 
 /// How many characters of a hash a name carries.
 const HASH_CHARS: usize = 32;
@@ -131,10 +138,16 @@ impl<'a> Hands<'a> {
         let mut names = self.names()?;
         names.retain(|name| lingering(name).is_some());
         names.sort();
-        let expired = names.len().saturating_sub(LINGERING - 1);
+        let beyond = |most: usize| names.len().saturating_sub(most - 1);
         for (index, name) in names.iter().enumerate() {
             let (_, base) = lingering(name).expect("only these were retained");
-            self.look_again(&self.name(name), base, index < expired)?;
+            let path = self.name(name);
+            let watch = match index {
+                _ if index < beyond(MOST_LINGERING) => Watch::Over,
+                _ if index < beyond(LINGERING) && !is_young(&path) => Watch::Enough,
+                _ => Watch::GoesOn,
+            };
+            self.look_again(&path, base, watch)?;
         }
         Ok(())
     }
@@ -287,17 +300,19 @@ impl<'a> Hands<'a> {
     }
 
     /// A displaced file that holds another text than it did was written into by an editor that had it open.
-    fn look_again(&mut self, kept: &Path, base: &str, expired: bool) -> Result<(), FileError> {
+    fn look_again(&mut self, kept: &Path, base: &str, watch: Watch) -> Result<(), FileError> {
         if is_unwritten_since_moved(kept) {
-            return if expired { remove(kept) } else { Ok(()) };
+            return if watch == Watch::GoesOn { Ok(()) } else { remove(kept) };
         }
         let text = Text::read(kept, u64::MAX)?;
         let is_state = Stamp::of(self.home.state()).is_ok_and(|state| same_file(&state, &text.stamp));
         // A link to the state file itself is what a process killed before its rename left.
         match (is_state, is_hash(&text.hash, base)) {
             (true, _) => remove(kept),
-            (false, true) if expired => remove(kept),
-            (false, true) => Ok(()),
+            (false, true) if watch == Watch::GoesOn => Ok(()),
+            (false, true) => remove(kept),
+            // An editor empties a file before it writes: what is kept now would be kept without its text.
+            (false, false) if watch != Watch::Over && text.bytes.is_empty() => Ok(()),
             (false, false) => self.rescue(kept),
         }
     }
@@ -358,6 +373,20 @@ impl<'a> Hands<'a> {
         }
         Ok(names)
     }
+}
+
+/// Whether a displaced file is still watched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    GoesOn,
+    /// It was watched long enough, unless somebody is writing into it.
+    Enough,
+    Over,
+}
+
+/// Whether a displaced file is watched although there are newer ones.
+fn is_young(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.len() <= SMALL) && was_moved_within(path, LINGERS_FOR)
 }
 
 /// The number and the hash in the name of a displaced file. The number has leading zeros, so that names sort by it.

@@ -131,6 +131,23 @@ pub(super) fn is_unwritten_since_moved(path: &Path) -> bool {
     })
 }
 
+/// Whether a file was moved, or written, so lately.
+#[cfg(unix)]
+pub(super) fn was_moved_within(path: &Path, age: std::time::Duration) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    fs::metadata(path).is_ok_and(|found| {
+        let moved = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
+        now.as_nanos() as i128 - moved < age.as_nanos() as i128
+    })
+}
+
+/// It cannot be told there.
+#[cfg(not(unix))]
+pub(super) fn was_moved_within(_path: &Path, _age: std::time::Duration) -> bool {
+    false
+}
+
 /// It cannot be told there.
 #[cfg(not(unix))]
 pub(super) fn is_unwritten_since_moved(_path: &Path) -> bool {
