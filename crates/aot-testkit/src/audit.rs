@@ -756,7 +756,7 @@ impl Audit {
             Verdict::IterationLimit => control.iteration >= state.constraints().max_iterations,
             Verdict::Deadlock { atoms } => {
                 !atoms.is_empty()
-                    && self.graph.cycles(state).iter().any(|cycle| cycle.closes == Closes::Now)
+                    && self.graph.cycles(state).iter().any(|cycle| cycle.closes != Closes::OnSwitch)
                     && self.graph.ready(state).is_empty()
                     && atoms.iter().all(|atom| {
                         place(state, atom).is_ok_and(|place| self.graph.is_unresolved(state, place))

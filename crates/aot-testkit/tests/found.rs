@@ -4,25 +4,32 @@ use aot_core::coordinator::{
     CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Seat, Settings, StopHow, Task,
     Trees, Usage,
 };
+use aot_core::rules::Ledger;
 use aot_core::rules::certificate::Verdict;
-use aot_core::state::{Atom, AtomId, AtomStatus};
+use aot_core::rules::redirect::{Correct, redirect};
+use aot_core::state::{Atom, AtomId, AtomStatus, Decomposition, GroupName, OrGroup, State};
 use aot_testkit::plans;
 use aot_testkit::stage::{Cut, Stage, Tracing};
 use aot_testkit::world::Phase;
 use jiff::Timestamp;
 
-/// A loop of independent atoms whose base case was red at first.
+/// A loop of independent atoms, unless shaped otherwise, whose base case was red at first.
 struct Scene {
     stage: Stage,
 }
 
 impl Scene {
     fn new(atoms: usize, parallel: u32, stalls: u32) -> Scene {
+        Scene::with(atoms, parallel, stalls, |_| {})
+    }
+
+    fn with(atoms: usize, parallel: u32, stalls: u32, shape: impl FnOnce(&mut State)) -> Scene {
         let mut state = plans::blank(plans::limits(parallel, 10, stalls));
         for number in 1..=atoms {
             let atom = Atom::new(AtomId::new(format!("A{number}")), "do it");
             state.atoms.insert(atom.id.clone(), atom);
         }
+        shape(&mut state);
         let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: Seat::Taken };
         let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
         let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
@@ -115,4 +122,73 @@ fn a_crash_does_not_give_back_the_time_spent_waiting() {
     scene.ends("A1", Outcome::Refused { reason: "rate limit".into(), retry_after: None });
     let spent = scene.stage.world.recorded().control.spent.as_ref().map(|spent| spent.seconds);
     assert_eq!(spent, Some(3_000));
+}
+
+/// D25, D23: of two rivals that had both landed when the process died, the loser stayed on the branch.
+#[test]
+fn what_landed_beside_a_winner_before_a_crash_is_reverted() {
+    let mut scene = Scene::with(2, 2, 3, |state| {
+        let choices: Vec<AtomId> = state.atoms.keys().cloned().collect();
+        let (group, selected) = (GroupName::new("g"), choices[0].clone());
+        state.atoms.values_mut().for_each(|atom| atom.or_group = Some(group.clone()));
+        let entry = OrGroup { choices, selected, failed: Vec::new(), speculative: Some(true) };
+        state.or_groups.insert(group, entry);
+    });
+    scene.ends("A1", done());
+    for flight in scene.stage.world.flights().to_vec() {
+        let _ = scene.stage.world.commit(&flight.job.id);
+    }
+    scene.stage.restart();
+    scene.stage.begin(Hold::Nobody, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
+    let left: Vec<&str> = scene.stage.world.branch().iter().map(|commit| commit.atom.as_str()).collect();
+    assert_eq!(left, ["A1"]);
+}
+
+/// D2, D31: a reset went through a sleeping choice to a parent that did not rest on it, and nothing ever resolved the
+/// parent again.
+#[test]
+fn what_a_sleeping_choice_rests_on_can_be_undone_without_its_parent() {
+    // A1 -> [A2 | A3], A3 <- A4: A2 is selected, so A1 does not rest on A4.
+    let mut scene = Scene::with(4, 2, 3, |state| {
+        let ids: Vec<AtomId> = state.atoms.keys().cloned().collect();
+        let (group, choices) = (GroupName::new("g"), vec![ids[1].clone(), ids[2].clone()]);
+        choices.iter().for_each(|choice| state.atoms[choice].or_group = Some(group.clone()));
+        state.atoms[2].depends_on = vec![ids[3].clone()];
+        let reason = "too large".to_owned();
+        let (parent, children) = (ids[0].clone(), choices.clone());
+        state.decompositions.push(Decomposition { parent, children, reason });
+        let selected = ids[1].clone();
+        state.or_groups.insert(group, OrGroup { choices, selected, failed: Vec::new(), speculative: None });
+    });
+    scene.ends("A2", done());
+    scene.lands("A2");
+    scene.solves("A4");
+    scene.tell(Event::RedirectAsked);
+    let mut ledger = Ledger::open(scene.stage.world.recorded().clone(), Timestamp::UNIX_EPOCH);
+    redirect(&mut ledger, vec![Correct::Redo { atom: AtomId::new("A4") }]).expect("A4 is resolved");
+    let state = Box::new(ledger.close().0);
+    assert_eq!(state.atoms[0].status, AtomStatus::Resolved);
+    scene.tell(Event::Redirected { state });
+    scene.solves("A4");
+    assert_eq!(scene.verdict(), None, "it is evaluated, and no deadlock");
+}
+
+/// D3, D15: a parent whose last open child was removed by hand was taken for a deadlock.
+#[test]
+fn a_parent_that_a_hand_left_without_work_resolves() {
+    let mut scene = Scene::with(3, 2, 3, |state| {
+        let ids: Vec<AtomId> = state.atoms.keys().cloned().collect();
+        let (parent, children) = (ids[0].clone(), vec![ids[1].clone(), ids[2].clone()]);
+        state.decompositions.push(Decomposition { parent, children, reason: "too large".into() });
+    });
+    scene.solves("A2");
+    scene.tell(Event::StopAsked { how: StopHow::Now, reason: None });
+    let mut state = scene.stage.world.recorded().clone();
+    state.atoms.shift_remove("A3");
+    state.decompositions[0].children.pop();
+    scene.stage.edited_while_stopped(state);
+    scene.stage.restart();
+    scene.stage.begin(Hold::Nobody, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
+    assert_eq!(scene.stage.world.recorded().atoms[0].status, AtomStatus::Resolved);
+    assert_eq!(scene.verdict(), None);
 }

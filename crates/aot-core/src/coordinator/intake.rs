@@ -81,6 +81,7 @@ impl Coordinator {
             return;
         }
         if self.state().control.status == LoopStatus::Stopped {
+            backtrack::straighten(&mut self.ledger);
             let stop = self.with_standing(|ledger, standing| converge::holds(ledger, &standing.floor));
             if let Some(stop) = stop {
                 return self.halt(stop);
