@@ -223,6 +223,13 @@ fn blob(root: &Path, content: &[u8]) -> io::Result<String> {
     Ok(id.unwrap_or_default().trim().to_owned())
 }
 
+/// Who works here, as git knows them.
+pub fn author(root: &Path) -> Option<String> {
+    let output = git(root).args(["config", "user.name"]).output().ok()?;
+    let name = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 fn git(root: &Path) -> Command {
     let mut command = Command::new("git");
     // A question must not wait for, or hinder, whoever works in the repository.

@@ -340,7 +340,7 @@ pub fn findings_json<'f>(findings: impl Iterator<Item = &'f Finding>) -> Value {
 
 /// Findings with the lines they are about.
 pub fn draw<'f>(findings: impl Iterator<Item = &'f Finding>, path: &str, text: &str) -> String {
-    let renderer = if print::colourful(&io::stderr()) { Renderer::styled() } else { Renderer::plain() };
+    let renderer = if print::colourful(print::Stream::Err) { Renderer::styled() } else { Renderer::plain() };
     let lines: Vec<&str> = text.lines().collect();
     let mut drawn = Vec::new();
     for finding in findings {

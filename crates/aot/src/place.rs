@@ -92,11 +92,7 @@ pub fn is_in_job() -> bool {
 
 /// Who sits here: as git knows them, or the system.
 pub fn person(root: &Path) -> String {
-    let asked = std::process::Command::new("git").arg("-C").arg(root).args(["config", "user.name"]).output();
-    let git = asked.ok().filter(|output| output.status.success());
-    let git = git.and_then(|output| String::from_utf8(output.stdout).ok());
     let system = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    let named = |name: &String| !name.trim().is_empty();
-    let name = git.filter(named).or_else(|| system().filter(named));
-    name.map_or_else(|| "somebody".to_owned(), |name| name.trim().to_owned())
+    let name = aot_runner::tree::author(root).or_else(system).unwrap_or_default();
+    if name.trim().is_empty() { "somebody".to_owned() } else { name.trim().to_owned() }
 }

@@ -27,11 +27,34 @@ pub fn json(value: &Value) {
     });
 }
 
+/// Where a text will stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Out,
+    Err,
+}
+
 /// Whether people look at this stream and like colour.
-pub fn colourful(stream: &impl IsTerminal) -> bool {
+pub fn colourful(stream: Stream) -> bool {
     let off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    !off && !dumb && stream.is_terminal()
+    let watched = match stream {
+        Stream::Out => io::stdout().is_terminal(),
+        Stream::Err => io::stderr().is_terminal(),
+    };
+    !off && !dumb && watched
+}
+
+/// Whether somebody watches a terminal on which a line can be written over.
+pub fn is_watched() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    !dumb && io::stderr().is_terminal()
+}
+
+/// Writes over the line that says what is going on; an empty text takes it away.
+pub fn live(text: &str) {
+    // A terminal that has gone away needs no progress.
+    let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
 
 /// A line as a terminal would have left it: without colours and other sequences, after the last carriage return.

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::workshop::Workshop;
 use super::{Door, says_something, verify};
 use crate::failure::{self, Failure, Voice};
+use crate::print;
 
 /// A list of children longer than this is not read.
 const MAX_INPUT: u64 = 16 << 20;
@@ -204,7 +205,7 @@ fn see_check(
         return Ok(Some(check));
     }
     if door.voice == Voice::Plain {
-        failure::complain(&verify::table(&seen, &std::io::stderr()));
+        failure::complain(&verify::table(&seen, print::Stream::Err));
     }
     Err(Failure::CheckFailed { atom: id.clone(), verdict: seen.verdict, evidence: verify::object(&seen) })
 }

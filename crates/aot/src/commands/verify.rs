@@ -1,7 +1,6 @@
 //! `aot verify`: runs the base case and shows the evidence.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -49,7 +48,7 @@ pub fn run(door: &Door, args: &VerifyArgs) -> Result<(), Failure> {
     let seen = watched(door.voice, |on| workshop.evaluate(state, base_case, Whose::BaseCase, occasion, on))?;
     match door.voice {
         Voice::Json => print::json(&object(&seen)),
-        Voice::Plain => print::line(&table(&seen, &io::stdout())),
+        Voice::Plain => print::line(&table(&seen, print::Stream::Out)),
     }
     match seen.verdict {
         Verdict::Passed => Ok(()),
@@ -60,9 +59,7 @@ pub fn run(door: &Door, args: &VerifyArgs) -> Result<(), Failure> {
 
 /// Runs checks while a line on the terminal says what runs.
 pub fn watched<T>(voice: Voice, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> T) -> T {
-    let stderr = io::stderr();
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    if voice == Voice::Json || !stderr.is_terminal() || dumb {
+    if voice == Voice::Json || !print::is_watched() {
         return run(&mut |_| ());
     }
     let (sender, receiver) = mpsc::channel::<(usize, Option<String>)>();
@@ -85,10 +82,9 @@ pub fn watched<T>(voice: Voice, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -
                 let names: Vec<&str> = running.values().map(String::as_str).collect();
                 let line =
                     format!("{} s, {done} done, running: {}", began.elapsed().as_secs(), names.join(", "));
-                // A terminal that has gone away needs no progress.
-                let _ = write!(io::stderr(), "\r\x1b[K{}", print::fit(&line, COLUMNS - 1));
+                print::live(&print::fit(&line, COLUMNS - 1));
             }
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            print::live("");
         });
         run(&mut move |progress| {
             let word = match progress {
@@ -151,7 +147,7 @@ fn nested(seen: &Evaluation, node: &Node) -> Value {
 }
 
 /// What passed, what not, and why.
-pub fn table(seen: &Evaluation, stream: &impl IsTerminal) -> String {
+pub fn table(seen: &Evaluation, stream: print::Stream) -> String {
     let mut table = Table { seen, text: String::new(), colour: print::colourful(stream), counts: [0; 4] };
     match &seen.sheet.root {
         Node::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
