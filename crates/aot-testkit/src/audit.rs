@@ -314,7 +314,7 @@ impl Audit {
         self.writes_the_trail(world, event)?;
         self.ignores_the_dead(world, event)?;
         kills_all(world, event)?;
-        recognises_what_landed(world, event)?;
+        self.recognises_what_landed(world, event)?;
         self.counts_results(world)?;
         self.closes_when_over(world, event)?;
         self.fills_its_slots(world, coordinator)?;
@@ -509,6 +509,26 @@ impl Audit {
         let mut landing = world.flights().iter().filter(|flight| flight.phase == Phase::Landing);
         let rival = group(job).and_then(|mine| landing.find(|flight| group(&flight.job.id) == Some(mine)));
         hold(rival.is_none(), "one of a race lands at a time", "D25", || format!("{job:?}"))
+    }
+
+    /// What landed before a crash is not done again; what is not wanted any more is taken back.
+    fn recognises_what_landed(&self, world: &World, event: &Event) -> Held {
+        let Event::Begun { found, .. } = event else { return Ok(()) };
+        let state = world.recorded();
+        for Found { atom, binding, .. } in found {
+            let Some(place) = state.atoms.get_index_of(atom) else { continue };
+            if state.atoms[place].status == AtomStatus::Resolved {
+                continue;
+            }
+            let unwanted = self.graph.is_dormant(state, place)
+                || self.graph.is_burnt(state, place)
+                || self.graph.is_decomposed(place)
+                || self.graph.waits_on(state, place).is_some();
+            hold(unwanted, "what landed before a crash is not done again", "D23", || format!("{atom}"))?;
+            let kept = world.branch().iter().any(|commit| commit.binding == *binding);
+            hold(!kept, "nothing stays landed that is not wanted", "D23", || format!("{atom}"))?;
+        }
+        Ok(())
     }
 
     /// Whatever ends an attempt is a result: success, failure, return, the death of a rival.
@@ -801,20 +821,6 @@ fn flies_what_it_asked_for(world: &World, coordinator: &Coordinator) -> Held {
     held.sort_by_key(|id| format!("{id:?}"));
     real.sort_by_key(|id| format!("{id:?}"));
     hold(held == real, "the coordinator knows what runs", "§4", || format!("{held:?}, not {real:?}"))
-}
-
-/// What landed before a crash is not done again.
-fn recognises_what_landed(world: &World, event: &Event) -> Held {
-    let Event::Begun { found, .. } = event else { return Ok(()) };
-    let resolved = |atom: &AtomId| {
-        let atom = world.recorded().atoms.get(atom);
-        atom.is_some_and(|atom| atom.status == AtomStatus::Resolved)
-    };
-    let kept = |found: &Found| world.branch().iter().any(|commit| commit.binding == found.binding);
-    let again = found.iter().find(|found| !resolved(&found.atom) && kept(found));
-    hold(again.is_none(), "what landed before a crash is resolved, or reverted", "D23", || {
-        format!("{again:?}")
-    })
 }
 
 /// In progress is what flies, and nothing else.
