@@ -3,8 +3,18 @@
 #[cfg(unix)]
 pub mod checks;
 #[cfg(unix)]
+pub mod crew;
+#[cfg(unix)]
+pub mod driver;
+pub mod environment;
+#[cfg(unix)]
 pub mod process;
+#[cfg(unix)]
 pub mod settings;
+#[cfg(unix)]
+pub mod shell;
 pub mod store;
+#[cfg(unix)]
+pub mod survey;
 #[cfg(unix)]
 pub mod tree;

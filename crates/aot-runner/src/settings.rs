@@ -10,6 +10,9 @@ use std::time::Duration;
 use aot_core::state::Span;
 use toml::de::{DeTable, DeValue};
 
+use crate::environment;
+use crate::process::cage::{Choice, Kind, Network};
+
 pub const FILE: &str = "aot.toml";
 
 /// A longer one is not read.
@@ -18,6 +21,38 @@ const MOST: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     pub judge: JudgeSettings,
+    pub cage: CageSettings,
+    pub work: WorkSettings,
+}
+
+/// How workers are caged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CageSettings {
+    pub choice: Choice,
+    pub network: Network,
+    /// What they may write besides their own; see [`CageSettings::folders`].
+    writable: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkSettings {
+    /// Names of variables that workers get besides the usual ones, or beginnings of names with a `*` after them.
+    pub environment: Vec<String>,
+    /// How long a worker may print nothing.
+    pub idle_timeout: Option<Duration>,
+}
+
+impl CageSettings {
+    /// The further folders that workers may write, with `~` as the user's home. Without a home it stays as it is, and
+    /// whoever uses it is told that it is not there.
+    pub fn folders(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        let whole = |path: &PathBuf| match (path.strip_prefix("~"), home) {
+            (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_path_buf(),
+            (Ok(rest), Some(home)) => home.join(rest),
+            (Ok(_), None) | (Err(_), _) => path.clone(),
+        };
+        self.writable.iter().map(whole).collect()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,8 +108,10 @@ impl File<'_> {
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("judge", DeValue::Table(judge)) => self.judge(judge, all)?,
-                ("judge", _) => {
-                    return Err(self.fault(value.span(), "`judge` is a table: write `[judge]`".into()));
+                ("cage", DeValue::Table(cage)) => self.cage(cage, all)?,
+                ("work", DeValue::Table(work)) => self.work(work, all)?,
+                (name @ ("judge" | "cage" | "work"), _) => {
+                    return Err(self.fault(value.span(), format!("`{name}` is a table: write `[{name}]`")));
                 }
                 (other, _) => all.warnings.push(self.fault(key.span(), format!("`{other}` is not known"))),
             }
@@ -91,14 +128,76 @@ impl File<'_> {
                     all.settings.judge.command = Some(command.to_string());
                 }
                 ("command", _) => return Err(wrong("a command, as a text")),
-                ("timeout", DeValue::String(time)) => {
-                    let time = Span::parse(time).filter(|time| time.seconds() > 0);
-                    let time = time.ok_or_else(|| wrong("a span of time like \"10m\""))?;
-                    all.settings.judge.time = Some(Duration::from_secs(time.seconds()));
+                ("timeout", time) => {
+                    let time = span(time).ok_or_else(|| wrong("a span of time like \"10m\""))?;
+                    all.settings.judge.time = Some(time);
                 }
-                ("timeout", _) => return Err(wrong("a span of time like \"10m\"")),
                 (other, _) => {
                     all.warnings.push(self.fault(key.span(), format!("`judge.{other}` is not known")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cage(&self, table: &DeTable<'_>, all: &mut Read) -> Result<(), Fault> {
+        for (key, value) in table {
+            let wrong =
+                |wanted: &str| self.fault(value.span(), format!("`cage.{}` is {wanted}", key.get_ref()));
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("kind", kind) => {
+                    let word = kind.as_str().unwrap_or_default();
+                    let choice = match word {
+                        "auto" => Some(Choice::Auto),
+                        word => Kind::parse(word).map(Choice::Only),
+                    };
+                    all.settings.cage.choice =
+                        choice.ok_or_else(|| wrong("\"auto\", \"bwrap\", \"landlock\" or \"none\""))?;
+                }
+                ("network", network) => {
+                    all.settings.cage.network = match network.as_str() {
+                        Some("on") => Network::On,
+                        Some("off") => Network::Off,
+                        _ => return Err(wrong("\"on\" or \"off\"")),
+                    };
+                }
+                ("writable", list) => {
+                    let paths = texts(list).ok_or_else(|| wrong("a list of folders, as texts"))?;
+                    let beside = self.path.parent().unwrap_or(Path::new("/"));
+                    // A relative one lies beside the file that names it.
+                    let whole = |path: String| match path.starts_with('~') {
+                        true => PathBuf::from(path),
+                        false => beside.join(path),
+                    };
+                    all.settings.cage.writable = paths.into_iter().map(whole).collect();
+                }
+                (other, _) => {
+                    all.warnings.push(self.fault(key.span(), format!("`cage.{other}` is not known")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self, table: &DeTable<'_>, all: &mut Read) -> Result<(), Fault> {
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("environment", list) => {
+                    let names =
+                        texts(list).filter(|names| names.iter().all(|name| environment::is_name(name)));
+                    all.settings.work.environment = names.ok_or_else(|| {
+                        let wanted = "`work.environment` is a list of names like \"NAME\" or \"PREFIX_*\"";
+                        self.fault(value.span(), wanted.into())
+                    })?;
+                }
+                ("idle_timeout", time) => {
+                    let time = span(time).ok_or_else(|| {
+                        self.fault(value.span(), "`work.idle_timeout` is a span of time like \"10m\"".into())
+                    })?;
+                    all.settings.work.idle_timeout = Some(time);
+                }
+                (other, _) => {
+                    all.warnings.push(self.fault(key.span(), format!("`work.{other}` is not known")));
                 }
             }
         }
@@ -111,6 +210,19 @@ impl File<'_> {
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         Fault { path: self.path.to_path_buf(), line, column, message }
     }
+}
+
+/// A list of texts, none of them empty.
+fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
+    let text = |value: &toml::Spanned<DeValue<'_>>| {
+        value.get_ref().as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
+    };
+    value.as_array()?.iter().map(text).collect()
+}
+
+fn span(value: &DeValue<'_>) -> Option<Duration> {
+    let span = Span::parse(value.as_str()?).filter(|span| span.seconds() > 0)?;
+    Some(Duration::from_secs(span.seconds()))
 }
 
 #[cfg(test)]
@@ -133,7 +245,23 @@ mod tests {
                 let command = settings.judge.command.unwrap_or_default();
                 let time =
                     settings.judge.time.map(|time| format!(" {} s", time.as_secs())).unwrap_or_default();
-                format!("{command}{time}{}", warned.collect::<String>())
+                let mut rest = String::new();
+                if settings.cage != CageSettings::default() {
+                    let folders = settings.cage.folders(Some(Path::new("/home/ada")));
+                    let folders = folders.iter().map(|path| path.strip_prefix(dir.path()).unwrap_or(path));
+                    let folders: Vec<_> = folders.map(|path| path.display().to_string()).collect();
+                    rest = format!(
+                        "{:?} {:?} {}",
+                        settings.cage.choice,
+                        settings.cage.network,
+                        folders.join(" ")
+                    );
+                }
+                rest += &settings.work.environment.join(" ");
+                if let Some(idle) = settings.work.idle_timeout {
+                    rest += &format!("idle {} s", idle.as_secs());
+                }
+                format!("{command}{time}{rest}{}", warned.collect::<String>())
             }
         };
         assert_eq!(shown, expected, "{project:?} and {user:?}");
@@ -151,5 +279,32 @@ mod tests {
         check("[judge]\ncommand = 3", "", "! 2:11 `judge.command` is a command, as a text");
         check("[judge]\ntimeout = \"soon\"", "", "! 2:11 `judge.timeout` is a span of time like \"10m\"");
         check("[judge\n", "", "! 1:7 unclosed table, expected `]`");
+    }
+
+    #[test]
+    fn cages_and_environments_are_set() {
+        check("[cage]\nkind = \"auto\"\nnetwork = \"on\"", "", "");
+        check("[work]\nidle_timeout = 5", "", "! 2:16 `work.idle_timeout` is a span of time like \"10m\"");
+        check("[work]\nidle_timeout = \"5m\"", "", "idle 300 s");
+        check("[cage]\nkind = \"bwrap\"", "[cage]\nkind = \"none\"\nnetwork = \"off\"", "Only(Bwrap) Off ");
+        check(
+            "cage.writable = [\"~/.cargo\", \"~\", \"/opt\", \"build\"]",
+            "cage.writable = [\"/other\"]",
+            "Auto On /home/ada/.cargo /home/ada /opt p/build",
+        );
+        check("", "cage.writable = [\"build\"]", "Auto On u/build");
+        check("[work]\nenvironment = [\"A\", \"B_*\"]", "", "A B_*");
+        check("[cage]\nbars = 3", "", " (2:1 `cage.bars` is not known)");
+        check("[work]\ntime = 3", "", " (2:1 `work.time` is not known)");
+        check("cage = \"none\"", "", "! 1:8 `cage` is a table: write `[cage]`");
+        let kinds = "! 1:13 `cage.kind` is \"auto\", \"bwrap\", \"landlock\" or \"none\"";
+        check("cage.kind = \"tin\"", "", kinds);
+        check("cage.kind = 1", "", kinds);
+        check("cage.network = true", "", "! 1:16 `cage.network` is \"on\" or \"off\"");
+        check("cage.writable = \"/\"", "", "! 1:17 `cage.writable` is a list of folders, as texts");
+        let names = "! 1:20 `work.environment` is a list of names like \"NAME\" or \"PREFIX_*\"";
+        for bad in ["[\"*\"]", "[\"A=b\"]", "[\"\"]", "[\"A*B\"]", "[\"1A\"]", "\"A\""] {
+            check(&format!("work.environment = {bad}"), "", names);
+        }
     }
 }

@@ -109,7 +109,7 @@ fn what_a_driver_wrote_survives_a_stale_save_between_two_batches() {
     store.queue(now(), [started("A5")]);
     assert_eq!(store.flush(now()).expect("it fits").notes, []);
     fs::write(&place.state, stale.replace("Please", "Kindly")).expect("an editor saves what it had");
-    store.queue(now(), [Change::StopRequested { reason: Some("enough".into()) }]);
+    store.queue(now(), [Change::StopRequested { reason: Some("enough".into()), now: false }]);
     let recorded = store.flush(now()).expect("it fits");
     assert_eq!(recorded.notes, [Note::Repaired { their_revision: 1, our_revision: 2 }]);
     let (document, state) = store.load::<Infallible>().expect("valid");

@@ -11,6 +11,7 @@ use aot_core::state::AtomId;
 use aot_core::verdict::Verdict;
 use aot_runner::checks::quoted;
 use aot_runner::checks::seal::Altered;
+use aot_runner::shell::RunError;
 use aot_runner::store::error::FileError;
 use aot_runner::store::{StoreError, Unreadable};
 use serde_json::{Value, json};
@@ -46,8 +47,23 @@ pub enum Failure {
     },
     /// A check that asks for its own verification.
     WithinCheck,
-    /// Something that `aot` started wants to confirm.
+    /// Something that `aot` started wants to decide for a person, or to write the state (D27).
     NotAPerson,
+    /// The loop has halted with this exit code; why has been printed.
+    Halted(u8),
+    /// Another process drives the loop.
+    Driven {
+        holder: String,
+    },
+    /// Somebody else redirects.
+    Redirected {
+        holder: String,
+    },
+    /// There is no ground to work on; the reason names the remedy.
+    Ground {
+        problem: String,
+        hint: String,
+    },
     /// There is no such assertion.
     NoAssertion {
         item: String,
@@ -97,6 +113,19 @@ impl From<StoreError<Refusal>> for Failure {
     }
 }
 
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        match error {
+            // The gate has been asked before; somebody changed the file in between.
+            RunError::NotAligned(_) => Failure::NotAligned,
+            RunError::Store(error) => error.into(),
+            RunError::NotWritten(reason) => Failure::NotWritten(reason),
+            RunError::Ground(error) => Failure::Ground { problem: error.to_string(), hint: error.hint() },
+            RunError::World(problem) => Failure::World { doing: "begin", problem },
+        }
+    }
+}
+
 impl Failure {
     fn exit(&self) -> u8 {
         match self {
@@ -106,8 +135,12 @@ impl Failure {
             | Failure::CheckFailed { .. }
             | Failure::WithinCheck
             | Failure::NotAPerson
+            | Failure::Driven { .. }
+            | Failure::Redirected { .. }
+            | Failure::Ground { .. }
             | Failure::NoAssertion { .. }
             | Failure::World { .. } => 1,
+            Failure::Halted(code) => *code,
             Failure::Input { .. } => 2,
             Failure::NotAligned | Failure::NoBaseCase(_) => 3,
             Failure::Tampered(_) => 16,
@@ -122,7 +155,10 @@ impl Failure {
 
     fn code(&self) -> String {
         match self {
-            Failure::No | Failure::NotAligned | Failure::NeedsPerson => "no".into(),
+            Failure::No | Failure::NotAligned | Failure::NeedsPerson | Failure::Halted(_) => "no".into(),
+            Failure::Driven { .. } => "driven".into(),
+            Failure::Redirected { .. } => "redirected".into(),
+            Failure::Ground { .. } => "ground".into(),
             Failure::NoBaseCase(_) => "no_base_case".into(),
             Failure::Tampered(_) => "tampered".into(),
             Failure::CheckFailed { .. } => "check_failed".into(),
@@ -141,16 +177,16 @@ impl Failure {
         }
     }
 
-    fn message(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
-            Failure::No => "no".into(),
+            Failure::No | Failure::Halted(_) => "no".into(),
+            Failure::Driven { holder } => format!("this loop is driven already, by {holder}"),
+            Failure::Redirected { holder } => format!("somebody redirects this loop already: {holder}"),
+            Failure::Ground { problem, .. } => problem.clone(),
             Failure::NeedsPerson => "a person is needed".into(),
             Failure::NoBaseCase(problem) => (*problem).into(),
             Failure::Tampered(altered) => {
-                let told = altered.iter().take(TOLD).map(|altered| {
-                    let at = altered.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
-                    format!("\n  {} {}{at}", altered.what, altered.how)
-                });
+                let told = altered.iter().take(TOLD).map(|altered| format!("\n  {}", altered.told()));
                 let more = altered.len().saturating_sub(TOLD);
                 let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
                 format!(
@@ -169,7 +205,7 @@ impl Failure {
             }
             Failure::WithinCheck => "this is a check of the same state file; it cannot ask for itself".into(),
             Failure::NotAPerson => {
-                "nobody confirms their own work: this was started by aot, not by a person".into()
+                "this was started by aot as a part of a loop: it may look, but not write the state".into()
             }
             Failure::NoAssertion { item, problem, .. } => format!("`{item}` {problem}"),
             Failure::World { doing, problem } => format!("cannot {doing}: {problem}"),
@@ -194,9 +230,15 @@ impl Failure {
         }
     }
 
-    fn hint(&self) -> String {
+    pub fn hint(&self) -> String {
         match self {
-            Failure::No | Failure::NotAligned | Failure::NeedsPerson => String::new(),
+            Failure::No | Failure::NotAligned | Failure::NeedsPerson | Failure::Halted(_) => String::new(),
+            Failure::Driven { .. } => {
+                "`aot status` shows where it stands, `aot stop` ends it; a driver that died is taken over"
+                    .into()
+            }
+            Failure::Redirected { .. } => "wait until that redirect is made".into(),
+            Failure::Ground { hint, .. } => hint.clone(),
             Failure::NoBaseCase(_) => {
                 "write `objective.base_case`: a `checklist` with at least one item".into()
             }
@@ -250,7 +292,7 @@ impl Failure {
 
     fn tell(&self, voice: Voice) {
         match (self, voice) {
-            (Failure::No | Failure::NotAligned | Failure::NeedsPerson, _) => {}
+            (Failure::No | Failure::NotAligned | Failure::NeedsPerson | Failure::Halted(_), _) => {}
             // Whoever asked for JSON finds exactly one object on standard output, whatever happened.
             (_, Voice::Json) => {
                 print::json(&self.object());

@@ -4,15 +4,20 @@ mod commands;
 mod failure;
 mod place;
 mod print;
+mod screens;
 
 use std::process::ExitCode;
 
+use aot_runner::process::cage::trial;
 use aot_runner::process::guard;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if guard::is_called(&words) {
         return guard::run(&words);
+    }
+    if trial::is_called(&words) {
+        return trial::run(&words);
     }
     failure::guard(commands::run)
 }

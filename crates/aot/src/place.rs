@@ -20,9 +20,47 @@ pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(found) = project.filter(|path| path.exists()) {
         return Ok(found);
     }
-    let here = std::env::current_dir().map_err(|error| Failure::NoFolder(error.to_string()))?;
+    let here = here()?;
     let found = here.ancestors().map(|folder| folder.join(STATE_FILE)).find(|path| path.exists());
     found.ok_or(Failure::NoStateFile { from: here })
+}
+
+/// The folder we are in.
+pub fn here() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::NoFolder(error.to_string()))
+}
+
+/// The user's home, if they have one.
+pub fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// A folder for temporary files that is gone again when this is dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn make() -> Result<Scratch, Failure> {
+        let world = |error: std::io::Error| Failure::World {
+            doing: "make a folder for temporary files",
+            problem: error.to_string(),
+        };
+        let all = std::env::temp_dir().canonicalize().map_err(world)?;
+        let folder = all.join(format!("aot-{}", std::process::id()));
+        std::fs::create_dir(&folder).map_err(world)?;
+        Ok(Scratch(folder))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left there is in nobody's way.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Changes whenever the program does, so that what one build worked out is not believed by another.

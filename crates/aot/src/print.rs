@@ -45,10 +45,33 @@ pub fn colourful(stream: Stream) -> bool {
     !off && !dumb && watched
 }
 
+/// Whether the locale says that more than ASCII can be shown. It is asked for as the C library does.
+pub fn shows_unicode() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// Whether somebody watches a terminal on which a line can be written over.
 pub fn is_watched() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !dumb && io::stderr().is_terminal()
+}
+
+/// Whether a person sits here who can answer.
+pub fn is_answered() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Asks, and gives the line that was typed; `None` at the end of the input.
+pub fn question(text: &str) -> Option<String> {
+    out(|stdout| write!(stdout, "{text}"));
+    let mut line = String::new();
+    match io::stdin().read_line(&mut line) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(line.trim().to_owned()),
+    }
 }
 
 /// Writes over the line that says what is going on; an empty text takes it away.

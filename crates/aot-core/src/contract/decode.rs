@@ -144,7 +144,11 @@ fn objective(node: Node<'_>, findings: &mut Findings) -> Option<Objective> {
 
 fn isolation(node: Node<'_>, findings: &mut Findings) -> Option<Isolation> {
     let fields = Fields::of(node, &"`isolation`", &["mode", "share", "setup"], findings)?;
-    let modes = [("worktree", IsolationMode::Worktree), ("in_place", IsolationMode::InPlace)];
+    let modes = [
+        ("worktree", IsolationMode::Worktree),
+        ("in_place", IsolationMode::InPlace),
+        ("none", IsolationMode::None),
+    ];
     Some(Isolation {
         mode: fields.word("mode", &modes, Need::Optional, findings),
         share: fields.texts("share", Need::Optional, findings),
@@ -208,10 +212,12 @@ fn control(node: Node<'_>, findings: &mut Findings) -> Option<Control> {
         "prev_pending_count",
         "stop_requested",
         "stop_reason",
+        "stop_now",
         "redirect_requested",
         "loop",
         "revision",
         "session",
+        "branch",
         "open",
         "attempts",
         "fruitless",
@@ -238,10 +244,12 @@ fn control(node: Node<'_>, findings: &mut Findings) -> Option<Control> {
         prev_pending_count: fields.number("prev_pending_count", -1, Need::Required, findings).unwrap_or(-1),
         stop_requested: fields.flag("stop_requested", Need::Required, findings).unwrap_or(false),
         stop_reason: fields.text("stop_reason", Need::Optional, findings),
+        stop_now: fields.flag("stop_now", Need::Optional, findings).unwrap_or(false),
         redirect_requested: fields.flag("redirect_requested", Need::Required, findings).unwrap_or(false),
         loop_id: fields.text("loop", Need::Optional, findings),
         revision: fields.number("revision", 0, Need::Optional, findings).map(i64::unsigned_abs),
         session: fields.text("session", Need::Optional, findings),
+        branch: fields.text("branch", Need::Optional, findings),
         open: fields.need("open", Need::Optional, findings).and_then(|node| open(node, findings)),
         attempts: named(attempts, "the attempt of", findings, |what, node, findings| {
             let number = node.int().and_then(|number| u32::try_from(number).ok());

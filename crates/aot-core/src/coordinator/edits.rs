@@ -71,7 +71,7 @@ impl Coordinator {
     /// A status typed in by hand is a wish at most: `completed` is not believed, `stopped` is a stop.
     fn restore_status(&mut self) {
         match self.state().control.status {
-            LoopStatus::Stopped => self.ledger.enter(Change::StopRequested { reason: None }),
+            LoopStatus::Stopped => self.ledger.enter(Change::StopRequested { reason: None, now: false }),
             LoopStatus::Completed | LoopStatus::Pending | LoopStatus::Running => {
                 self.ledger.enter(Change::StatusRestored);
                 self.evaluation_due = true;

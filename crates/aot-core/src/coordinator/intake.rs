@@ -10,7 +10,7 @@ use super::talk::{
 use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Phase};
 use crate::rules::advance::{self, Proof};
 use crate::rules::certificate::Red;
-use crate::rules::converge::{self, BaseCase, Fate, PlanFor};
+use crate::rules::converge::{self, BaseCase, PlanFor};
 use crate::rules::plan::{self, Why};
 use crate::rules::replan::{self, PlanChange};
 use crate::rules::{Change, backtrack};
@@ -51,14 +51,7 @@ impl Coordinator {
             Event::Edited { state } => self.edited(*state),
             Event::Tampered { what } => self.tampered = Some(what),
             Event::StopAsked { how, reason } => {
-                let fate = match how {
-                    StopHow::Finish => Fate::Finishes,
-                    StopHow::Now => Fate::Killed,
-                };
-                if self.stop != Some(Fate::Killed) {
-                    self.stop = Some(fate);
-                }
-                self.ledger.enter(Change::StopRequested { reason });
+                self.ledger.enter(Change::StopRequested { reason, now: how == StopHow::Now });
             }
             Event::RedirectAsked => self.ledger.enter(Change::RedirectRequested),
             Event::Redirected { state } => self.redirected(*state),
@@ -125,7 +118,6 @@ impl Coordinator {
         self.evaluation_due = control.iteration == 0 || control.status == LoopStatus::Completed;
         self.ledger.enter(Change::LoopStarted);
         backtrack::straighten(&mut self.ledger);
-        self.stop = None;
         self.phase = Phase::Running;
         self.turn_is_over = true;
     }
@@ -193,7 +185,7 @@ impl Coordinator {
         }
         // The work is a new start, and a loop that is stopping has none.
         let stopping = self.with_standing(|ledger, standing| {
-            converge::urgent(ledger, standing, None).or_else(|| converge::stop(ledger, standing))
+            converge::urgent(ledger, standing).or_else(|| converge::stop(ledger, standing))
         });
         if let Some(stop) = stopping {
             self.flight.attempts.remove(at);

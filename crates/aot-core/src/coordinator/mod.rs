@@ -5,6 +5,7 @@
 
 mod edits;
 mod flight;
+mod forecast;
 mod intake;
 mod request;
 mod settle;
@@ -16,6 +17,7 @@ pub use talk::{
 };
 
 pub use crate::rules::plan::{Crew, Seat, Why};
+pub use forecast::{Forecast, forecast};
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,7 @@ use flight::Flight;
 use crate::rules::Ledger;
 use crate::rules::bound::{self, Bound};
 use crate::rules::certificate::Red;
-use crate::rules::converge::{BaseCase, Fate, PlanFor, Standing};
+use crate::rules::converge::{BaseCase, PlanFor, Standing};
 use crate::rules::gate::Aligned;
 use crate::rules::plan::Floor;
 use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
@@ -94,7 +96,6 @@ pub struct Coordinator {
     tampered: Option<String>,
     /// A redirect that nobody holds any more: the loop stops, after what is landing.
     abandoned: bool,
-    stop: Option<Fate>,
     /// How often in a row a start was refused.
     refused: u32,
     spent: Spent,
@@ -153,7 +154,6 @@ impl Coordinator {
             reserved: Vec::new(),
             tampered: None,
             abandoned: false,
-            stop: None,
             refused: 0,
             spent_before: spent.seconds,
             spent,

@@ -38,7 +38,7 @@ impl Coordinator {
             let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
             return self.wind_up(Stop { verdict, reason, running: Fate::Killed });
         }
-        let urgent = self.with_standing(|ledger, standing| converge::urgent(ledger, standing, self.stop));
+        let urgent = self.with_standing(converge::urgent);
         if let Some(stop) = urgent {
             return self.wind_up(stop);
         }

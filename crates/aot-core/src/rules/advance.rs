@@ -47,6 +47,12 @@ pub fn may_start(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
 
 pub fn resolve(ledger: &mut Ledger, id: &AtomId, binding: Binding, proof: Proof) -> Result<(), Refusal> {
     let place = ledger.place(id)?;
+    if proof == Proof::Seen && children_resolved(ledger, place) {
+        // A parent's binding is made of its children's (D3).
+        resolve_parent(ledger, place);
+        resolve_parents(ledger, place);
+        return Ok(());
+    }
     is_executable(ledger, place)?;
     ledger.wants_status(place, AtomStatus::InProgress)?;
     if proof == Proof::None && ledger.atom(place).check.is_some() {
@@ -69,6 +75,17 @@ pub fn resolve_parents(ledger: &mut Ledger, child: usize) {
         resolve_parent(ledger, parent);
         at = parent;
     }
+}
+
+/// The parent that now waits for nothing but its own check, now that this atom is resolved.
+pub fn waits_for_check(ledger: &Ledger, child: &AtomId) -> Option<AtomId> {
+    let place = ledger.place(child).ok()?;
+    let above = ledger
+        .graph()
+        .line(place)
+        .skip(1)
+        .find(|above| ledger.atom(*above).status != AtomStatus::Resolved)?;
+    (children_resolved(ledger, above) && ledger.atom(above).check.is_some()).then(|| ledger.id(above))
 }
 
 /// Whether an unresolved parent could resolve now, its own check aside.

@@ -38,13 +38,16 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
             control.prev_pending_count = -1;
             control.stop_requested = false;
             control.stop_reason = None;
+            control.stop_now = false;
             control.redirect_requested = false;
             control.open = None;
         }
         Change::StatusRestored => state.control.status = LoopStatus::Running,
         Change::SessionTaken { session } => state.control.session = session.clone(),
-        Change::StopRequested { reason } => {
+        Change::BranchChosen { branch } => state.control.branch = Some(branch.clone()),
+        Change::StopRequested { reason, now } => {
             state.control.stop_requested = true;
+            state.control.stop_now |= now;
             if reason.is_some() {
                 state.control.stop_reason = reason.clone();
             }

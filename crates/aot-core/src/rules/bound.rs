@@ -1,21 +1,21 @@
 //! How much can still happen, at most (D8). Computed from the state and what is in flight; it only falls, unless a
 //! person redirects or edits.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::plan::starts_per_iteration;
-use crate::state::State;
+use crate::state::{AtomStatus, State};
 
 /// The most that a loop can still cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     pub agent_runs: u64,
     /// Of wall time.
     pub seconds: u64,
     /// Without `max_cost_usd` there is no figure.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
 }
 
@@ -62,6 +62,18 @@ pub fn left(state: &State, flight: Flight, seconds_spent: u64) -> Bound {
         cost_usd: constraints.max_cost_usd.map(|limit| (limit - spent.cost_usd).max(0.0)),
         tokens: constraints.max_tokens.map(|limit| limit.saturating_sub(spent.tokens)),
     }
+}
+
+/// What is left as far as the file alone tells: how far along an attempt is, and whether an evaluation is still due, is
+/// known only to whoever drives the loop, so the most is taken. What was started by hand has no probe before it.
+pub fn written(state: &State) -> Bound {
+    let judges = judges(state);
+    let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
+    let attempts = running
+        .map(|atom| judgements(judges) + u64::from(state.control.attempts.contains_key(&atom.id)))
+        .fold(0, u64::saturating_add);
+    let flight = Flight { judges, attempts, evaluations: u64::from(state.control.open.is_none()) };
+    left(state, flight, state.control.spent.as_ref().map_or(0, |spent| spent.seconds))
 }
 
 /// An attempt: a probe, the work, and twice as many judges as any atom's check asks for.

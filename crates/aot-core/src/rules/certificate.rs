@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Ledger;
-use crate::state::{AtomId, AtomStatus, GroupName, TrailEntry};
+use crate::state::{AtomId, AtomStatus, GroupName, State, TrailEntry};
 
 /// Why a loop halted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -108,14 +108,14 @@ pub struct Branch {
 /// Writes the certificate of a halt.
 pub fn certify(ledger: &Ledger, verdict: Verdict, reason: String, red: Vec<Red>) -> Certificate {
     let state = ledger.state();
-    let branches = branches(ledger);
+    let branches = branches(state);
     Certificate {
         next: next(&verdict, &branches, &red, state.constraints().max_iterations),
         exit: verdict.exit(),
         verdict,
         reason,
         red,
-        tried: tried(ledger),
+        tried: tried(state),
         branches,
         iterations: state.control.iteration,
         agent_runs: state.control.spent.as_ref().map_or(0, |spent| spent.agent_runs),
@@ -123,9 +123,9 @@ pub fn certify(ledger: &Ledger, verdict: Verdict, reason: String, red: Vec<Red>)
 }
 
 /// Every failure of what is still unresolved, and of choices that were given up.
-fn tried(ledger: &Ledger) -> Vec<Tried> {
+pub fn tried(state: &State) -> Vec<Tried> {
     let mut found: IndexMap<AtomId, Vec<String>> = IndexMap::new();
-    for entry in &ledger.state().trail {
+    for entry in &state.trail {
         match entry {
             TrailEntry::Failure { atom, reason, .. } => {
                 found.entry(atom.clone()).or_default().push(reason.clone());
@@ -139,7 +139,7 @@ fn tried(ledger: &Ledger) -> Vec<Tried> {
             TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => {}
         }
     }
-    let open = |id: &AtomId| ledger.state().atoms.get(id).is_some_and(|a| a.status != AtomStatus::Resolved);
+    let open = |id: &AtomId| state.atoms.get(id).is_some_and(|a| a.status != AtomStatus::Resolved);
     found
         .into_iter()
         .filter(|(id, _)| open(id))
@@ -147,8 +147,8 @@ fn tried(ledger: &Ledger) -> Vec<Tried> {
         .collect()
 }
 
-fn branches(ledger: &Ledger) -> Vec<Branch> {
-    let groups = ledger.state().or_groups.iter();
+fn branches(state: &State) -> Vec<Branch> {
+    let groups = state.or_groups.iter();
     groups
         .map(|(name, entry)| {
             let untried = |choice: &&AtomId| **choice != entry.selected && !entry.failed.contains(choice);
@@ -156,6 +156,36 @@ fn branches(ledger: &Ledger) -> Vec<Branch> {
         })
         .filter(|branch| !branch.choices.is_empty())
         .collect()
+}
+
+/// What to type next, as far as the state alone tells: the verdict of a stop is read from its reason, whose first words
+/// are the rules' own.
+pub fn next_steps(state: &State) -> Vec<String> {
+    let verdict = verdict_of(state.control.stop_reason.as_deref().unwrap_or_default());
+    let mut steps = next(&verdict, &branches(state), &[], state.constraints().max_iterations);
+    if verdict == Verdict::NeedsPerson {
+        steps.insert(0, "aot verify".into());
+    }
+    steps
+}
+
+fn verdict_of(reason: &str) -> Verdict {
+    let (kind, rest) = reason.split_once(':').map_or((reason, ""), |(kind, rest)| (kind, rest.trim()));
+    let first = rest.split([' ', ',']).next().unwrap_or_default();
+    match kind {
+        "OR group exhausted" => Verdict::Exhausted { group: GroupName::new(rest) },
+        "stalled" => Verdict::Stalled,
+        "iteration limit reached" => Verdict::IterationLimit,
+        "budget spent" if rest.ends_with("USD") => Verdict::Budget { what: Budget::Money },
+        "budget spent" => Verdict::Budget { what: Budget::Tokens },
+        "time is up" => Verdict::Budget { what: Budget::Time },
+        "deadlock" => Verdict::Deadlock { atoms: vec![AtomId::new(first)] },
+        "needs a person" => Verdict::NeedsPerson,
+        "tampered" => Verdict::Tampered,
+        "redirect interrupted" => Verdict::RedirectInterrupted,
+        _ if reason.starts_with("no agent for ") => Verdict::NoAgent { atoms: Vec::new() },
+        _ => Verdict::StoppedByHand,
+    }
 }
 
 fn next(verdict: &Verdict, branches: &[Branch], red: &[Red], max_iterations: u32) -> Vec<String> {

@@ -24,6 +24,13 @@ pub enum Change {
     },
     StopRequested {
         reason: Option<String>,
+        /// What runs is killed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        now: bool,
+    },
+    /// Work lands on this branch, and the checkout is left alone.
+    BranchChosen {
+        branch: String,
     },
     RedirectRequested,
     RedirectEnded,

@@ -104,15 +104,12 @@ pub fn count_red(ledger: &mut Ledger, red: usize) {
 }
 
 /// The stops that do not wait for an evaluation under way.
-pub fn urgent(ledger: &Ledger, standing: &Standing<'_>, stop_now: Option<Fate>) -> Option<Stop> {
+pub fn urgent(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
     let control = &ledger.state().control;
     if control.stop_requested {
         let reason = control.stop_reason.clone().unwrap_or_else(|| "stopped by hand".into());
-        return Some(Stop {
-            verdict: Verdict::StoppedByHand,
-            reason,
-            running: stop_now.unwrap_or(Fate::Finishes),
-        });
+        let running = if control.stop_now { Fate::Killed } else { Fate::Finishes };
+        return Some(Stop { verdict: Verdict::StoppedByHand, reason, running });
     }
     if let Some(what) = standing.tampered {
         return Some(Stop { verdict: Verdict::Tampered, reason: what.to_owned(), running: Fate::Killed });

@@ -248,6 +248,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         | Change::LoopStarted
         | Change::StatusRestored
         | Change::SessionTaken { .. }
+        | Change::BranchChosen { .. }
         | Change::StopRequested { .. }
         | Change::RedirectRequested
         | Change::RedirectEnded

@@ -319,22 +319,6 @@ impl Graph {
             && around.is_none_or(|parent| !self.is_dormant(state, parent) && !self.is_burnt(state, parent))
     }
 
-    /// How many atoms are executed one after the other, this one included, until all that waits for it is through.
-    /// Dormant atoms and parents weigh nothing. What is resolved weighs as before: nothing that waits for an
-    /// unresolved atom can be resolved, so for those the difference cannot be seen.
-    pub fn remaining_paths(&self, state: &State) -> Vec<u32> {
-        let count = self.parent.len();
-        let followers = self.reversed();
-        let mut longest = vec![0u32; self.node_count()];
-        for node in self.path_order(&followers).into_iter().rev() {
-            let behind = followers[node].iter().map(|next| longest[*next]).max().unwrap_or(0);
-            let weighs = node < count && !self.decomposed[node] && !self.is_dormant(state, node);
-            longest[node] = behind + u32::from(weighs);
-        }
-        longest.truncate(count);
-        longest
-    }
-
     /// All nodes, each before what waits for it. Rings, and what only they lead to, are left out.
     pub(super) fn path_order(&self, followers: &[Vec<usize>]) -> Vec<usize> {
         let mut waiting = vec![0u32; self.node_count()];

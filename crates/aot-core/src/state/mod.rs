@@ -4,6 +4,7 @@ mod checks;
 mod frontier;
 mod graph;
 mod ids;
+mod path;
 
 pub use checks::{Check, Checks, Criterion, Item, Quality, Scope, Wants};
 pub use frontier::Frontier;
@@ -155,8 +156,12 @@ pub struct Isolation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IsolationMode {
+    /// Each worker has a worktree of its own.
     Worktree,
+    /// One worker at a time, in the project's folder; a failure is rolled back.
     InPlace,
+    /// In the project's folder, side by side; nothing is rolled back, nothing committed.
+    None,
 }
 
 /// Where the loop stands. The optional part is the program's own.
@@ -171,6 +176,9 @@ pub struct Control {
     pub stop_requested: bool,
     #[serde(default)]
     pub stop_reason: Option<String>,
+    /// The stop that is asked for kills what runs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stop_now: bool,
     pub redirect_requested: bool,
     /// Written at alignment; the commits' `Aot-Loop`.
     #[serde(rename = "loop", default, skip_serializing_if = "Option::is_none")]
@@ -180,6 +188,9 @@ pub struct Control {
     pub revision: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The branch that work lands on, if it is not the one that was checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenIteration>,
     /// The attempt that each atom in progress is in; the commits' `Aot-Attempt`.
@@ -209,10 +220,12 @@ impl Control {
             prev_pending_count: -1,
             stop_requested: false,
             stop_reason: None,
+            stop_now: false,
             redirect_requested: false,
             loop_id: None,
             revision: None,
             session: None,
+            branch: None,
             open: None,
             attempts: IndexMap::new(),
             fruitless: None,

@@ -47,6 +47,18 @@ impl Leaf {
             Check::Quality(_) => "quality",
         }
     }
+
+    /// What evidence of it says that was run; a judge has a command of its own.
+    pub fn runs(&self) -> Option<&str> {
+        match &self.check {
+            Check::Command { value }
+            | Check::NotCommand { value }
+            | Check::File { value }
+            | Check::NotFile { value }
+            | Check::Assertion { value } => Some(value),
+            Check::Quality(_) => None,
+        }
+    }
 }
 
 impl Sheet {

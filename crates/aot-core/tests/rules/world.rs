@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use aot_core::coordinator::*;
 use aot_core::rules::bound;
-use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::rules::certificate::{Certificate, Red, Verdict, next_steps};
 use aot_core::rules::redirect::{self, Correct};
 use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
@@ -179,6 +179,13 @@ impl World {
             self.redirected || runs + bound <= total,
             "{runs} agents ran and {bound} may follow, of {total} that were promised"
         );
+        let written = bound::written(&self.file).agent_runs;
+        assert!(written >= bound, "by the file alone {written} agents may follow, and {bound} may");
+        if let Some(halt) = self.halt.as_ref().filter(|halt| halt.verdict != Verdict::NeedsPerson)
+            && self.file.control.status == LoopStatus::Stopped
+        {
+            assert_eq!(next_steps(&self.file), halt.next, "the file alone says what to type next");
+        }
         self.most_running = self.most_running.max(self.coordinator.running().len());
         derived_is_plain(self.coordinator.ledger());
     }

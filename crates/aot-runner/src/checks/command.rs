@@ -41,6 +41,7 @@ pub(super) fn look(work: &Work<'_>, command: &str, wanted: Wanted) -> (Outcome, 
         input: Input::None,
         streams: Streams::Together,
         limits,
+        cage: checker.cage.clone(),
     });
     let ending = match ran {
         Ok(ended) => {

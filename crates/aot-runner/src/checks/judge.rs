@@ -126,6 +126,7 @@ impl Judge for CommandJudge {
             input: Input::Bytes(request.json().to_string().into_bytes()),
             streams: Streams::Apart,
             limits: Limits { wall: self.time, idle: None, grace: GRACE, head: ANSWER_LIMIT, tail: 1 << 10 },
+            cage: None,
         });
         let ended = match ran {
             Ok(ended) => ended,

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use aot_core::verdict::{Evidence, Outcome, Source};
@@ -14,6 +14,9 @@ use crate::tree::Project;
 
 /// At this size the journal becomes the older one, and the one before is forgotten.
 pub const ROTATED_AT: u64 = 4 << 20;
+
+/// For a look at what was seen last, so much is read from the end.
+const RECENT: u64 = 512 << 10;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
@@ -70,6 +73,21 @@ impl Kept {
         let read = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
         let (older, current) = (read(&self.older), read(&self.current));
         older.lines().chain(current.lines()).filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// The last of them, oldest first: as many as a short question is worth.
+    pub fn recent(&self) -> Vec<Line> {
+        let read = || -> io::Result<Vec<u8>> {
+            let mut file = File::open(&self.current)?;
+            let start = file.metadata()?.len().saturating_sub(RECENT);
+            file.seek(SeekFrom::Start(start))?;
+            let mut bytes = Vec::new();
+            file.take(RECENT).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        // The first line may be torn; then it is no JSON and left out.
+        let bytes = read().unwrap_or_default();
+        bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
     pub fn add(&self, lines: &[Line]) -> io::Result<()> {

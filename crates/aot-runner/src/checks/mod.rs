@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use aot_core::rules::certificate::Red;
 use aot_core::state::{AtomId, Check, Checks, Stamp, State};
 use aot_core::verdict::{
     Evidence, Jobs, Leaf, Next, Outcome, Schedule, Sheet, Source, Verdict, said_by_person,
@@ -24,6 +25,7 @@ use crate::checks::files::{Pattern, Reach};
 use crate::checks::judge::Judge;
 use crate::checks::kept::Kept;
 use crate::process::Guard;
+use crate::process::cage::Cage;
 use crate::tree::{Project, Tree};
 
 /// So many paths are kept of what a pattern finds.
@@ -38,6 +40,8 @@ pub struct Checker<'c> {
     pub shell: PathBuf,
     pub judge: Option<&'c dyn Judge>,
     pub jobs: Jobs,
+    /// What holds the commands in; none where a person asks.
+    pub cage: Option<Cage>,
 }
 
 /// Whose checks are run.
@@ -94,6 +98,25 @@ pub struct Evaluation {
 impl Evaluation {
     pub fn fold(&self, node: &aot_core::verdict::Node) -> Outcome {
         node.fold(&|place| Some(self.seen[place].0))
+    }
+
+    /// The checks because of which the verdict is not better than it is.
+    pub fn in_the_way(&self) -> Vec<Red> {
+        let wanted = match self.verdict {
+            Verdict::Passed => return Vec::new(),
+            Verdict::Failed => Outcome::Fail,
+            Verdict::Error => Outcome::Error,
+            Verdict::Pending => Outcome::Pending,
+        };
+        let seen = |place: usize| Some(self.seen[place].0);
+        let places = (0..self.seen.len())
+            .filter(|place| self.seen[*place].0 == wanted && !self.sheet.is_decided(*place, &seen));
+        places
+            .map(|place| Red {
+                item: self.sheet.leaves[place].name.clone(),
+                reason: self.seen[place].1.why.clone(),
+            })
+            .collect()
     }
 
     /// The assertions that somebody has to confirm before it can pass.
@@ -282,7 +305,7 @@ impl Work<'_> {
         let judged = matches!(leaf.check, Check::Quality(_));
         let decided = sheet.is_decided(place, &|place| schedule.outcome(place));
         let why = if judged && !decided { NOT_ASKED } else { NOT_NEEDED };
-        let mut evidence = self.evidence(&ran(leaf), why);
+        let mut evidence = self.evidence(leaf.runs().unwrap_or_default(), why);
         evidence.source = Source::NotRun;
         evidence.runs = 0;
         (Outcome::Pending, evidence)
@@ -320,17 +343,6 @@ impl Work<'_> {
 enum Wanted {
     There,
     Absent,
-}
-
-fn ran(leaf: &Leaf) -> String {
-    match &leaf.check {
-        Check::Command { value }
-        | Check::NotCommand { value }
-        | Check::File { value }
-        | Check::NotFile { value }
-        | Check::Assertion { value } => value.clone(),
-        Check::Quality(_) => String::new(),
-    }
 }
 
 /// As a shell takes it for one word.

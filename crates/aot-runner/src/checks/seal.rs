@@ -37,6 +37,14 @@ pub struct Altered {
     pub at: Option<String>,
 }
 
+impl Altered {
+    /// In a line.
+    pub fn told(&self) -> String {
+        let at = self.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+        format!("{} {}{at}", self.what, self.how)
+    }
+}
+
 impl Seal {
     /// Looks at the files as they are. Patterns that cannot be read protect nothing, and the linter says so.
     pub fn of(objective: &Objective, root: &Path) -> io::Result<Seal> {

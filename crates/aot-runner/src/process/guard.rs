@@ -1,10 +1,13 @@
 //! The guard's own side: it runs in the process that stands between us and the program. Knows only processes.
+//!
+//! A job in a cage of namespaces has two: this one, which the job cannot reach, and within the cage the first process,
+//! which the job cannot kill. The inner one does the work, the outer one passes words in and the report out.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -14,6 +17,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait};
 
 use super::How;
+#[cfg(not(target_os = "linux"))]
+use super::cage::CageError;
+#[cfg(target_os = "linux")]
+use super::cage::bwrap;
+use super::cage::{Cage, Kind};
 
 /// The first word on the command line of a guard.
 pub const WORD: &str = "__guard";
@@ -30,6 +38,12 @@ pub(super) const KILL: u8 = b'k';
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
+/// How much longer an outer guard waits for an inner one to clear before it kills the whole cage.
+const RELAYING: Duration = Duration::from_secs(2);
+
+/// bwrap tells a signal that ended the first process within as an exit code above this.
+const KILLED_INSIDE: i32 = 128;
+
 /// How long those whose guard is gone are waited for.
 const ABANDONED: Duration = Duration::from_secs(2);
 
@@ -38,14 +52,69 @@ pub fn is_called(words: &[OsString]) -> bool {
     words.get(1).is_some_and(|word| word == WORD)
 }
 
-/// `PROGRAM __guard GRACE_MS INPUT_BYTES|none PROGRAM ARGUMENT…`, with the line to the supervisor as standard input.
+/// What the words of a guard say.
+struct Order<'w> {
+    grace: Duration,
+    /// So many bytes for the program's standard input come on the line.
+    input: Option<u64>,
+    place: Place,
+    program: &'w OsString,
+    arguments: &'w [OsString],
+}
+
+/// Where a guard stands.
+enum Place {
+    Free,
+    /// So many bytes on the line, before the input, say which cage it is to build.
+    Outside(u64),
+    /// It is the first process of a cage, and its own file is open under this number.
+    Inside(i32),
+}
+
+impl Order<'_> {
+    /// `__guard GRACE_MS INPUT_BYTES|none CAGE_BYTES|none|in-FILE PROGRAM ARGUMENT…`
+    fn read(words: &[OsString]) -> Option<Order<'_>> {
+        let word = |place: usize| words.get(place).and_then(|word| word.to_str());
+        let place = match word(4)? {
+            "none" => Place::Free,
+            other => match other.strip_prefix("in-") {
+                Some(file) => Place::Inside(file.parse().ok()?),
+                None => Place::Outside(other.parse().ok()?),
+            },
+        };
+        Some(Order {
+            grace: Duration::from_millis(word(2)?.parse().ok()?),
+            input: word(3)?.parse().ok(),
+            place,
+            program: words.get(5)?,
+            arguments: &words[6..],
+        })
+    }
+
+    /// The same order for a guard within the cage.
+    #[cfg(target_os = "linux")]
+    fn for_inside(&self, file: i32) -> Vec<OsString> {
+        let input = self.input.map_or_else(|| "none".to_owned(), |count| count.to_string());
+        let mut words: Vec<OsString> =
+            vec![WORD.into(), self.grace.as_millis().to_string().into(), input.into()];
+        words.push(format!("in-{file}").into());
+        words.push(self.program.clone());
+        words.extend_from_slice(self.arguments);
+        words
+    }
+}
+
+/// The line to the supervisor is standard input.
 pub fn run(words: &[OsString]) -> ExitCode {
-    let number = |place: usize| words.get(place).and_then(|word| word.to_str()?.parse::<u64>().ok());
-    let (Some(grace), Some(program)) = (number(2), words.get(4)) else { return ExitCode::from(2) };
+    let Some(order) = Order::read(words) else { return ExitCode::from(2) };
+    if let Place::Inside(file) = order.place {
+        let_go(file);
+        keep_closed();
+    }
     let Ok(line) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
         return ExitCode::from(2);
     };
-    let report = match guard(&line, Duration::from_millis(grace), number(3), program, &words[5..]) {
+    let report = match guard(&line, &order) {
         Ok((how, left)) => write_report(&how, left),
         Err(error) => write_report(&How::NotStarted(error.to_string()), 0),
     };
@@ -54,23 +123,61 @@ pub fn run(words: &[OsString]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn guard(
-    line: &UnixStream,
-    grace: Duration,
-    input: Option<u64>,
-    program: &OsString,
-    arguments: &[OsString],
-) -> io::Result<(How, usize)> {
+/// The program has no use for our own file.
+fn let_go(file: i32) {
+    // If it is not open there is nothing to close.
+    let _ = nix::unistd::close(file);
+}
+
+/// The program within the same cage cannot look into us.
+#[cfg(target_os = "linux")]
+fn keep_closed() {
+    // Should the system not know it, the program could lie about its own end, as it can by its exit code.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keep_closed() {}
+
+fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
     // Without a terminal nothing can ask for a password on it, and Ctrl-C reaches our supervisor only.
     let _ = rustix::process::setsid();
     adopt()?;
-    let mut bytes = vec![0; usize::try_from(input.unwrap_or(0)).map_err(io::Error::other)?];
-    (&*line).read_exact(&mut bytes)?;
-    let mut command = Command::new(program);
+    let cage = match order.place {
+        Place::Free | Place::Inside(_) => None,
+        Place::Outside(length) => {
+            let cage = Cage::decoded(&take(line, length)?);
+            Some(cage.ok_or_else(|| io::Error::other("the cage cannot be read"))?)
+        }
+    };
+    let bytes = take(line, order.input.unwrap_or(0))?;
+    match cage {
+        Some(cage) if cage.kind == Kind::Bwrap => relay(line, order, &cage, bytes),
+        cage => direct(line, order, cage.filter(|cage| cage.kind != Kind::None), bytes),
+    }
+}
+
+fn take(mut line: &UnixStream, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    line.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Starts the program itself.
+fn direct(
+    line: &UnixStream,
+    order: &Order<'_>,
+    cage: Option<Cage>,
+    bytes: Vec<u8>,
+) -> io::Result<(How, usize)> {
+    let mut command = Command::new(order.program);
     // A group of its own, so that a program that signals its group does not hit the guard.
-    command.args(arguments).process_group(0);
-    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-    let mut child = command.spawn()?;
+    command.args(order.arguments).process_group(0);
+    command.stdin(if order.input.is_some() { Stdio::piped() } else { Stdio::null() });
+    let mut child = match cage {
+        None => command.spawn()?,
+        Some(cage) => spawn_restricted(&cage, command)?,
+    };
     let main = Pid::from_raw(child.id().cast_signed());
     if let Some(mut stdin) = child.stdin.take() {
         std::thread::spawn(move || {
@@ -78,12 +185,70 @@ fn guard(
             let _ = stdin.write_all(&bytes);
         });
     }
-    let listening = line.try_clone()?;
-    std::thread::spawn(move || obey(listening, grace, main));
+    let (listening, grace) = (line.try_clone()?, order.grace);
+    std::thread::spawn(move || obey(listening, &Asking::Signals(main), grace, main));
     let status = wait_for(main);
     MAIN_ENDED.store(true, Ordering::Release);
     let left = clear();
     Ok((status, left))
+}
+
+/// The rights are a thread's own: this one gives them up and starts the program, and the guard keeps its own.
+#[cfg(target_os = "linux")]
+fn spawn_restricted(cage: &Cage, mut command: Command) -> io::Result<Child> {
+    let folder = std::env::current_dir()?;
+    std::thread::scope(|scope| {
+        let spawning = scope.spawn(|| {
+            super::cage::landlock::restrict_this_thread(cage, &folder).map_err(io::Error::other)?;
+            command.spawn()
+        });
+        spawning.join().unwrap_or_else(|_| Err(io::Error::other("the cage could not be built")))
+    })
+}
+
+/// Starts a second guard within a cage, which starts the program.
+#[cfg(target_os = "linux")]
+fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> io::Result<(How, usize)> {
+    let (inner, theirs) = UnixStream::pair()?;
+    let mut caged = bwrap::caged(cage, &std::env::current_dir()?, |file| order.for_inside(file))?;
+    caged.command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
+    let child = caged.command.spawn()?;
+    // Closes our copy of the inner end, so that the line ends when the cage does.
+    drop(caged);
+    let main = Pid::from_raw(child.id().cast_signed());
+    let (listening, asking, grace) = (line.try_clone()?, inner.try_clone()?, order.grace);
+    let feeding = inner.try_clone()?;
+    std::thread::spawn(move || {
+        // A cage that does not come about needs no input, and a word before the input would be taken for a part of it.
+        let _ = (&feeding).write_all(&bytes);
+        obey(listening, &Asking::Words(asking), grace + RELAYING, main);
+    });
+    let mut report = String::new();
+    // That nothing can be read any more is as good as the end.
+    let _ = BufReader::new(&inner).read_line(&mut report);
+    let status = wait_for(main);
+    MAIN_ENDED.store(true, Ordering::Release);
+    let left = clear();
+    let told = match (report.is_empty(), status) {
+        (false, _) => read_report(&report),
+        (true, How::Exited(code)) if code <= KILLED_INSIDE => {
+            (How::NotStarted(format!("bwrap could not build the cage (exit code {code})")), left)
+        }
+        // The inner guard was killed from outside.
+        (true, How::Exited(_)) => (How::Lost, left),
+        (true, how) => (how, left),
+    };
+    Ok(told)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn spawn_restricted(_: &Cage, _: Command) -> io::Result<Child> {
+    Err(io::Error::other(CageError::NoLandlock))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn relay(_: &UnixStream, _: &Order<'_>, _: &Cage, _: Vec<u8>) -> io::Result<(How, usize)> {
+    Err(io::Error::other(CageError::NoBwrap))
 }
 
 static MAIN_ENDED: AtomicBool = AtomicBool::new(false);
@@ -99,14 +264,29 @@ fn adopt() -> io::Result<()> {
     Ok(())
 }
 
+/// How the program is asked to end.
+enum Asking {
+    Signals(Option<Pid>),
+    /// By a guard of its own.
+    Words(UnixStream),
+}
+
 /// Hears what the supervisor says; that it hangs up is its last word. Never returns: the process ends with the program.
-fn obey(mut line: UnixStream, grace: Duration, main: Option<Pid>) {
+fn obey(mut line: UnixStream, asking: &Asking, grace: Duration, main: Option<Pid>) {
     let mut word = [0];
     if matches!(line.read(&mut word), Ok(1)) && word[0] == END {
-        signal_group(main, Signal::TERM);
-        signal_all(Signal::TERM);
-        // What is stopped cannot end.
-        signal_all(Signal::CONT);
+        match asking {
+            Asking::Signals(main) => {
+                signal_group(*main, Signal::TERM);
+                signal_all(Signal::TERM);
+                // What is stopped cannot end.
+                signal_all(Signal::CONT);
+            }
+            Asking::Words(inner) => {
+                // If it is gone already there is nobody to ask.
+                let _ = (&mut &*inner).write_all(&[END]);
+            }
+        }
         // Whatever comes first, another word, the end of the line or the end of the grace: the rest is killed.
         let _ = line.set_read_timeout(Some(grace.max(Duration::from_millis(1))));
         let _ = line.read(&mut word);

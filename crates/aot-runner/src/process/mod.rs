@@ -6,8 +6,10 @@
 //! socket whose other end is ours. When the program has ended, when we say so, or when the socket closes because we are
 //! dead, the guard kills every descendant that is left.
 
+pub mod cage;
 mod captured;
 pub mod guard;
+mod switch;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, Read, Write};
@@ -22,8 +24,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use cage::Cage;
 pub use captured::Captured;
 pub use guard::MARK;
+pub use switch::Switch;
 
 /// How long a guard may take to clear what it guards, once it was told to.
 const CLEARING: Duration = Duration::from_secs(20);
@@ -33,7 +37,8 @@ const CHUNK: usize = 64 << 10;
 /// The binary that becomes the guard: `aot` itself, wherever it lies.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    pub program: PathBuf,
+    program: PathBuf,
+    switch: Switch,
 }
 
 /// What is to run.
@@ -46,6 +51,8 @@ pub struct Job {
     pub input: Input,
     pub streams: Streams,
     pub limits: Limits,
+    /// Without one it writes wherever we can.
+    pub cage: Option<Cage>,
 }
 
 #[derive(Clone, Debug)]
@@ -96,6 +103,14 @@ pub struct Ended {
     pub left: usize,
 }
 
+impl Ended {
+    /// It was not even started.
+    fn killed() -> Ended {
+        let (output, errors) = (Captured::default(), Captured::default());
+        Ended { how: How::Killed, output, errors, took: Duration::ZERO, left: 0 }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
     Exited(i32),
@@ -141,7 +156,23 @@ impl Killer {
 }
 
 impl Guard {
+    pub fn new(program: PathBuf) -> Guard {
+        Guard { program, switch: Switch::default() }
+    }
+
+    /// The same, for programs that one switch ends together.
+    pub fn under(&self, switch: &Switch) -> Guard {
+        Guard { program: self.program.clone(), switch: switch.clone() }
+    }
+
     pub fn start(&self, job: &Job) -> io::Result<Running> {
+        let cage = match &job.cage {
+            None => Vec::new(),
+            Some(cage) => {
+                let cage = cage.resolved().and_then(|cage| cage.encoded());
+                cage.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?
+            }
+        };
         let (line, theirs) = UnixStream::pair()?;
         let input: &[u8] = match &job.input {
             Input::None => &[],
@@ -163,6 +194,10 @@ impl Guard {
             .arg(match job.input {
                 Input::None => "none".to_owned(),
                 Input::Bytes(_) => input.len().to_string(),
+            })
+            .arg(match job.cage {
+                None => "none".to_owned(),
+                Some(_) => cage.len().to_string(),
             })
             .arg(&job.program)
             .args(&job.arguments)
@@ -200,14 +235,22 @@ impl Guard {
             killed: Arc::new(AtomicBool::new(false)),
             mark,
         };
+        let _ = (&running.line).write_all(&cage);
         // A program that ends without reading is no failure; the guard reads all of it in any case.
         let _ = (&running.line).write_all(input);
         Ok(running)
     }
 
-    /// Starts it and waits for its end.
+    /// Starts it and waits for its end, which comes at once when the switch is turned off.
     pub fn run(&self, job: &Job) -> io::Result<Ended> {
-        Ok(self.start(job)?.wait())
+        if self.switch.is_off() {
+            return Ok(Ended::killed());
+        }
+        let running = self.start(job)?;
+        let wire = self.switch.connect(running.killer()?);
+        let ended = running.wait();
+        drop(wire);
+        Ok(ended)
     }
 }
 

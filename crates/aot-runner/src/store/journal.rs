@@ -51,6 +51,22 @@ pub enum Reach {
     Gap,
 }
 
+/// The end of a journal, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Newest<C> {
+    pub entries: Vec<Entry<C>>,
+    pub before: Before,
+    /// Lines among them that are no entries, e.g. from a newer `aot`.
+    pub unreadable: usize,
+}
+
+/// Whether something stands before what was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    More,
+    Nothing,
+}
+
 #[derive(Debug, Clone)]
 pub struct Journal {
     current: PathBuf,
@@ -122,16 +138,38 @@ impl Journal {
 
     /// The newest entries, at most `count`, oldest first, whatever their revisions.
     pub fn newest<C: DeserializeOwned>(&self, count: usize) -> Result<Vec<Entry<C>>, FileError> {
-        let mut entries = Vec::new();
+        Ok(self.newest_where(count, |_| true)?.entries)
+    }
+
+    /// All entries from the newest back to the one with which `count` of those that are wanted are there.
+    pub fn newest_where<C: DeserializeOwned>(
+        &self,
+        count: usize,
+        is_wanted: impl Fn(&Entry<C>) -> bool,
+    ) -> Result<Newest<C>, FileError> {
+        let mut newest = Newest { entries: Vec::new(), before: Before::Nothing, unreadable: 0 };
+        let mut wanted = 0;
         let mut lines = Backwards::over(&self.current, &self.older);
-        while entries.len() < count {
-            match lines.next_line().map_err(|e| FileError::of("read", &self.current, e))? {
-                Some(line) => entries.extend(serde_json::from_slice::<Entry<C>>(&line).ok()),
-                None => break,
+        while let Some(line) = lines.next_line().map_err(|e| FileError::of("read", &self.current, e))? {
+            if wanted >= count {
+                newest.before = Before::More;
+                break;
+            }
+            match serde_json::from_slice::<Entry<C>>(&line) {
+                Ok(entry) => {
+                    wanted += usize::from(is_wanted(&entry));
+                    newest.entries.push(entry);
+                }
+                Err(_) => newest.unreadable += 1,
             }
         }
-        entries.reverse();
-        Ok(entries)
+        newest.entries.reverse();
+        Ok(newest)
+    }
+
+    /// Whether anything was ever written down, as far as it was not deleted.
+    pub fn is_there(&self) -> bool {
+        self.current.exists() || self.older.exists()
     }
 
     fn opened(&self) -> io::Result<File> {
@@ -357,6 +395,11 @@ mod tests {
         assert_eq!(place.since(198), "199x 200x");
         let newest = place.journal.newest::<String>(3).expect("read");
         assert_eq!(newest.iter().map(|entry| entry.revision).collect::<Vec<_>>(), [198, 199, 200]);
+        let even = place.journal.newest_where::<String>(2, |entry| entry.revision % 2 == 0).expect("read");
+        assert_eq!(even.entries.iter().map(|entry| entry.revision).collect::<Vec<_>>(), [198, 199, 200]);
+        assert_eq!((even.before, even.unreadable), (Before::More, 0));
+        let all = place.journal.newest_where::<String>(1_000, |_| true).expect("read");
+        assert_eq!(all.before, Before::Nothing);
     }
 
     #[test]

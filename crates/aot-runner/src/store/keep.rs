@@ -263,8 +263,25 @@ impl Store {
         });
         match recorded {
             Err(StoreError::Refused(misfit)) => Err(self.keep_misfit(&waiting, misfit)),
+            Err(error @ (StoreError::File(_) | StoreError::Unreadable(_))) => {
+                // Nothing was written, and it may be another time.
+                self.waiting = waiting;
+                Err(error)
+            }
             other => other,
         }
+    }
+
+    /// Whether somebody else has written since we last looked; cheap, and reads no YAML.
+    pub fn look<E>(&mut self) -> Result<Foreign, StoreError<E>> {
+        let text = self.file.read()?;
+        let same = self.known.as_ref().is_some_and(|known| known.hash == text.hash);
+        Ok(if same { Foreign::None } else { Foreign::Edited })
+    }
+
+    /// The state as of the last look at it.
+    pub fn state(&self) -> Option<&State> {
+        self.known.as_ref().and_then(|known| known.state.as_ref())
     }
 
     fn transact<T, E>(

@@ -51,11 +51,58 @@ impl LockError {
     }
 }
 
+/// What a lock is for; each has a file of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Whoever writes the state file, for the moment of it.
+    Writing,
+    /// Whoever drives the loop, for as long as that takes.
+    Driving,
+    /// Whoever redirects it (D16).
+    Redirecting,
+}
+
+impl Lock {
+    fn path(self, home: &Home) -> PathBuf {
+        home.sidecar().join(match self {
+            Lock::Writing => "lock",
+            Lock::Driving => "driver.lock",
+            Lock::Redirecting => "redirect.lock",
+        })
+    }
+
+    /// Whether the process that took it last is still there. A child that it was just about to start may hold the lock
+    /// for a moment longer than the process itself lives.
+    #[cfg(unix)]
+    pub fn taker_lives(self, home: &Home) -> bool {
+        let note = std::fs::read_to_string(self.path(home)).unwrap_or_default();
+        let pid =
+            note.split(' ').next().and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw);
+        pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+    }
+
+    /// Who holds it, if somebody does.
+    pub fn holder(self, home: &Home) -> Option<String> {
+        let path = self.path(home);
+        let file = File::open(&path).ok()?;
+        match file.try_lock_shared() {
+            Ok(()) => None,
+            Err(TryLockError::WouldBlock) => Some(holder(&path)),
+            // Where nobody can lock, nobody holds a lock.
+            Err(TryLockError::Error(_)) => None,
+        }
+    }
+}
+
 impl Held {
-    /// Waits for the lock for at most `wait`. `purpose` is what the others are told meanwhile.
+    /// Waits for the writer's lock for at most `wait`. `purpose` is what the others are told meanwhile.
     pub fn take(home: &Home, purpose: &str, wait: Duration) -> Result<Held, FileError> {
+        Held::take_the(Lock::Writing, home, purpose, wait)
+    }
+
+    pub fn take_the(lock: Lock, home: &Home, purpose: &str, wait: Duration) -> Result<Held, FileError> {
         home.ready()?;
-        let path = home.sidecar().join("lock");
+        let path = lock.path(home);
         let began = Instant::now();
         let mut pause = SHORTEST_PAUSE;
         loop {

@@ -14,3 +14,4 @@ pub mod text;
 pub mod watch;
 
 pub use keep::{Answers, Foreign, Note, Ready, Recorded, Store, StoreError, Unreadable};
+pub(crate) use system::exchange;

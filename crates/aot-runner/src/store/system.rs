@@ -8,13 +8,13 @@ use crate::store::error::FileError;
 use crate::store::text::Stamp;
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-pub(super) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-pub(super) fn exchange(_a: &Path, _b: &Path) -> io::Result<()> {
+pub(crate) fn exchange(_a: &Path, _b: &Path) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 

@@ -4,11 +4,11 @@ use std::io::Read;
 
 use aot_core::rules::advance::{self, Attempt, Proof};
 use aot_core::rules::backtrack::{self, Fallout};
-use aot_core::rules::{Change, Ledger, decompose, reshape};
+use aot_core::rules::{Change, Ledger, Refusal, decompose, reshape};
 use aot_core::state::{AtomId, Binding, Check, Checks, GroupName, NewAtom};
 use aot_core::verdict::{Jobs, Verdict};
 use aot_runner::checks::{Occasion, Whose};
-use aot_runner::store::Store;
+use aot_runner::store::{Recorded, Store};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -103,28 +103,7 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
         }
         AtomVerb::Resolve { id, summary, artifacts } => {
             says_something("--summary", &summary)?;
-            let id = AtomId::new(id);
-            let binding = Binding { summary, artifacts, commit: None };
-            let mut store = door.store()?;
-            let seen = see_check(door, &mut store, &id, &binding)?;
-            door.operate_on(
-                &mut store,
-                "resolve an atom",
-                |ledger| {
-                    // The check that passed must still be the one that the atom has.
-                    let check = ledger.state().atoms.get(&id).and_then(|atom| atom.check.as_ref());
-                    let proof =
-                        if seen.is_some() && seen.as_ref() == check { Proof::Seen } else { Proof::None };
-                    advance::resolve(ledger, &id, binding.clone(), proof)
-                },
-                |(), changes| {
-                    let resolved = resolved(changes);
-                    (
-                        format!("resolved {}", resolved.join(", and with it ")),
-                        json!({"atom": id, "status": "resolved", "resolved": resolved}),
-                    )
-                },
-            )
+            resolve(door, &AtomId::new(id), Binding { summary, artifacts, commit: None })
         }
         AtomVerb::Fail { id, reason } => {
             says_something("--reason", &reason)?;
@@ -183,6 +162,54 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
             )
         }
     }
+}
+
+/// Resolves an atom, and the parents above it whose checks pass now (D3, D22).
+fn resolve(door: &Door, id: &AtomId, binding: Binding) -> Result<(), Failure> {
+    door.by_person()?;
+    let mut store = door.store()?;
+    let (mut recorded, mut parent) = resolve_one(door, &mut store, id, &binding)?;
+    let mut waits = None;
+    while let Some(above) = parent.take() {
+        match resolve_one(door, &mut store, &above, &binding) {
+            Ok((further, next)) => {
+                recorded.changes.extend(further.changes);
+                recorded.notes.extend(further.notes);
+                parent = next;
+            }
+            // What was asked for is done; the parent above it is another matter.
+            Err(Failure::CheckFailed { verdict, .. }) => waits = Some((above, verdict)),
+            Err(other) => return Err(other),
+        }
+    }
+    let resolved = resolved(&recorded.changes);
+    let mut line = format!("resolved {}", resolved.join(", and with it "));
+    let mut object = json!({"atom": id, "status": "resolved", "resolved": resolved});
+    if let Some((above, verdict)) = waits {
+        line += &format!("\nnot yet {above}: its own check does not pass");
+        object["waits"] = json!({"atom": above, "verdict": verdict});
+    }
+    door.told(&recorded, &line, object);
+    Ok(())
+}
+
+fn resolve_one(
+    door: &Door,
+    store: &mut Store,
+    id: &AtomId,
+    binding: &Binding,
+) -> Result<(Recorded<()>, Option<AtomId>), Failure> {
+    let seen = see_check(door, store, id, binding)?;
+    let mut parent = None;
+    let recorded = store.change("resolve an atom", jiff::Timestamp::now(), |ledger| {
+        // The check that passed must still be the one that the atom has.
+        let check = ledger.state().atoms.get(id).and_then(|atom| atom.check.as_ref());
+        let proof = if seen.is_some() && seen.as_ref() == check { Proof::Seen } else { Proof::None };
+        advance::resolve(ledger, id, binding.clone(), proof)?;
+        parent = advance::waits_for_check(ledger, id);
+        Ok::<(), Refusal>(())
+    })?;
+    Ok((recorded, parent))
 }
 
 /// Runs the atom's own check, and answers with the check that passed; `None` if the atom has none (D22).

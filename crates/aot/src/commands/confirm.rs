@@ -3,13 +3,15 @@
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{Check, Checks, Confirmation, Stamp, State};
 use aot_core::verdict::{Jobs, Sheet};
+use aot_runner::checks::{Occasion, Whose};
+use aot_runner::store::{Recorded, Store};
 use clap::Args;
 use serde_json::json;
 
 use super::Door;
 use super::workshop::Workshop;
 use crate::failure::Failure;
-use crate::place;
+use crate::{place, print};
 
 #[derive(Debug, Args)]
 pub struct ConfirmArgs {
@@ -24,27 +26,14 @@ pub struct ConfirmArgs {
 }
 
 pub fn run(door: &Door, args: &ConfirmArgs) -> Result<(), Failure> {
-    if place::is_in_job() {
-        return Err(Failure::NotAPerson);
-    }
+    door.by_person()?;
     let mut store = door.store()?;
     let workshop = Workshop::open(&door.path()?, Jobs::default())?;
     let (_, state) = store.load()?;
     let item = find(state, &args.item)?;
     workshop.untampered(state)?;
-    let now = jiff::Timestamp::now();
     let by = args.by.clone().unwrap_or_else(|| place::person(&workshop.project.root));
-    let confirmation = Confirmation {
-        item: item.clone(),
-        by,
-        at: Stamp::from(now),
-        tree: workshop.tree()?.hash().to_owned(),
-        holds: args.no.then_some(false),
-    };
-    let recorded = store.change("record a confirmation", now, |ledger| {
-        ledger.enter(Change::ItemConfirmed { confirmation: confirmation.clone() });
-        Ok::<(), Refusal>(())
-    })?;
+    let (confirmation, recorded) = record(&workshop, &mut store, &item, by, (!args.no).into())?;
     let Confirmation { by, at, tree, .. } = &confirmation;
     let word = if args.no { "denied" } else { "confirmed" };
     let line = format!(
@@ -53,6 +42,70 @@ pub fn run(door: &Door, args: &ConfirmArgs) -> Result<(), Failure> {
     let object = json!({"item": item, "holds": !args.no, "by": by, "at": at, "tree": tree});
     door.told(&recorded, &line, object);
     Ok(())
+}
+
+/// What a person said of an assertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Holds,
+    DoesNot,
+}
+
+impl From<bool> for Answer {
+    fn from(yes: bool) -> Answer {
+        if yes { Answer::Holds } else { Answer::DoesNot }
+    }
+}
+
+fn record(
+    workshop: &Workshop,
+    store: &mut Store,
+    item: &str,
+    by: String,
+    answer: Answer,
+) -> Result<(Confirmation, Recorded<()>), Failure> {
+    let now = jiff::Timestamp::now();
+    let confirmation = Confirmation {
+        item: item.to_owned(),
+        by,
+        at: Stamp::from(now),
+        tree: workshop.tree()?.hash().to_owned(),
+        holds: (answer == Answer::DoesNot).then_some(false),
+    };
+    let recorded = store.change("record a confirmation", now, |ledger| {
+        ledger.enter(Change::ItemConfirmed { confirmation: confirmation.clone() });
+        Ok::<(), Refusal>(())
+    })?;
+    Ok((confirmation, recorded))
+}
+
+/// Asks whoever sits here for what the base case waits for. Whether something was confirmed.
+pub fn ask(workshop: &Workshop, store: &mut Store) -> Result<bool, Failure> {
+    let state = store.load()?.1.clone();
+    let Some(checks) = &state.objective.base_case else { return Ok(false) };
+    let seen = workshop.evaluate(&state, checks, Whose::BaseCase, Occasion::Look, &mut |_| {})?;
+    let items: Vec<(String, String)> = seen
+        .waits_for_person()
+        .into_iter()
+        .map(|leaf| match &leaf.check {
+            Check::Assertion { value } => (leaf.name.clone(), value.clone()),
+            other => (leaf.name.clone(), format!("{other:?}")),
+        })
+        .collect();
+    let mut confirmed = false;
+    for (item, claim) in items {
+        let claim = if claim == item { String::new() } else { format!(" ({claim})") };
+        let answer = match print::question(&format!("{item}{claim}\nDoes it hold? [y/n, Enter: later] ")) {
+            Some(word) if word.eq_ignore_ascii_case("y") || word.eq_ignore_ascii_case("yes") => Answer::Holds,
+            Some(word) if word.eq_ignore_ascii_case("n") || word.eq_ignore_ascii_case("no") => {
+                Answer::DoesNot
+            }
+            Some(_) | None => continue,
+        };
+        record(workshop, store, &item, place::person(&workshop.project.root), answer)?;
+        confirmed = true;
+    }
+    Ok(confirmed)
 }
 
 /// The assertion that is meant: by its name, in any case of letters, or by the beginning of it if that is clear.

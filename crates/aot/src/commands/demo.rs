@@ -1,5 +1,10 @@
-//! `aot demo`: the verbs at work on a small file, in a folder of its own.
+//! `aot demo`: a whole loop in a repository of its own, within seconds and without any model.
 
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use aot_runner::tree;
 use clap::{Args, Parser};
 
 use super::Cli;
@@ -9,83 +14,89 @@ use crate::print;
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Keep the folder afterwards
+    /// Keep the folder afterwards, to look around in it
     #[arg(long)]
     keep: bool,
 }
 
-/// Each step: what it shows, and the words a person would type.
-const STEPS: [(&str, &[&str]); 11] = [
-    ("A goal was agreed and cut into atoms; tokens can be made in two ways.", &["show"]),
-    ("The gate is open: everything a loop needs is there.", &["gate"]),
-    ("What can start now? The longest remaining path comes first.", &["ready"]),
-    ("Work begins, and one atom shrinks to a summary.", &["atom", "start", "A1"]),
-    ("", &["atom", "resolve", "A1", "--summary", "There is a user model", "--artifact", "src/user.rs"]),
-    ("The first way to make tokens fails: the group goes to the next one.", &["atom", "start", "A3"]),
-    ("", &["atom", "fail", "A3", "--reason", "the library is gone"]),
-    ("The other way works.", &["atom", "start", "A4"]),
-    ("", &["atom", "resolve", "A4", "--summary", "Sessions in a table", "--artifact", "src/session.rs"]),
-    ("Nonsense is refused, and the file stays as it was.", &["atom", "start", "A4"]),
-    ("Where things stand:", &["show"]),
-];
-
 pub fn run(args: &DemoArgs) -> Result<(), Failure> {
-    let trouble = |error: std::io::Error| Failure::Input {
+    let trouble = |error: io::Error| Failure::Input {
         what: "a temporary folder".into(),
         problem: error.to_string(),
         hint: "name another with the variable TMPDIR".into(),
     };
     let folder = std::env::temp_dir().join(format!("aot-demo-{}", std::process::id()));
-    let state = folder.join(STATE_FILE);
-    std::fs::create_dir_all(state.parent().unwrap_or(&folder)).map_err(trouble)?;
-    std::fs::write(&state, DEMO_STATE).map_err(trouble)?;
-    let outcome = walk(&state);
+    make(&folder).map_err(trouble)?;
+    let outcome = show(&folder);
     if args.keep {
-        print::line(&format!("The folder is kept: {}", folder.display()));
+        print::line(&format!("\nThe folder is kept. Look around in it:\n  cd {}", folder.display()));
+        print::line("  git log --stat; aot graph; aot log");
     } else {
-        std::fs::remove_dir_all(&folder).map_err(trouble)?;
+        fs::remove_dir_all(&folder).map_err(trouble)?;
     }
     outcome
 }
 
-fn walk(state: &std::path::Path) -> Result<(), Failure> {
-    for (text, words) in STEPS {
-        if !text.is_empty() {
-            print::line(&format!("\n# {text}"));
-        }
-        print::line(&format!(
-            "$ aot {}",
-            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-        ));
-        let named = ["aot".into(), "--state".into(), state.to_path_buf().into_os_string()];
+fn make(folder: &Path) -> io::Result<()> {
+    let state = folder.join(STATE_FILE);
+    fs::create_dir_all(state.parent().unwrap_or(folder))?;
+    fs::write(&state, DEMO_STATE)?;
+    fs::write(folder.join("test.sh"), DEMO_TEST)?;
+    fs::write(folder.join(".gitignore"), ".claude/\n")
+}
+
+fn show(folder: &Path) -> Result<(), Failure> {
+    print::line(STORY);
+    tree::begin(folder, "A script that tests what is to come")
+        .map_err(|error| Failure::Ground { problem: error.to_string(), hint: error.hint() })?;
+    let state = folder.join(STATE_FILE);
+    for words in [&["graph"][..], &["run"]] {
+        print::line(&format!("\n$ aot {}", words.join(" ")));
+        let named = ["aot".into(), "--state".into(), state.clone().into_os_string()];
         let words = named.into_iter().chain(words.iter().map(std::ffi::OsString::from));
-        let cli = Cli::try_parse_from(words).expect("the steps are written here");
-        match cli.answer() {
-            Ok(()) => {}
-            Err(Failure::Refused(refusal)) => {
-                print::line(&format!("error: {refusal}\nhint: {}", refusal.hint()));
-            }
-            Err(failure) => return Err(failure),
-        }
+        Cli::try_parse_from(words).expect("the words are written here").answer()?;
     }
+    print::line(CLOSING);
     Ok(())
 }
 
-fn quoted(word: &str) -> String {
-    if word.contains(' ') { format!("\"{word}\"") } else { word.to_owned() }
-}
+const STORY: &str = "\
+A loop in a repository of its own: no model, no network, nothing is installed.
+Each atom is a command here; with an agent the loop is the same. Watch for
+  - atoms that run side by side, each in a worktree of its own
+  - a choice that fails, so that the loop goes on with the other one
+  - a race of two ways, of which the first to pass its check lands
+  - the end: not because somebody says so, but because test.sh passes";
+
+const CLOSING: &str = "
+The end was proven: the base case was run by the program, afresh.
+Next, in a project of yours: write .claude/aot-loop-state.md (docs/contract.md
+shows one) and look at what would happen, before anything does:
+  aot run --dry-run";
+
+/// The base case: it is red until everything is there.
+const DEMO_TEST: &str = r#"set -e
+test "$(cat report/words)" = 12
+test "$(cat report/lines)" = 3
+test "$(head -n 1 report/sorted)" = agreed
+test "$(cat report/found)" = "to be proven"
+test "$(wc -l < REPORT)" -eq 4
+"#;
 
 const DEMO_STATE: &str = r#"---
 objective:
-  goal: "Let people log in"
+  goal: "A report on a text, made and tested by a loop"
   base_case:
     checklist:
-      - item: "Login tests are green"
-        check: {type: command, value: "cargo test login"}
-  background_intent: "Existing users need accounts that work"
-  deliverables: "A login API"
-  definition_of_done: "The login tests are green"
-  constraints: {max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3}
+      - item: "The report is right"
+        check: {type: command, value: "sh test.sh"}
+      - item: "Nothing temporary is left"
+        check: {type: not_file, value: "**/*.tmp"}
+  background_intent: "Show what a loop does"
+  deliverables: "REPORT, and what it is made of"
+  definition_of_done: "test.sh passes"
+  protected: [test.sh]
+  constraints: {max_iterations: 12, max_parallel_agents: 4, max_stall_count: 3, agent_timeout: 1m}
 control:
   status: pending
   iteration: 0
@@ -95,14 +106,67 @@ control:
   stop_reason: null
   redirect_requested: false
 atoms:
-  - {id: A1, description: "The user model", status: pending, depends_on: []}
-  - {id: A2, description: "Hashing of passwords", status: pending, depends_on: [A1]}
-  - {id: A3, description: "Tokens by JWT", status: pending, depends_on: [A1], or_group: tokens}
-  - {id: A4, description: "Tokens by sessions", status: pending, depends_on: [A1], or_group: tokens}
-  - {id: A5, description: "The login route", status: pending, depends_on: [A2, A3]}
-decompositions: []
+  - id: A1
+    description: "Write the text"
+    status: pending
+    depends_on: []
+    run: |
+      sleep 0.2
+      printf 'goals are agreed\nthings and words\nleft to be proven to somebody\n' > text
+      echo "a text of three lines"
+  - {id: A2, description: "Count it", status: pending, depends_on: [A1]}
+  - id: A3
+    description: "Count the words"
+    status: pending
+    depends_on: [A1]
+    run: "mkdir -p report; sleep 0.3; wc -w < text | tr -d ' ' > report/words; echo twelve words"
+    check: {type: command, value: "test -s report/words"}
+  - id: A4
+    description: "Count the lines"
+    status: pending
+    depends_on: [A1]
+    run: "mkdir -p report; sleep 0.4; wc -l < text | tr -d ' ' > report/lines; echo three lines"
+    check: {type: command, value: "test -s report/lines"}
+  - id: A5
+    description: "Sort the words with a tool that is not there"
+    status: pending
+    depends_on: [A1]
+    or_group: sorting
+    run: "mkdir -p report; sleep 0.2; sort-of-tomorrow text > report/sorted"
+  - id: A6
+    description: "Sort the words with sort(1)"
+    status: pending
+    depends_on: [A1]
+    or_group: sorting
+    run: "mkdir -p report; tr ' ' '\\n' < text | LC_ALL=C sort > report/sorted; echo sorted"
+  - id: A7
+    description: "Search by looking very carefully"
+    status: pending
+    depends_on: [A1]
+    or_group: searching
+    run: "mkdir -p report; sleep 30; grep -o 'to be proven' text > report/found"
+    check: {type: command, value: "test -s report/found"}
+  - id: A8
+    description: "Search with grep at once"
+    status: pending
+    depends_on: [A1]
+    or_group: searching
+    run: "mkdir -p report; sleep 0.5; grep -o 'to be proven' text > report/found; echo found it"
+    check: {type: command, value: "test -s report/found"}
+  - id: A9
+    description: "Put the report together"
+    status: pending
+    depends_on: [A2, A5, A7]
+    run: |
+      for part in words lines found; do echo "$part: $(cat report/$part)"; done > REPORT
+      echo "first word: $(head -n 1 report/sorted)" >> REPORT
+      echo "a report of four lines"
+    check: {type: command, value: "test -s REPORT"}
+decompositions:
+  - {parent: A2, children: [A3, A4], reason: "Words and lines can be counted side by side"}
 or_groups:
-  tokens: {choices: [A3, A4], selected: A3, failed: []}   # tried in this order
+  sorting: {choices: [A5, A6], selected: A5, failed: []}
+  searching: {choices: [A7, A8], selected: A7, failed: [], speculative: true}
 bindings: {}
 trail: []
 corrections: []
@@ -110,5 +174,5 @@ corrections: []
 
 # Original Prompt
 
-Please let people log in.
+Please make a report on a text.
 "#;

@@ -3,13 +3,19 @@
 mod atom;
 mod confirm;
 mod demo;
+mod doctor;
 mod gate;
+mod graph;
 mod lint;
+mod log;
 mod or;
 mod ready;
 mod redirect;
+mod run;
 mod schema;
 mod show;
+mod status;
+mod stop;
 mod validate;
 mod verify;
 mod workshop;
@@ -51,6 +57,12 @@ enum Verb {
     Validate,
     /// Tell whether the goal is aligned, and what is missing
     Gate,
+    /// Tell where the loop stands: what runs, what is next, what failed, what it can still cost
+    Status,
+    /// Draw the graph: what waits for what, what was cut into what, which ways there are
+    Graph,
+    /// Tell what happened, newest last
+    Log(log::LogArgs),
     /// Show the state
     Show,
     /// List the atoms that can start now, in the order in which they would
@@ -61,6 +73,15 @@ enum Verb {
     /// Add alternatives, or switch to another one
     #[command(subcommand)]
     Or(or::OrVerb),
+    /// Drive the loop until the goal is proven done, or say exactly why not
+    ///
+    /// Exits with 0 if it is done; 3 not aligned or no agent; 10 stopped; 11 stalled; 12 iteration limit; 13 no
+    /// alternative left; 14 deadlock; 15 budget; 16 tampered; 17 needs a person; 130 interrupted.
+    #[command(visible_alias = "enter-recursion")]
+    Run(run::RunArgs),
+    /// Ask the driver of a loop to stop
+    #[command(visible_alias = "exit-recursion")]
+    Stop(stop::StopArgs),
     /// Run the base case and show the evidence
     ///
     /// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
@@ -76,7 +97,11 @@ enum Verb {
     Redirect(redirect::RedirectArgs),
     /// Print the JSON Schema of the frontmatter
     Schema,
-    /// Walk through the life of a small state file, in a temporary folder
+    /// Tell what is here and what holds, by trying it: git, locks, processes, the cage of workers
+    ///
+    /// Exits with 0 if nothing essential is missing, and 1 otherwise.
+    Doctor,
+    /// Watch a whole loop in a temporary folder: no model, no network, seconds
     Demo(demo::DemoArgs),
 }
 
@@ -100,15 +125,21 @@ impl Cli {
         match self.verb {
             Verb::Validate => validate::run(&door),
             Verb::Gate => gate::run(&door),
+            Verb::Status => status::run(&door),
+            Verb::Graph => graph::run(&door),
+            Verb::Log(args) => log::run(&door, &args),
             Verb::Show => show::run(&door),
             Verb::Ready => ready::run(&door),
             Verb::Atom(verb) => atom::run(&door, verb),
             Verb::Or(verb) => or::run(&door, verb),
+            Verb::Run(args) => run::run(&door, &args),
+            Verb::Stop(args) => stop::run(&door, &args),
             Verb::Verify(args) => verify::run(&door, &args),
             Verb::Lint(args) => lint::run(&door, &args),
             Verb::Confirm(args) => confirm::run(&door, &args),
             Verb::Redirect(args) => redirect::run(&door, &args),
             Verb::Schema => schema::run(),
+            Verb::Doctor => doctor::run(&door),
             Verb::Demo(args) => demo::run(&args),
         }
     }
@@ -126,6 +157,11 @@ impl Door {
         Ok(Store::open(&self.path()?, &place::build_mark())?)
     }
 
+    /// Only a person, or a host, writes the state; what `aot` itself started does not (D27).
+    fn by_person(&self) -> Result<(), Failure> {
+        if place::is_in_job() { Err(Failure::NotAPerson) } else { Ok(()) }
+    }
+
     /// The state file as it was named or found; it may be a link.
     fn path(&self) -> Result<PathBuf, Failure> {
         place::state_file(self.state.as_deref())
@@ -138,18 +174,8 @@ impl Door {
         decide: impl FnMut(&mut Ledger) -> Result<T, Refusal>,
         tell: impl FnOnce(&T, &[Change]) -> (String, Value),
     ) -> Result<(), Failure> {
-        self.operate_on(&mut self.store()?, purpose, decide, tell)
-    }
-
-    /// The same on a store that has looked at the state already, and so need not read it again.
-    fn operate_on<T>(
-        &self,
-        store: &mut Store,
-        purpose: &str,
-        decide: impl FnMut(&mut Ledger) -> Result<T, Refusal>,
-        tell: impl FnOnce(&T, &[Change]) -> (String, Value),
-    ) -> Result<(), Failure> {
-        let recorded = store.change(purpose, jiff::Timestamp::now(), decide)?;
+        self.by_person()?;
+        let recorded = self.store()?.change(purpose, jiff::Timestamp::now(), decide)?;
         let (line, object) = tell(&recorded.value, &recorded.changes);
         self.told(&recorded, &line, object);
         Ok(())

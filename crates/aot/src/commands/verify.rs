@@ -15,6 +15,7 @@ use super::Door;
 use super::workshop::Workshop;
 use crate::failure::{Failure, Voice};
 use crate::print::{self, COLUMNS};
+use crate::screens::ink::{Ink, Paint};
 
 /// Of an output so many lines are shown.
 const LINES_SHOWN: usize = 6;
@@ -148,7 +149,7 @@ fn nested(seen: &Evaluation, node: &Node) -> Value {
 
 /// What passed, what not, and why.
 pub fn table(seen: &Evaluation, stream: print::Stream) -> String {
-    let mut table = Table { seen, text: String::new(), colour: print::colourful(stream), counts: [0; 4] };
+    let mut table = Table { seen, text: String::new(), ink: Ink::of(stream), counts: [0; 4] };
     match &seen.sheet.root {
         Node::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
         Node::All { inner, .. } | Node::Any { inner, .. } => {
@@ -162,7 +163,7 @@ pub fn table(seen: &Evaluation, stream: print::Stream) -> String {
 struct Table<'t> {
     seen: &'t Evaluation,
     text: String,
-    colour: bool,
+    ink: Ink,
     /// Of those that count: passed, failed, could not be run, waiting.
     counts: [usize; 4],
 }
@@ -172,15 +173,6 @@ struct Table<'t> {
 enum Weight {
     Counts,
     None,
-}
-
-#[derive(Clone, Copy)]
-enum Paint {
-    Green,
-    Red,
-    Yellow,
-    Dim,
-    Bold,
 }
 
 impl Table<'_> {
@@ -295,7 +287,7 @@ impl Table<'_> {
         let room = COLUMNS - 9 - indent - if aside.is_empty() { 0 } else { aside.chars().count() + 2 };
         let item = print::fit(item, room);
         let gap = room - item.chars().count();
-        let (mark, aside) = (self.painted(paint, &format!("{mark:<7}")), self.painted(Paint::Dim, aside));
+        let (mark, aside) = (self.ink.paint(paint, &format!("{mark:<7}")), self.ink.paint(Paint::Dim, aside));
         let line = format!("{mark}  {:indent$}{item}{:gap$}  {aside}", "", "");
         self.line(line.trim_end());
     }
@@ -309,7 +301,7 @@ impl Table<'_> {
             false => print::wrapped(&flat, COLUMNS - indent),
         };
         for part in parts {
-            let part = self.painted(paint, &part);
+            let part = self.ink.paint(paint, &part);
             self.line(&format!("{:indent$}{part}", ""));
         }
     }
@@ -326,7 +318,7 @@ impl Table<'_> {
         let parts = self.counts.iter().zip(words).filter(|(count, _)| **count > 0);
         let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
         self.line("");
-        let word = self.painted(paint, word);
+        let word = self.ink.paint(paint, word);
         self.line(&format!("{word}  {} in {}", parts.join(", "), seconds(seen.took.as_millis() as u64)));
         if !seen.changed.is_empty() {
             let named: Vec<&str> = seen.changed.iter().take(5).map(String::as_str).collect();
@@ -338,20 +330,6 @@ impl Table<'_> {
                 self.line(&format!("Next: aot confirm {}", quoted(&leaf.name)));
             }
         }
-    }
-
-    fn painted(&self, paint: Paint, text: &str) -> String {
-        if !self.colour || text.is_empty() {
-            return text.to_owned();
-        }
-        let code = match paint {
-            Paint::Green => "32",
-            Paint::Red => "1;31",
-            Paint::Yellow => "33",
-            Paint::Dim => "2",
-            Paint::Bold => "1",
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
     }
 
     fn line(&mut self, line: &str) {

@@ -7,8 +7,11 @@ use aot_core::verdict::Jobs;
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::Seal;
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
+use aot_runner::crew::{Caging, JudgeCommand, Kit};
+use aot_runner::environment;
 use aot_runner::process::Guard;
-use aot_runner::settings;
+use aot_runner::process::cage;
+use aot_runner::settings::{self, Settings};
 use aot_runner::store::home::Home;
 use aot_runner::tree::{Project, Tree};
 
@@ -19,6 +22,7 @@ use crate::place;
 pub struct Workshop {
     pub project: Project,
     guard: Guard,
+    settings: Settings,
     judge: Option<CommandJudge>,
     jobs: Jobs,
 }
@@ -29,7 +33,7 @@ impl Workshop {
         if place::checking().is_some_and(|checked| checked == project.state) {
             return Err(Failure::WithinCheck);
         }
-        let guard = Guard { program: place::this_program()? };
+        let guard = Guard::new(place::this_program()?);
         let read = settings::read(&project.root, place::user_settings().as_deref()).map_err(|fault| {
             Failure::Input {
                 what: format!("{}:{}:{}", fault.path.display(), fault.line, fault.column),
@@ -40,14 +44,46 @@ impl Workshop {
         for warning in &read.warnings {
             failure::complain(&format!("warning: {warning}"));
         }
-        let judge = read.settings.judge;
+        let settings = read.settings;
+        let judge = settings.judge.clone();
         let judge = judge.command.map(|command| CommandJudge {
             command,
             time: judge.time.unwrap_or(judge::TIME),
             shell: place::shell(),
             guard: guard.clone(),
         });
-        Ok(Workshop { project, guard, judge, jobs })
+        Ok(Workshop { project, guard, settings, judge, jobs })
+    }
+
+    /// What workers are given. What does not hold them in is told.
+    pub fn kit(&self) -> Result<Kit, Failure> {
+        let Settings { cage: wanted, work, .. } = &self.settings;
+        Home::of(&self.project.state)?.ready()?;
+        let judge = self
+            .judge
+            .as_ref()
+            .map(|judge| JudgeCommand { command: judge.command.clone(), time: Some(judge.time) });
+        let ladder = cage::find(&self.guard, wanted.choice, &self.project.sidecar);
+        if let Err(why) = ladder.as_wanted() {
+            return Err(Failure::Input {
+                what: "the cage that aot.toml asks for".into(),
+                problem: why.to_owned(),
+                hint: "`aot doctor` shows what holds here; `kind = \"auto\"` takes the best of it".into(),
+            });
+        }
+        Ok(Kit {
+            project: self.project.clone(),
+            guard: self.guard.clone(),
+            shell: place::shell(),
+            judge,
+            cage: Caging {
+                kind: ladder.kind,
+                writable: wanted.folders(place::home().as_deref()),
+                network: wanted.network,
+            },
+            environment: environment::allowed(std::env::vars_os(), &work.environment),
+            idle: work.idle_timeout,
+        })
     }
 
     pub fn checker(&self) -> Checker<'_> {
@@ -57,6 +93,7 @@ impl Workshop {
             shell: place::shell(),
             judge: self.judge.as_ref().map(|judge| judge as &dyn Judge),
             jobs: self.jobs,
+            cage: None,
         }
     }
 

@@ -5,3 +5,4 @@ mod project;
 mod among_others;
 mod operations;
 mod questions;
+mod screens;

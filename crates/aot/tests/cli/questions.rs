@@ -205,7 +205,15 @@ fn hostile_input_is_an_error_with_its_place_and_the_file_stays() {
         "---\n\u{0}\n---\n",
     ] {
         let project = Project::with(text);
-        for verb in [&["validate"][..], &["show"], &["ready"], &["gate"], &["atom", "start", "A1"]] {
+        for verb in [
+            &["validate"][..],
+            &["show"],
+            &["status"],
+            &["graph"],
+            &["ready"],
+            &["gate"],
+            &["atom", "start", "A1"],
+        ] {
             let ran = project.run(verb);
             let wanted = if verb == ["validate"] { 1 } else { 4 };
             assert_eq!(ran.code, wanted, "{verb:?} on {text:.20?}: {}", ran.err);

@@ -44,3 +44,26 @@ fn an_assertion_of_an_atom_can_be_confirmed() {
     assert_eq!(project.aot(&["confirm", "A1: It is so"]).exit, 0);
     assert_eq!(project.aot(&resolve).exit, 0);
 }
+
+#[test]
+fn a_parent_is_resolved_with_its_last_child_if_its_own_check_passes() {
+    let project = Project::with("    {type: command, value: \"true\"}");
+    assert_eq!(project.aot(&["atom", "add", "All of it", "--check", "test -e whole"]).exit, 0);
+    assert_eq!(project.aot(&["atom", "decompose", "A2", "--child", "One", "--child", "Two"]).exit, 0);
+    let resolve = |id: &str| {
+        assert_eq!(project.aot(&["atom", "start", id]).exit, 0);
+        project.json(&["atom", "resolve", id, "--summary", "Done"])
+    };
+    assert_eq!(resolve("A3").1["resolved"], json!(["A3"]));
+    let (exit, object) = resolve("A4");
+    assert_eq!((exit, &object["resolved"]), (0, &json!(["A4"])), "{object}");
+    assert_eq!(object["waits"], json!({"atom": "A2", "verdict": "failed"}));
+    // The parent itself can be asked for later, and is refused for as long as its check is red.
+    let parent = ["atom", "resolve", "A2", "--summary", "Whole"];
+    assert_eq!(project.json(&parent).1["error"]["code"], json!("check_failed"));
+    project.write("whole", "");
+    let (exit, object) = project.json(&parent);
+    assert_eq!((exit, &object["resolved"]), (0, &json!(["A2"])), "{object}");
+    let (_, state) = project.json(&["show"]);
+    assert_eq!(state["bindings"]["A2"]["summary"], "Completed via A3, A4 resolution");
+}

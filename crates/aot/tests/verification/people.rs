@@ -94,6 +94,6 @@ fn what_aot_started_is_no_person() {
     let (exit, object) = project.json(&["verify"]);
     assert_eq!(exit, 1);
     let said = object["checks"][0]["evidence"]["output"]["head"].as_str().unwrap_or_default();
-    assert!(said.contains("nobody confirms their own work"), "{said}");
+    assert!(said.contains("may look, but not write the state"), "{said}");
     assert!(!other.read(".claude/aot-loop-state.md").contains("confirmed"));
 }

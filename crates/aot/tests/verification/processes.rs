@@ -13,7 +13,7 @@ use super::kit::{LONG, Project, alive, in_time, make_fifo};
 const MARK: &str = "AOT_TEST_MARK";
 
 fn guard() -> Guard {
-    Guard { program: PathBuf::from(env!("CARGO_BIN_EXE_aot")) }
+    Guard::new(PathBuf::from(env!("CARGO_BIN_EXE_aot")))
 }
 
 /// A mark that no other test has.
@@ -31,6 +31,7 @@ fn job(script: &str, mark: &str, wall: Duration) -> Job {
         input: Input::None,
         streams: Streams::Together,
         limits: Limits { wall, idle: None, grace: Duration::from_millis(100), head: 1_000, tail: 1_000 },
+        cage: None,
     }
 }
 

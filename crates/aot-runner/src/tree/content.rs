@@ -9,6 +9,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::git::looking as git;
+
 /// A file larger than this counts by its size and its time, not by its content.
 pub const WHOLE_UP_TO: u64 = 64 << 20;
 
@@ -228,19 +230,6 @@ pub fn author(root: &Path) -> Option<String> {
     let output = git(root).args(["config", "user.name"]).output().ok()?;
     let name = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
-fn git(root: &Path) -> Command {
-    let mut command = Command::new("git");
-    // A question must not wait for, or hinder, whoever works in the repository.
-    command
-        .arg("-C")
-        .arg(root)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE");
-    command.env_remove("GIT_INDEX_FILE");
-    command
 }
 
 fn with_input(command: &mut Command, input: Vec<u8>) -> io::Result<Option<String>> {

@@ -1,0 +1,344 @@
+//! One attempt, from its tree to its outcome: the command runs in its cage, what it changed is looked at, its check is
+//! run. Does not decide what follows.
+
+use std::ffi::OsString;
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aot_core::coordinator::{CheckSeen, JobId, Outcome, Task};
+use aot_core::state::{Atom, State};
+use aot_core::verdict::{Jobs, Verdict};
+use jiff::Timestamp;
+
+use super::{Desk, Done, Hand, Scratch, few};
+use crate::checks::files::Pattern;
+use crate::checks::judge::Judge;
+use crate::checks::{Checker, Occasion, Whose};
+use crate::crew::Word;
+use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
+use crate::settings;
+use crate::tree::{End, Lent, Project, Work};
+
+/// Of each output so much is kept, of its beginning and of its end.
+const HEAD_KEPT: usize = 16 << 10;
+const TAIL_KEPT: usize = 48 << 10;
+
+/// How long a worker may live on after its time is over.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Characters of the output's last line that become a summary or a reason.
+const LINE_KEPT: usize = 300;
+
+/// So many outputs are kept, the newest ones.
+const OUTPUTS_KEPT: usize = 200;
+
+/// So many paths are named in a refusal.
+const PATHS_NAMED: usize = 5;
+
+/// What is to be done, with all that its thread needs of the state.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub job: JobId,
+    pub atom: Atom,
+    /// The state without the other atoms and without its history.
+    pub state: State,
+}
+
+impl Order {
+    pub fn of(job: JobId, atom: &Atom, state: &State) -> Order {
+        Order { job, atom: atom.clone(), state: excerpt(state) }
+    }
+}
+
+/// Of a state what checks need: the objective and what people confirmed.
+pub fn excerpt(state: &State) -> State {
+    State {
+        objective: state.objective.clone(),
+        control: state.control.clone(),
+        atoms: Default::default(),
+        decompositions: Default::default(),
+        or_groups: Default::default(),
+        bindings: Default::default(),
+        trail: Default::default(),
+        corrections: Default::default(),
+    }
+}
+
+/// What became of a check that decides.
+pub(super) enum Checked {
+    None,
+    Passed,
+    Not(String),
+}
+
+impl Desk {
+    pub(super) fn attempt(&self, hand: &Hand, order: Order) {
+        let job = order.job.clone();
+        let judges = AtomicU64::new(0);
+        let outcome = {
+            let _place = self.shared_place();
+            self.attempted(hand, order, &judges)
+        };
+        let judges = judges.into_inner();
+        self.say(Word::Ended { job, outcome, judges });
+    }
+
+    fn attempted(&self, hand: &Hand, order: Order, judges: &AtomicU64) -> Outcome {
+        let lost = |reason: String| Outcome::Lost { reason };
+        if hand.switch.is_off() {
+            return lost("it was killed".into());
+        }
+        let lent = match self.ground.lend(&Work { atom: order.atom.id.clone(), attempt: order.job.attempt }) {
+            Ok(lent) => lent,
+            Err(error) => return lost(error.to_string()),
+        };
+        let worked = match &order.job.task {
+            Task::Work(_) => match &order.atom.run {
+                Some(command) => self.run(hand, &order, &lent, command),
+                None => Err(lost("it needs an agent, and there is none".into())),
+            },
+            Task::Check(_) => Ok(("its check was run".to_owned(), Vec::new())),
+            Task::Probe(_) | Task::Replan => Err(lost("it needs an agent, and there is none".into())),
+        };
+        let (summary, artifacts) = match worked {
+            Ok(worked) => worked,
+            Err(outcome) => {
+                self.give_back(lent, end_of(&outcome));
+                return outcome;
+            }
+        };
+        let check = seen(self, &order, &lent, &hand.switch, judges);
+        if hand.switch.is_off() {
+            self.give_back(lent, End::Discarded { reason: "it was killed".into() });
+            return lost("it was killed".into());
+        }
+        let lands =
+            matches!(check, CheckSeen::None | CheckSeen::Pass) && matches!(order.job.task, Task::Work(_));
+        if lands {
+            let (summary, artifacts) = (summary.clone(), artifacts.clone());
+            hand.put(Done { lent, order, summary, artifacts });
+            // Whoever turned the switch a moment ago has found no tree to clear.
+            if hand.switch.is_off()
+                && let Some(done) = hand.take()
+            {
+                self.give_back(done.lent, End::Discarded { reason: "it was killed".into() });
+            }
+        } else {
+            let end = match &check {
+                CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason } => {
+                    End::Failed { reason: reason.clone() }
+                }
+                CheckSeen::None | CheckSeen::Pass => {
+                    End::Discarded { reason: "a check leaves nothing".into() }
+                }
+            };
+            self.give_back(lent, end);
+        }
+        Outcome::Done { summary, artifacts, check }
+    }
+
+    /// Runs the command of an atom; what it says of itself, or why it is no success.
+    fn run(
+        &self,
+        hand: &Hand,
+        order: &Order,
+        lent: &Lent,
+        command: &str,
+    ) -> Result<(String, Vec<String>), Outcome> {
+        let scratch = self
+            .scratch()
+            .map_err(|error| Outcome::Lost { reason: format!("no scratch folder could be made: {error}") })?;
+        let limits = Limits {
+            wall: Duration::from_secs(order.state.constraints().agent_timeout().seconds().max(1)),
+            idle: self.kit.idle,
+            grace: GRACE,
+            head: HEAD_KEPT,
+            tail: TAIL_KEPT,
+        };
+        let ended = self.kit.guard.under(&hand.switch).run(&Job {
+            program: self.kit.shell.clone().into_os_string(),
+            arguments: vec!["-c".into(), command.into()],
+            folder: lent.root().to_path_buf(),
+            environment: Environment::Only(self.environment(order, &scratch)),
+            input: Input::None,
+            streams: Streams::Together,
+            limits,
+            cage: self.cage(lent, &scratch),
+        });
+        drop(scratch);
+        let ended =
+            ended.map_err(|error| Outcome::Lost { reason: format!("it could not be started: {error}") })?;
+        self.keep_output(order, &ended);
+        let failed = |reason: String| Outcome::Failed { reason };
+        let last = last_line(&ended.output);
+        let with_last = |what: String| if last.is_empty() { what } else { format!("{what}: {last}") };
+        match &ended.how {
+            How::Exited(0) => {}
+            How::Exited(code) => return Err(failed(with_last(format!("exit {code}")))),
+            How::Signalled(signal) => return Err(failed(with_last(format!("ended by signal {signal}")))),
+            How::OutOfTime => {
+                return Err(failed(format!("its time was over after {} s", limits.wall.as_secs())));
+            }
+            How::Silent => {
+                let idle = limits.idle.unwrap_or_default().as_secs();
+                return Err(failed(format!("it printed nothing for {idle} s")));
+            }
+            How::NotStarted(why) => {
+                return Err(Outcome::Lost { reason: format!("it was not started: {why}") });
+            }
+            How::Killed => return Err(Outcome::Lost { reason: "it was killed".into() }),
+            How::Lost => return Err(Outcome::Lost { reason: "it was killed from outside".into() }),
+        }
+        let changed =
+            self.ground.changed(lent).map_err(|error| Outcome::Lost { reason: error.to_string() })?;
+        let touched = protected(&order.state.objective.protected, &changed);
+        if !touched.is_empty() {
+            return Err(failed(format!("it changed what is protected: {}", touched.join(", "))));
+        }
+        let summary = match last.is_empty() {
+            true => format!("`{}` succeeded", cut(command)),
+            false => last,
+        };
+        Ok((summary, few(changed)))
+    }
+
+    fn environment(&self, order: &Order, scratch: &Scratch) -> Vec<(OsString, OsString)> {
+        let folder = scratch.folder.clone().into_os_string();
+        let own: [(&str, OsString); 6] = [
+            ("TMPDIR", folder.clone()),
+            ("TMP", folder.clone()),
+            ("TEMP", folder),
+            ("AOT_LOOP", self.loop_id.clone().into()),
+            ("AOT_ATOM", order.atom.id.to_string().into()),
+            ("AOT_ATTEMPT", order.job.attempt.to_string().into()),
+        ];
+        let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
+        self.kit.environment.iter().cloned().chain(own).collect()
+    }
+
+    /// The output of each attempt, for whoever wants to know; nothing rests on it (D32).
+    fn keep_output(&self, order: &Order, ended: &Ended) {
+        if ended.output.total() == 0 {
+            return;
+        }
+        let folder = self.kit.project.sidecar.join("output");
+        let path = folder.join(format!("{}-{}.txt", order.atom.id, order.job.attempt));
+        let (mut text, tail) = ended.output.parts();
+        if ended.output.omitted() > 0 {
+            text.extend_from_slice(format!("\n[… {} bytes left out …]\n", ended.output.omitted()).as_bytes());
+        }
+        text.extend_from_slice(&tail);
+        let kept = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text));
+        if let Err(error) = kept {
+            self.note(format!("the output of {} could not be kept: {error}", order.atom.id));
+        }
+    }
+}
+
+/// Removes all but the newest outputs.
+pub fn clear_outputs(project: &Project) {
+    let entries = fs::read_dir(project.sidecar.join("output")).into_iter().flatten().flatten();
+    let mut outputs: Vec<_> =
+        entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    outputs.sort();
+    let older = outputs.len().saturating_sub(OUTPUTS_KEPT);
+    for (_, path) in &outputs[..older] {
+        // One more or less is no harm.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Runs the check of the atom, and says what the program itself saw (D22).
+fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, judges: &AtomicU64) -> CheckSeen {
+    let Some(checks) = &order.atom.check else { return CheckSeen::None };
+    let project = Project { root: lent.root().to_path_buf(), ..desk.kit.project.clone() };
+    let guard = desk.kit.guard.under(switch);
+    let judge = desk.judge(&guard, switch);
+    let scratch = match desk.scratch() {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            return CheckSeen::Error { reason: format!("no scratch folder could be made: {error}") };
+        }
+    };
+    let checker = Checker {
+        project: &project,
+        guard: &guard,
+        shell: desk.kit.shell.clone(),
+        judge: judge.as_ref().map(|judge| judge as &dyn Judge),
+        jobs: Jobs::default(),
+        cage: desk.cage(lent, &scratch),
+    };
+    let whose = Whose::Atom(&order.atom.id);
+    let now = Timestamp::now();
+    let evaluated = checker.evaluate(&order.state, checks, whose, Occasion::Decide, now, &mut |_| {});
+    judges.fetch_add(judge.map_or(0, |judge| judge.asked.into_inner()), Ordering::Relaxed);
+    let evaluation = match evaluated {
+        Ok(evaluation) => evaluation,
+        Err(error) => return CheckSeen::Error { reason: format!("the tree cannot be looked at: {error}") },
+    };
+    let reason = why(&evaluation);
+    match evaluation.verdict {
+        Verdict::Passed => CheckSeen::Pass,
+        Verdict::Failed => CheckSeen::Fail { reason },
+        Verdict::Error => CheckSeen::Error { reason },
+        Verdict::Pending => CheckSeen::Pending { reason },
+    }
+}
+
+/// The same, on a merged tree.
+pub(super) fn check(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, judges: &AtomicU64) -> Checked {
+    match seen(desk, order, lent, switch, judges) {
+        CheckSeen::None => Checked::None,
+        CheckSeen::Pass => Checked::Passed,
+        CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason } => {
+            Checked::Not(reason)
+        }
+    }
+}
+
+/// Of the checks that stand in the way the first, and how many there are.
+fn why(evaluation: &crate::checks::Evaluation) -> String {
+    match &evaluation.in_the_way()[..] {
+        [] => String::new(),
+        [one] => format!("{}: {}", one.item, one.reason),
+        [first, rest @ ..] => format!("{}: {} (and {} more)", first.item, first.reason, rest.len()),
+    }
+}
+
+fn end_of(outcome: &Outcome) -> End {
+    match outcome {
+        Outcome::Failed { reason } | Outcome::TooLarge { reason } => End::Failed { reason: reason.clone() },
+        Outcome::Lost { reason } | Outcome::Refused { reason, .. } => {
+            End::Discarded { reason: reason.clone() }
+        }
+        Outcome::Done { .. } | Outcome::Probed { .. } => {
+            End::Discarded { reason: "it leaves nothing".into() }
+        }
+    }
+}
+
+/// The changed paths that no worker may change (D21).
+fn protected(patterns: &[String], changed: &[String]) -> Vec<String> {
+    // Settings say how workers are caged: whoever could change them could open the next cage.
+    let own = settings::FILE.to_owned();
+    let patterns = patterns.iter().chain([&own]);
+    let patterns: Vec<Pattern> = patterns.filter_map(|pattern| Pattern::read(pattern).ok()).collect();
+    let touched = changed.iter().filter(|path| patterns.iter().any(|pattern| pattern.matches(path)));
+    touched.take(PATHS_NAMED).cloned().collect()
+}
+
+fn last_line(output: &Captured) -> String {
+    let (head, tail) = output.parts();
+    let text = String::from_utf8_lossy(if tail.is_empty() { &head } else { &tail }).into_owned();
+    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned();
+    let lines = text.lines().rev().map(plain);
+    cut(&lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default())
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LINE_KEPT) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

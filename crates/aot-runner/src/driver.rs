@@ -1,0 +1,184 @@
+//! Takes a loop up: one driver for each state file, the ground it works on, what a crash left, and then the shell.
+//! Decides nothing.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use aot_core::coordinator::{Crew as Seats, Dispatch, Event, Found, Hold, Seat, Settings, Trees};
+use aot_core::rules::{Change, Refusal};
+use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
+use jiff::Timestamp;
+
+use crate::checks::seal::Seal;
+use crate::crew::{Crew, Kit, Word, clear_outputs, clear_scratch};
+use crate::shell::{self, Beginning, Notice, Ran, RunError, Shell};
+use crate::store::error::FileError;
+use crate::store::home::Home;
+use crate::store::lock::{Held, Lock};
+use crate::store::watch::{self, Watch};
+use crate::store::{Store, StoreError};
+use crate::tree::{Ground, Kind, Wanted};
+
+/// A lock that outlives its process does so for a moment; so long it is waited for.
+const PASSING: Duration = Duration::from_secs(5);
+
+/// What one run is asked for, besides what the state says.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Land on this branch, and leave the checkout alone.
+    pub branch: Option<String>,
+    pub ticks: Option<Duration>,
+}
+
+/// The driver's lock, held.
+#[derive(Debug)]
+pub struct Seated {
+    _lock: Held,
+}
+
+/// Somebody else drives.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSeated {
+    #[error("this loop is driven already, by {holder}")]
+    Taken { holder: String },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// Becomes the driver. A driver that died has left the seat free.
+pub fn sit_down(home: &Home) -> Result<Seated, NotSeated> {
+    let purpose = format!("drives the loop since {}", Timestamp::now().strftime("%H:%M:%S UTC"));
+    let wait = if Lock::Driving.taker_lives(home) { Duration::ZERO } else { PASSING };
+    match Held::take_the(Lock::Driving, home, &purpose, wait) {
+        Ok(held) => Ok(Seated { _lock: held }),
+        Err(error) => match Lock::Driving.holder(home) {
+            Some(holder) => Err(NotSeated::Taken { holder }),
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// Who drives the loop, if somebody does.
+pub fn holder(home: &Home) -> Option<String> {
+    Lock::Driving.holder(home)
+}
+
+/// Runs the loop to a halt.
+pub fn run(
+    mut store: Store,
+    seated: Seated,
+    kit: Kit,
+    asked: &Asked,
+    (words, inbox): (Sender<Word>, Receiver<Word>),
+    tell: &mut dyn FnMut(Notice<'_>),
+) -> Result<Ran, RunError> {
+    clear_scratch(&kit.project);
+    clear_outputs(&kit.project);
+    let loop_id = name(&mut store, asked)?;
+    let (_, state) = store.load::<Refusal>()?;
+    let state = state.clone();
+    let aligned = shell::aligned(&state)?;
+    let isolation = state.objective.isolation.clone();
+    let wanted = Wanted {
+        mode: isolation.as_ref().and_then(|isolation| isolation.mode),
+        share: isolation.as_ref().map(|isolation| isolation.share.clone()).unwrap_or_default(),
+        setup: isolation.and_then(|isolation| isolation.setup),
+        branch: state.control.branch.clone(),
+        loop_id: loop_id.clone(),
+    };
+    let ground = Ground::open(&kit.project, wanted, &kit.guard, &kit.shell)?;
+    let found = found(&ground, &state)?;
+    let seal = Seal::of(&state.objective, &ground.verify_root()?)
+        .map_err(|error| RunError::World(format!("the protected files cannot be read: {error}")))?;
+    if state.control.fingerprint.is_none() {
+        // They are told after the bound, by whoever reads the words.
+        if state.control.status != LoopStatus::Pending {
+            let text = "nobody had fingerprinted the base case; it is taken as it is now";
+            let _ = words.send(Word::Note(text.into()));
+        }
+        if let Err(error) = seal.keep(&kit.project) {
+            let _ = words.send(Word::Note(format!("the list of protected files could not be kept: {error}")));
+        }
+    }
+    let redirect = match Lock::Redirecting.holder(store.file().home()) {
+        Some(_) => Hold::Somebody,
+        None => Hold::Nobody,
+    };
+    let settings = Settings {
+        crew: Seats { worker: Seat::Empty, probe: Seat::Empty, coordinator: Seat::Empty },
+        dispatch: Dispatch::Rolling,
+        trees: match ground.trees() {
+            Kind::Worktrees | Kind::Bare => Trees::Separate,
+            Kind::InPlace => Trees::Shared,
+        },
+    };
+    let watching = words.clone();
+    let watch = Watch::new(store.file().home(), move |notice| {
+        // When nobody listens any more, the run is over.
+        let _ = watching.send(match notice {
+            watch::Notice::Changed => Word::FileChanged,
+            watch::Notice::Blind(error) => Word::Blind(error.to_string()),
+        });
+    });
+    let watch = match watch {
+        Ok(watch) => Some(watch),
+        Err(error) => {
+            let _ = words.send(Word::Blind(error.to_string()));
+            None
+        }
+    };
+    let begun = Event::Begun { found, fingerprint: Some(seal.fingerprint()), redirect };
+    let beginning = Beginning { aligned, settings, begun, ticks: asked.ticks };
+    let crew = Crew::new(kit, ground, loop_id, words);
+    let ran = Shell::run(store, crew, inbox, beginning, tell);
+    drop(watch);
+    drop(seated);
+    ran
+}
+
+/// A loop has a name before its first commit, and a branch if one was asked for.
+fn name(store: &mut Store, asked: &Asked) -> Result<String, RunError> {
+    let recorded = store.change("name the loop", Timestamp::now(), |ledger| {
+        let control = &ledger.state().control;
+        let id = control.loop_id.clone();
+        let branch = asked.branch.clone().filter(|branch| control.branch.as_ref() != Some(branch));
+        if let Some(branch) = branch {
+            ledger.enter(Change::BranchChosen { branch });
+        }
+        let id = id.unwrap_or_else(|| {
+            let id = new_id();
+            ledger.enter(Change::LoopNamed { id: id.clone() });
+            id
+        });
+        Ok::<String, Refusal>(id)
+    });
+    Ok(recorded.map_err(|error: StoreError<Refusal>| RunError::Store(error))?.value)
+}
+
+/// Commits of this loop for what stands in progress: they landed, and the record was lost (D23).
+fn found(ground: &Ground, state: &State) -> Result<Vec<Found>, RunError> {
+    let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
+    let running: Vec<(AtomId, u32)> =
+        running.filter_map(|atom| Some((atom.id.clone(), *state.control.attempts.get(&atom.id)?))).collect();
+    if running.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = ground.found(&running)?.into_iter().map(|found| Found {
+        atom: found.atom,
+        attempt: found.attempt,
+        binding: Binding { summary: found.summary, artifacts: found.paths, commit: Some(found.commit) },
+    });
+    Ok(found.collect())
+}
+
+/// Sorts by time, and no two are the same: the milliseconds, and what no other process has at that moment.
+fn new_id() -> String {
+    const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let now = Timestamp::now();
+    let unique = format!("{} {} {:?}", now.as_nanosecond(), std::process::id(), std::thread::current().id());
+    let random = blake3::hash(unique.as_bytes());
+    let mut value = u128::from(u64::try_from(now.as_millisecond()).unwrap_or(0)) << 80;
+    value |= random.as_bytes().iter().take(10).fold(0, |value, byte| value << 8 | u128::from(*byte));
+    let letters = (0..26).rev().map(|place| char::from(LETTERS[(value >> (place * 5) & 31) as usize]));
+    letters.collect()
+}

@@ -1,0 +1,138 @@
+//! What can stand in the way of a tree, a landing or a rollback. Prints nothing: a message names the thing and the
+//! place, and `hint` the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::git::GitError;
+
+/// So many paths are named; the rest is counted.
+const NAMED: usize = 5;
+
+#[derive(Debug, thiserror::Error)]
+pub enum GroundError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("git {found} is too old: {needed} is the first that can merge without a checkout")]
+    TooOld { found: String, needed: String },
+    #[error("{root} is not in a git repository")]
+    NotARepository { root: PathBuf },
+    #[error("{root} is in a repository that git does not open: {words}")]
+    Unopened { root: PathBuf, words: String },
+    #[error("{root} has no files of a repository: it is bare, or inside of `.git`")]
+    NoWorkTree { root: PathBuf },
+    #[error("the repository at {top} has no commit yet")]
+    NoCommits { top: PathBuf },
+    #[error("no branch is checked out in {top}, so that there is none to land on")]
+    Detached { top: PathBuf },
+    #[error("a {operation} is in progress in {top}")]
+    InProgress { top: PathBuf, operation: &'static str },
+    #[error("{top} has uncommitted changes: {}", named(.paths))]
+    Dirty { top: PathBuf, paths: Vec<String> },
+    #[error("the repository at {top} has submodules, whose folders are empty in a worktree")]
+    Submodules { top: PathBuf },
+    #[error("{root} lies in a folder that its repository ignores, so that a worktree would not have it")]
+    Ignored { root: PathBuf },
+    #[error("`{name}` cannot be the name of a branch: {words}")]
+    BadBranch { name: String, words: String },
+    #[error("the branch `{name}` is checked out in {at}")]
+    CheckedOut { name: String, at: PathBuf },
+    #[error("the branch `{name}`, on which this run lands, is gone")]
+    BranchGone { name: String },
+    #[error("`{path}` in `isolation.share` is not a path below the project")]
+    BadShare { path: String },
+    #[error("`isolation.setup` {how}: {command}\n{tail}")]
+    Setup { command: String, how: String, tail: String },
+    #[error("{root} holds repositories of its own, which a snapshot cannot hold: {}", named(.paths))]
+    Nested { root: PathBuf, paths: Vec<String> },
+    #[error("{root} is lent to {holder} already, and without worktrees there is one worker at a time")]
+    Lent { root: PathBuf, holder: String },
+    #[error("a landing was interrupted, and {lock} is still held")]
+    StillLocked { lock: PathBuf },
+    #[error("cannot {doing} {path}")]
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl GroundError {
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroundError {
+        let path = path.to_path_buf();
+        move |source| GroundError::Io { doing, path, source }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            GroundError::Git(GitError::Missing) => {
+                "install git, or set `isolation: {mode: none}` to work without trees, commits and rollbacks"
+                    .into()
+            }
+            GroundError::Git(GitError::NotStarted(_)) => "see the cause, and repeat".into(),
+            GroundError::Git(GitError::Locked { .. }) => {
+                "close the program that works in the repository, or remove the lock file if there is none"
+                    .into()
+            }
+            GroundError::Git(GitError::Refused { .. }) => "see git's words above, and repeat".into(),
+            GroundError::TooOld { needed, .. } => {
+                format!("install git {needed} or later, or set `isolation: {{mode: none}}`")
+            }
+            GroundError::NotARepository { .. } => {
+                "type `git init && git add -A && git commit -m start`, or leave `isolation.mode` out".into()
+            }
+            GroundError::Unopened { .. } => {
+                "see git's words above, or set `isolation: {mode: in_place}`".into()
+            }
+            GroundError::NoWorkTree { .. } => "run it in a checkout of the repository".into(),
+            GroundError::NoCommits { .. } => "type `git add -A && git commit -m start`".into(),
+            GroundError::Detached { .. } => {
+                "type `git switch -c NAME`, or name a branch with `--branch NAME`".into()
+            }
+            GroundError::InProgress { operation, .. } => {
+                format!(
+                    "finish it, or type `git {operation} --abort`, or land elsewhere with `--branch NAME`"
+                )
+            }
+            GroundError::Dirty { .. } => {
+                "commit them, type `git stash`, or leave them alone and land elsewhere with `--branch NAME`"
+                    .into()
+            }
+            GroundError::Submodules { .. } => {
+                "set `isolation: {setup: \"git submodule update --init --recursive\"}`, or `{mode: in_place}`"
+                    .into()
+            }
+            GroundError::Ignored { .. } => {
+                "leave `isolation.mode` out to work in place, or move the project".into()
+            }
+            GroundError::BadBranch { .. } => "name another with `--branch NAME`".into(),
+            GroundError::CheckedOut { .. } => {
+                "name another with `--branch NAME`, or run there without `--branch`".into()
+            }
+            GroundError::BranchGone { name } => {
+                format!("make it again with `git branch {name} COMMIT`, and repeat")
+            }
+            GroundError::BadShare { .. } => {
+                "name a file or folder of the project, like `node_modules`".into()
+            }
+            GroundError::Setup { .. } => "try the command in a fresh `git worktree` of the project".into(),
+            GroundError::Nested { .. } => {
+                "run in one of them, list them in a `.gitignore`, or set `isolation: {mode: none}`".into()
+            }
+            GroundError::Lent { .. } => "wait for it, or work in a git repository".into(),
+            GroundError::StillLocked { lock } => {
+                format!(
+                    "wait for the git command that runs there; if there is none, remove {}",
+                    lock.display()
+                )
+            }
+            GroundError::Io { .. } => "see the cause, and repeat".into(),
+        }
+    }
+}
+
+/// The first paths, and how many more there are.
+pub(super) fn named(paths: &[String]) -> String {
+    let first = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}

@@ -1,0 +1,114 @@
+//! Work that did not land, kept as a reference for a week so that a person can look at it. Knows no trees.
+
+use aot_core::state::AtomId;
+use jiff::Timestamp;
+
+use super::git::{Git, GitError, text};
+use super::history::{commit, one_line, shortened};
+use super::shadow;
+use super::{GroundError, Message, Project, Work};
+
+/// All references of ours; a user's tools show and push none of them.
+const KEPT: &str = "refs/aot/kept";
+
+/// How long it is kept.
+const A_WEEK: i64 = 7 * 24 * 60 * 60;
+
+/// Work that did not land.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptWork {
+    pub atom: AtomId,
+    pub attempt: u32,
+    pub reference: String,
+    pub at: Timestamp,
+    pub reason: String,
+}
+
+/// What is kept of this project's work, or of one loop, the oldest first.
+pub fn kept(project: &Project, loop_id: Option<&str>) -> Result<Vec<KeptWork>, GroundError> {
+    let own = Some(shadow::repository(project)).filter(|git_dir| git_dir.is_dir());
+    let repositories =
+        [Some(Git::at(&project.root)), own.map(|git_dir| Git::pinned(&git_dir, &project.root))];
+    let mut found = Vec::new();
+    for git in repositories.iter().flatten() {
+        // Outside of git there is nothing to list.
+        if git.ask(["rev-parse", "--git-dir"])?.code == 0 {
+            found.extend(list(git, loop_id)?.into_iter().map(|(_, work)| work));
+        }
+    }
+    found.sort_by_key(|work| work.at);
+    Ok(found)
+}
+
+/// Keeps a tree, and says under which name.
+pub(super) fn keep(
+    git: &Git,
+    loop_id: &str,
+    work: &Work,
+    tree: &str,
+    base: &str,
+    reason: &str,
+) -> Result<String, GitError> {
+    let message = Message {
+        subject: reason.to_owned(),
+        summary: String::new(),
+        loop_id: loop_id.to_owned(),
+        atom: work.atom.clone(),
+        attempt: work.attempt,
+    };
+    let whole = one_line(reason);
+    let text = format!(
+        "kept: {}\n\n{}\n\n{}",
+        shortened(&whole),
+        if whole.is_empty() { "-" } else { &whole },
+        message.trailers()
+    );
+    let commit = commit(git, tree, &[base], &text)?;
+    let name = format!("{KEPT}/{}/{}/{}", component(loop_id), component(work.atom.as_str()), work.attempt);
+    git.change(["update-ref", &name, &commit])?;
+    Ok(name)
+}
+
+/// Lets go of what is older than a week.
+pub(super) fn drop_old(git: &Git, now: Timestamp) -> Result<(), GitError> {
+    let old = list(git, None)?;
+    let old = old.iter().filter(|(_, work)| now.as_second() - work.at.as_second() > A_WEEK);
+    let lines: String = old.map(|(id, work)| format!("delete {} {id}\n", work.reference)).collect();
+    if !lines.is_empty() {
+        git.change_with(["update-ref", "--stdin"], lines.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn list(git: &Git, loop_id: Option<&str>) -> Result<Vec<(String, KeptWork)>, GitError> {
+    let place = match loop_id {
+        Some(loop_id) => format!("{KEPT}/{}/", component(loop_id)),
+        None => format!("{KEPT}/"),
+    };
+    let format = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(trailers:key=Aot-Atom,valueonly)\
+                  %00%(contents:body)%00%01";
+    let listed = text(&git.look(["for-each-ref", format, &place])?);
+    let one = |record: &str| {
+        let mut fields = record.trim_start_matches('\n').split('\0');
+        let mut next = || fields.next().unwrap_or_default().trim();
+        let (reference, id, at, atom, body) = (next(), next(), next(), next(), next());
+        let reason = body.lines().next().unwrap_or_default().to_owned();
+        let work = KeptWork {
+            atom: AtomId::new(atom),
+            attempt: reference.rsplit('/').next()?.parse().ok()?,
+            reference: reference.to_owned(),
+            at: Timestamp::from_second(at.parse().ok()?).ok()?,
+            reason,
+        };
+        Some((id.to_owned(), work))
+    };
+    Ok(listed.split('\u{1}').filter_map(one).collect())
+}
+
+/// A name that can stand between two slashes of a reference, whatever it was.
+fn component(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let name: String = name.bytes().map(one).collect();
+    if name.is_empty() { "%".to_owned() } else { name }
+}

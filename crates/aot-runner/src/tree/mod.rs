@@ -1,0 +1,334 @@
+//! The ground that work stands on: worktrees, commits, landings, the shadow repository, and the content of a project
+//! as one hash. The only git. Does not choose when anything is lent, landed or taken back.
+//!
+//! In a repository each attempt has a worktree of its own ([`Kind::Worktrees`]), what it made lands as one commit on
+//! the branch, and the user's checkout follows. Elsewhere one attempt at a time works in place ([`Kind::InPlace`]),
+//! with a snapshot in a repository of our own to go back to. [`Kind::Bare`] is neither.
+
+mod begin;
+mod checkout;
+mod content;
+mod error;
+mod git;
+mod history;
+mod kept;
+mod landing;
+mod note;
+mod open;
+mod setup;
+mod shadow;
+mod slots;
+mod taking;
+mod worktrees;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use aot_core::state::{AtomId, IsolationMode};
+
+pub use begin::begin;
+pub use content::{Project, READ_IN_ALL, Tree, WHOLE_UP_TO, author};
+pub use error::GroundError;
+pub use git::GitError;
+pub use kept::{KeptWork, kept};
+
+use crate::process::Guard;
+use shadow::Shadow;
+use slots::Slot;
+use worktrees::Worktrees;
+
+/// What a loop says about its isolation.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Without it: worktrees in a git repository, in place elsewhere.
+    pub mode: Option<IsolationMode>,
+    /// Paths of the project that every tree links to.
+    pub share: Vec<String>,
+    /// Run in every new tree.
+    pub setup: Option<String>,
+    /// Land here instead of on the branch that is checked out, and leave the checkout alone.
+    pub branch: Option<String>,
+    pub loop_id: String,
+}
+
+/// One per run. All of it may be called from several threads; landings take their turn.
+#[derive(Debug)]
+pub struct Ground {
+    inner: Inner,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Worktrees(Box<Worktrees>),
+    InPlace(Box<Shadow>),
+    Bare { root: PathBuf },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Worktrees,
+    InPlace,
+    Bare,
+}
+
+/// Whose work it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    pub atom: AtomId,
+    pub attempt: u32,
+}
+
+/// A tree that belongs to one attempt until it is given back.
+#[derive(Debug)]
+#[must_use]
+pub struct Lent {
+    work: Work,
+    top: PathBuf,
+    root: PathBuf,
+    loan: Loan,
+}
+
+#[derive(Debug)]
+enum Loan {
+    Tree {
+        slot: Box<Slot>,
+        /// The commit that the work is compared with.
+        base: String,
+        ending: Ending,
+    },
+    InPlace,
+    Bare,
+}
+
+/// Whether the worker came to its own end, so that ignored files can be trusted to be whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Unknown,
+    Own,
+}
+
+/// What a commit says.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The atom's description.
+    pub subject: String,
+    /// What was done, in a line; it is found again after a crash.
+    pub summary: String,
+    pub loop_id: String,
+    pub atom: AtomId,
+    pub attempt: u32,
+}
+
+/// What a landing waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub reason: String,
+    /// Relative to the project's root; empty if it is not about files.
+    pub paths: Vec<String>,
+}
+
+/// Called while something is in the way, again and again, until it is free or this says `Break`.
+pub type OnWait<'a> = &'a mut dyn FnMut(&Waiting) -> ControlFlow<()>;
+
+/// Runs the checks again on a merged tree.
+pub type Recheck<'a> = &'a mut dyn FnMut(&Lent) -> Result<(), String>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Landing {
+    Landed {
+        /// `None` if there was nothing to commit.
+        commit: Option<String>,
+        paths: Vec<String>,
+    },
+    Conflict {
+        reason: String,
+    },
+    GivenUp,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    Landed,
+    Failed { reason: String },
+    Discarded { reason: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Reverted {
+    Reverted {
+        commit: String,
+    },
+    /// What came later stands on it.
+    NotClean {
+        paths: Vec<String>,
+    },
+    /// It is not on the branch, or was taken back already.
+    NotThere,
+    GivenUp,
+}
+
+/// A commit of this loop for an attempt that the state shows in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCommit {
+    pub atom: AtomId,
+    pub attempt: u32,
+    pub commit: String,
+    /// What the commit says was done.
+    pub summary: String,
+    pub paths: Vec<String>,
+}
+
+impl Ground {
+    /// Decides what kind of ground it is, refuses what cannot work, and clears what a crashed run left.
+    pub fn open(
+        project: &Project,
+        wanted: Wanted,
+        guard: &Guard,
+        shell: &Path,
+    ) -> Result<Ground, GroundError> {
+        let inner = open::open(project, wanted, guard, shell)?;
+        Ok(Ground { inner })
+    }
+
+    pub fn trees(&self) -> Kind {
+        match &self.inner {
+            Inner::Worktrees(_) => Kind::Worktrees,
+            Inner::InPlace(_) => Kind::InPlace,
+            Inner::Bare { .. } => Kind::Bare,
+        }
+    }
+
+    /// The commit that the next tree begins at: the tip of the branch that is landed on.
+    pub fn base(&self) -> Result<Option<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.tip().map(Some),
+            Inner::InPlace(shadow) => shadow.tip(),
+            Inner::Bare { .. } => Ok(None),
+        }
+    }
+
+    /// The branch that is landed on.
+    pub fn branch(&self) -> Option<&str> {
+        match &self.inner {
+            Inner::Worktrees(trees) => Some(trees.branch()),
+            Inner::InPlace(_) | Inner::Bare { .. } => None,
+        }
+    }
+
+    /// A tree for an attempt, on the newest base.
+    pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.lend(work),
+            Inner::InPlace(shadow) => shadow.lend(work),
+            Inner::Bare { root } => {
+                Ok(Lent { work: work.clone(), top: root.clone(), root: root.clone(), loan: Loan::Bare })
+            }
+        }
+    }
+
+    /// All paths that differ from the base, relative to the project's root.
+    pub fn changed(&self, lent: &Lent) -> Result<Vec<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.changed(lent),
+            Inner::InPlace(shadow) => shadow.changed(),
+            Inner::Bare { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Merges, checks again if the branch moved, compares and swaps, and lets the user's checkout follow.
+    pub fn land(
+        &self,
+        lent: &mut Lent,
+        message: &Message,
+        recheck: Recheck<'_>,
+        on_wait: OnWait<'_>,
+    ) -> Result<Landing, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.land(lent, message, recheck, on_wait),
+            Inner::InPlace(shadow) => shadow.land(message),
+            Inner::Bare { .. } => Ok(Landing::Landed { commit: None, paths: Vec::new() }),
+        }
+    }
+
+    /// The attempt is over. What did not land but changed something is kept for a week, under the name that is
+    /// returned; in place it is rolled back.
+    pub fn give_back(&self, lent: Lent, end: End) -> Result<Option<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.give_back(lent, end),
+            Inner::InPlace(shadow) => shadow.give_back(&lent.work, end),
+            Inner::Bare { .. } => Ok(None),
+        }
+    }
+
+    /// Takes the commit of an atom back, as a commit of its own, if that is clean.
+    pub fn revert(&self, atom: &AtomId, commit: &str, on_wait: OnWait<'_>) -> Result<Reverted, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.revert(atom, commit, on_wait),
+            Inner::InPlace(shadow) => shadow.revert(atom, commit),
+            Inner::Bare { .. } => Ok(Reverted::NotThere),
+        }
+    }
+
+    /// Commits of this loop for these atoms and attempts that landed and were not reverted since (D23).
+    pub fn found(&self, in_progress: &[(AtomId, u32)]) -> Result<Vec<FoundCommit>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.found(in_progress),
+            Inner::InPlace(shadow) => shadow.found(in_progress),
+            Inner::Bare { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Where the base case is evaluated: the project's root. If the branch that is landed on is not the one that is
+    /// checked out there: the project's folder in a worktree of that branch, brought to its tip.
+    pub fn verify_root(&self) -> Result<PathBuf, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.verify_root(),
+            Inner::InPlace(shadow) => Ok(shadow.root().to_path_buf()),
+            Inner::Bare { root } => Ok(root.clone()),
+        }
+    }
+
+    /// Uncommitted edits of tracked files where the base case is evaluated, ours excepted; empty in place.
+    pub fn uncommitted(&self) -> Result<Vec<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.uncommitted(),
+            Inner::InPlace(_) | Inner::Bare { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// The end of the run: nothing is left but what is kept.
+    pub fn close(self) -> Result<(), GroundError> {
+        match self.inner {
+            Inner::Worktrees(trees) => trees.close(),
+            Inner::InPlace(shadow) => shadow.close(),
+            Inner::Bare { .. } => Ok(()),
+        }
+    }
+}
+
+impl Lent {
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// The project's folder in the tree.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The tree's own top.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// The git folder of the tree, and what it needs of the repository: a cage must let git read them.
+    pub fn git_dirs(&self) -> Vec<PathBuf> {
+        match &self.loan {
+            Loan::Tree { slot, .. } => slot.git_dirs(),
+            Loan::InPlace | Loan::Bare => Vec::new(),
+        }
+    }
+}

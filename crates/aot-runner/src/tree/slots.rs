@@ -1,0 +1,202 @@
+//! One worktree on the disk: made, brought to a commit, looked at, removed. Knows no attempts.
+//!
+//! All git commands in it name its git folder. A worker may have removed the `.git` file, and then git would find the
+//! repository around the tree: the user's own.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::error::GroundError;
+use super::git::Git;
+use super::taking::{Besides, Layout, Taken, take};
+
+/// How long a folder is tried to be removed while somebody still writes into it.
+const REMOVING: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Our copy of a tree's index: what a worker does to its own is its own affair.
+const INDEX: &str = "aot-index";
+
+/// What an interrupted git command of a worker leaves in a git folder.
+const UNFINISHED: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub top: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    /// What stands in its `.git` file.
+    pointer: Vec<u8>,
+    git: Git,
+    pub besides: Besides,
+}
+
+/// What is left in a tree of the attempt before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ignored {
+    /// Caches and build results save time.
+    Stay,
+    /// They may be half-written.
+    Go,
+}
+
+impl Slot {
+    /// Adds a worktree at this path, which is nobody's.
+    pub fn make(repository: &Git, common_dir: &Path, top: &Path, commit: &str) -> Result<Slot, GroundError> {
+        remove_folder(top)?;
+        let folder = top.parent().unwrap_or(top);
+        fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
+        repository.change([
+            "worktree".as_ref(),
+            "add".as_ref(),
+            "-q".as_ref(),
+            "--force".as_ref(),
+            "--detach".as_ref(),
+            top.as_os_str(),
+            commit.as_ref(),
+        ])?;
+        let pointed = top.join(".git");
+        let pointer = fs::read(&pointed).map_err(GroundError::io("read", &pointed))?;
+        let git_dir = pointed_at(&pointer, top)
+            .ok_or_else(|| GroundError::io("read", &pointed)(io::ErrorKind::InvalidData.into()))?;
+        let git = Git::pinned(&git_dir, top).identified_as(repository);
+        Ok(Slot {
+            top: top.to_path_buf(),
+            git_dir,
+            common_dir: common_dir.to_path_buf(),
+            pointer,
+            git,
+            besides: Besides::default(),
+        })
+    }
+
+    /// Makes it a clean tree of this commit, whatever a worker left there.
+    pub fn renew(&self, commit: &str, ignored: Ignored) -> Result<(), GroundError> {
+        let pointed = self.top.join(".git");
+        if fs::read(&pointed).map_err(GroundError::io("read", &pointed))? != self.pointer {
+            return Err(GroundError::io("trust", &pointed)(io::ErrorKind::InvalidData.into()));
+        }
+        self.clear_unfinished()?;
+        self.git.change(["checkout", "-q", "--force", "--detach", "--no-guess", commit])?;
+        let clean = match ignored {
+            Ignored::Stay => "-ffdq",
+            Ignored::Go => "-ffdqx",
+        };
+        self.git.change(["clean", clean])?;
+        Ok(())
+    }
+
+    /// A killed git leaves locks behind; nobody works here now, so that they are nobody's.
+    fn clear_unfinished(&self) -> Result<(), GroundError> {
+        for path in fs::read_dir(&self.git_dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "lock") {
+                fs::remove_file(&path).map_err(GroundError::io("remove", &path))?;
+            }
+        }
+        UNFINISHED.iter().try_for_each(|name| remove_folder(&self.git_dir.join(name)))
+    }
+
+    /// What it holds, compared with a commit.
+    pub fn take(&self, base: &str, layout: &Layout) -> Result<Taken, GroundError> {
+        let index = self.git_dir.join(INDEX);
+        let git = self.git.with_index(&index);
+        // The copy knows which files are unchanged since the checkout; and what a worker added by force is in it.
+        if copy(&self.git_dir.join("index"), &index).is_ok()
+            && let Ok(taken) = take(&git, base, layout, &self.besides)
+        {
+            return Ok(taken);
+        }
+        // A worker's index may be broken.
+        remove_file(&index)?;
+        git.change(["read-tree", base])?;
+        take(&git, base, layout, &self.besides)
+    }
+
+    /// Shows another tree in place of the one that was taken last, as uncommitted work on this commit.
+    pub fn show(&self, tree: &str, commit: &str) -> Result<(), GroundError> {
+        let index = self.git_dir.join(INDEX);
+        self.git.with_index(&index).change(["read-tree", "--reset", "-u", tree])?;
+        self.clear_unfinished()?;
+        self.git.change(["update-ref", "--no-deref", "HEAD", commit])?;
+        let own = self.git_dir.join("index");
+        copy(&index, &own).map_err(GroundError::io("write", &own))
+    }
+
+    pub fn git_dirs(&self) -> Vec<PathBuf> {
+        vec![self.git_dir.clone(), self.common_dir.clone()]
+    }
+
+    pub fn remove(self) -> Result<(), GroundError> {
+        remove_folder(&self.top)?;
+        remove_folder(&self.git_dir)
+    }
+}
+
+/// Removes all worktrees of the repository that lie in this folder, and the folder.
+pub(super) fn clear(common_dir: &Path, trees: &Path) -> Result<(), GroundError> {
+    let real = trees.canonicalize().unwrap_or_else(|_| trees.to_path_buf());
+    let known = fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
+    for git_dir in known.map(|entry| entry.path()) {
+        let Ok(named) = fs::read_to_string(git_dir.join("gitdir")) else { continue };
+        let pointed = git_dir.join(named.trim_end());
+        let top = pointed.parent().unwrap_or(&pointed);
+        if top.starts_with(&real) || top.starts_with(trees) {
+            remove_folder(top)?;
+            remove_folder(&git_dir)?;
+        }
+    }
+    remove_folder(trees)
+}
+
+/// `gitdir: PATH`, relative to the tree if git was told to write it so.
+fn pointed_at(pointer: &[u8], top: &Path) -> Option<PathBuf> {
+    let text = std::str::from_utf8(pointer).ok()?;
+    top.join(text.strip_prefix("gitdir: ")?.trim_end_matches('\n')).canonicalize().ok()
+}
+
+/// Keeps the time: git takes a file that changed at the same moment as the index for unchanged otherwise.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let modified = fs::metadata(from)?.modified()?;
+    fs::copy(from, to)?;
+    File::options().write(true).open(to)?.set_modified(modified)
+}
+
+fn remove_file(path: &Path) -> Result<(), GroundError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GroundError::io("remove", path)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Also what is write-protected, and what a process that is just dying still adds to.
+pub(super) fn remove_folder(path: &Path) -> Result<(), GroundError> {
+    let began = Instant::now();
+    loop {
+        let error = match fs::remove_dir_all(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if began.elapsed() > REMOVING {
+            return Err(GroundError::io("remove", path)(error));
+        }
+        unlock(path);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Gives us the right to remove what is in these folders.
+fn unlock(folder: &Path) {
+    let Ok(meta) = fs::symlink_metadata(folder) else { return };
+    if !meta.is_dir() {
+        return;
+    }
+    // Whether it helped is seen by the next try.
+    let _ = fs::set_permissions(folder, fs::Permissions::from_mode(meta.permissions().mode() | 0o700));
+    fs::read_dir(folder).into_iter().flatten().flatten().for_each(|entry| unlock(&entry.path()));
+}

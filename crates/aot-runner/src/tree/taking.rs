@@ -1,0 +1,189 @@
+//! The content of a work tree as a tree of git: what is tracked and what is untracked but not ignored, as it lies
+//! there, without what is ours. Knows neither who made it nor what becomes of it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::error::GroundError;
+use super::git::{Git, records, text};
+use super::history::{Difference, GITLINK, Held, read_raw};
+use super::{FoundCommit, Project};
+
+/// Where the project lies in its work tree, and what of it is never part of anybody's work.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// The folder that the work tree begins at.
+    pub top: PathBuf,
+    /// The project's folder below it: empty, or with a slash at its end.
+    pub prefix: Vec<u8>,
+    /// The state file, its sidecar folder, and the file that makes git ignore the latter.
+    ours: Vec<Vec<u8>>,
+}
+
+/// What a work tree holds, compared with a tree of git.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub tree: String,
+    pub differences: Vec<Difference>,
+    /// Repositories within, which no commit can hold.
+    pub nested: Vec<Vec<u8>>,
+}
+
+/// What was there before the work began, and is not part of it as long as it stays as it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Besides {
+    /// Links to what the project shares.
+    pub shared: Vec<Vec<u8>>,
+    /// What `setup` left.
+    pub litter: Vec<Difference>,
+}
+
+impl Layout {
+    pub fn of(project: &Project, top: &Path, prefix: &[u8]) -> Layout {
+        let real = |path: &Path| match (
+            path.parent().and_then(|folder| folder.canonicalize().ok()),
+            path.file_name(),
+        ) {
+            (Some(folder), Some(name)) => folder.join(name),
+            (None, _) | (_, None) => path.to_path_buf(),
+        };
+        let ignore = project.state.parent().map(|folder| folder.join("aot").join(".gitignore"));
+        let ours = [Some(project.state.clone()), Some(project.sidecar.clone()), ignore];
+        let below = |path: PathBuf| {
+            real(&path).strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec())
+        };
+        Layout {
+            top: top.to_path_buf(),
+            prefix: prefix.to_vec(),
+            ours: ours.into_iter().flatten().filter_map(below).filter(|path| !path.is_empty()).collect(),
+        }
+    }
+
+    pub fn is_ours(&self, path: &[u8]) -> bool {
+        self.ours.iter().any(|ours| is_at_or_below(path, ours))
+    }
+
+    pub fn ours(&self) -> &[Vec<u8>] {
+        &self.ours
+    }
+
+    /// The project's folder in a tree of the repository.
+    pub fn root_in(&self, tree: &Path) -> PathBuf {
+        match self.prefix.is_empty() {
+            true => tree.to_path_buf(),
+            false => tree.join(OsStr::from_bytes(self.prefix.strip_suffix(b"/").unwrap_or(&self.prefix))),
+        }
+    }
+
+    /// A path of the repository, as seen from the project's folder.
+    pub fn seen(&self, path: &[u8]) -> String {
+        let mut folder = self.prefix.as_slice();
+        let mut rest = path;
+        // Leaves out the folders that both are in.
+        while let Some(end) = folder.iter().position(|byte| *byte == b'/') {
+            match rest.strip_prefix(&folder[..=end]) {
+                Some(within) => (folder, rest) = (&folder[end + 1..], within),
+                None => break,
+            }
+        }
+        let up = folder.iter().filter(|byte| **byte == b'/').count();
+        format!("{}{}", "../".repeat(up), String::from_utf8_lossy(rest))
+    }
+
+    pub fn all_seen<'a>(&self, paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
+        paths.into_iter().map(|path| self.seen(path)).collect()
+    }
+}
+
+pub(super) fn is_at_or_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+impl FoundCommit {
+    pub(super) fn seen(self, layout: &Layout) -> FoundCommit {
+        let paths = self.paths.iter().map(|path| layout.seen(path.as_bytes())).collect();
+        FoundCommit { paths, ..self }
+    }
+}
+
+/// Takes the content of `git`'s work tree into its index, and compares it with `base`. What is ours, or was there
+/// before, is put back to what `base` has.
+pub(super) fn take(git: &Git, base: &str, layout: &Layout, besides: &Besides) -> Result<Taken, GroundError> {
+    let mut nested = repositories_within(git)?;
+    let exclude = |path: &Vec<u8>| OsString::from_vec([b":(top,exclude,literal)", path.as_slice()].concat());
+    let mut words: Vec<OsString> = vec!["add".into(), "-A".into()];
+    if !nested.is_empty() {
+        words.push("--".into());
+        words.extend(nested.iter().map(exclude));
+    }
+    git.change(&words)?;
+    let raw =
+        git.look(["diff-index", "--cached", "--raw", "-z", "--full-index", "--no-renames", base, "--"])?;
+    let is_repository = |held: &Option<Held>| held.as_ref().is_some_and(|held| held.mode == GITLINK);
+    let (mut differences, mut back) = (Vec::new(), Vec::new());
+    for difference in read_raw(&raw) {
+        let path = &difference.path;
+        let is_shared = besides.shared.iter().any(|shared| is_at_or_below(path, shared));
+        if is_repository(&difference.new) && !is_repository(&difference.old) {
+            nested.push(path.clone());
+            back.push(difference);
+        } else if layout.is_ours(path) || is_shared || besides.litter.contains(&difference) {
+            back.push(difference);
+        } else {
+            differences.push(difference);
+        }
+    }
+    let back = back.iter().map(|difference| (difference.path.as_slice(), difference.old.as_ref()));
+    set(git, back, base.len())?;
+    nested.sort();
+    nested.dedup();
+    Ok(Taken { tree: text(&git.change(["write-tree"])?), differences, nested })
+}
+
+/// Makes the index hold these. Ids have so many digits in this repository.
+pub(super) fn set<'a>(
+    git: &Git,
+    entries: impl Iterator<Item = (&'a [u8], Option<&'a Held>)>,
+    digits: usize,
+) -> Result<(), GroundError> {
+    let mut lines = Vec::new();
+    for (path, held) in entries {
+        match held {
+            Some(held) => lines.extend_from_slice(format!("{} {} 0\t", held.mode, held.id).as_bytes()),
+            None => lines.extend_from_slice(format!("0 {} 0\t", "0".repeat(digits)).as_bytes()),
+        }
+        lines.extend_from_slice(path);
+        lines.push(0);
+    }
+    if !lines.is_empty() {
+        git.change_with(["update-index", "-z", "--index-info"], &lines)?;
+    }
+    Ok(())
+}
+
+/// Folders with a repository of their own that are neither tracked nor ignored: git names them and looks no further.
+fn repositories_within(git: &Git) -> Result<Vec<Vec<u8>>, GroundError> {
+    let others = git.look(["ls-files", "-z", "--others", "--exclude-standard"])?;
+    Ok(records(&others).filter_map(|path| path.strip_suffix(b"/")).map(<[u8]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_seen_from_the_projects_folder() {
+        let check = |prefix: &str, path: &str, seen: &str| {
+            let layout =
+                Layout { top: PathBuf::from("/r"), prefix: prefix.as_bytes().to_vec(), ours: Vec::new() };
+            assert_eq!(layout.seen(path.as_bytes()), seen, "{path} from {prefix}");
+        };
+        check("", "a/b", "a/b");
+        check("a/", "a/b", "b");
+        check("a/", "b", "../b");
+        check("a/b/", "a/c", "../c");
+        check("a/b/", "a/b/c/d", "c/d");
+        check("a/b/", "ab/c", "../../ab/c");
+    }
+}

@@ -1,0 +1,367 @@
+//! `aot doctor`: what is here, and what holds, proven by trying.
+
+use std::path::{Path, PathBuf};
+
+use aot_core::contract::Severity;
+use aot_runner::driver;
+use aot_runner::process::Guard;
+use aot_runner::process::cage::{self, Choice, Holds, Kind, Ladder, Network, Trial, Wanted};
+use aot_runner::settings::{self, Settings};
+use aot_runner::store::Store;
+use aot_runner::survey;
+use serde_json::{Value, json};
+
+use super::Door;
+use crate::failure::{Failure, Voice};
+use crate::place;
+use crate::print::{self, COLUMNS, Stream};
+use crate::screens::ink::{Ink, Paint};
+
+/// Less than this on the disk is little.
+const LITTLE_ROOM: u64 = 1 << 30;
+
+/// Columns before what is said of a thing.
+const INDENT: usize = 17;
+
+/// Columns for what was tried in a cage.
+const TRIED: usize = 47;
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    mark: Mark,
+    said: String,
+    remedy: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Good,
+    /// Worth knowing, and nothing essential.
+    Note,
+    Problem,
+}
+
+fn good(what: &'static str, said: impl Into<String>) -> Finding {
+    Finding { what, mark: Mark::Good, said: said.into(), remedy: None }
+}
+
+fn note(what: &'static str, said: impl Into<String>, remedy: &str) -> Finding {
+    Finding { what, mark: Mark::Note, said: said.into(), remedy: Some(remedy.into()) }
+}
+
+fn problem(what: &'static str, said: impl Into<String>, remedy: &str) -> Finding {
+    Finding { what, mark: Mark::Problem, said: said.into(), remedy: Some(remedy.into()) }
+}
+
+pub fn run(door: &Door) -> Result<(), Failure> {
+    let guard = Guard::new(place::this_program()?);
+    let scratch = place::Scratch::make()?;
+    let state = door.path().ok();
+    let folder = match &state {
+        Some(state) => state.parent().map(Path::to_path_buf).unwrap_or_default(),
+        None => place::here()?,
+    };
+    let folder = folder.canonicalize().unwrap_or(folder);
+    let project = state.as_deref().map_or_else(|| folder.clone(), place::project_root);
+
+    let mut found = vec![git(), shell(&guard, scratch.path()), processes(&guard, scratch.path())];
+    found.extend(disk(&folder));
+    found.push(state.as_deref().map_or_else(no_state, state_file));
+    let (settings, said) = read_settings(&project);
+    found.extend(said);
+    let ladder = cage::find(&guard, settings.cage.choice, scratch.path());
+    let trials = match ladder.kind {
+        Kind::None => Vec::new(),
+        kind => cage::prove(&guard, kind, scratch.path()),
+    };
+    found.extend(caged(&ladder, &trials, &settings));
+
+    let is_well = found.iter().all(|finding| finding.mark != Mark::Problem);
+    match door.voice {
+        Voice::Json => print::json(&json!({
+            "healthy": is_well,
+            "findings": found.iter().map(object).collect::<Vec<_>>(),
+            "cage": cage_object(&ladder, &trials, settings.cage.network),
+        })),
+        Voice::Plain => {
+            found.iter().for_each(|finding| print::line(&told(finding)));
+            if !trials.is_empty() {
+                print::line(&format!("\nIn the {} cage, tried on this machine, a worker", ladder.kind));
+                chapters(&trials).iter().for_each(|line| print::line(line));
+            }
+            print::line(match is_well {
+                true => "\nNothing essential is missing.",
+                false => "\nSomething essential is missing; see the hints.",
+            });
+        }
+    }
+    if is_well { Ok(()) } else { Err(Failure::No) }
+}
+
+fn git() -> Finding {
+    const REMEDY: &str = "install git 2.38 or later; workers get a tree of their own by it";
+    match survey::git() {
+        Ok((version, numbers)) if numbers >= survey::GIT_NEEDED => good("git", version),
+        Ok((version, _)) => problem("git", format!("{version} is too old"), REMEDY),
+        Err(why) => problem("git", why, REMEDY),
+    }
+}
+
+fn shell(guard: &Guard, folder: &Path) -> Finding {
+    let shell = place::shell();
+    match survey::shell(guard, &shell, folder) {
+        Ok(()) => good("shell", shell.display().to_string()),
+        Err(why) => problem("shell", why, "set SHELL to one that takes `-c`, like /bin/sh"),
+    }
+}
+
+fn processes(guard: &Guard, scratch: &Path) -> Finding {
+    let trial = cage::leaves_nobody(guard, scratch);
+    match trial.holds {
+        Holds::Yes => good("processes", "whatever a job starts dies with it, daemons too"),
+        Holds::No | Holds::NotClaimed => problem(
+            "processes",
+            format!("to {}: {}", trial.what, trial.happened),
+            "use Linux with /proc mounted; elsewhere only a job's own group is killed",
+        ),
+    }
+}
+
+fn disk(folder: &Path) -> Vec<Finding> {
+    let place = folder.display();
+    let local = "keep the project on a local disk";
+    let locks = match survey::locks(folder) {
+        Ok(()) => good("file locks", format!("hold in {place}")),
+        Err(why) => problem("file locks", why, local),
+    };
+    let exchange = match survey::exchange(folder) {
+        Ok(()) => good("exchange", "a file is replaced in one step, and what it replaced is seen"),
+        Err(why) => note(
+            "exchange",
+            format!("{why}: a save by an editor in the same microseconds can be lost"),
+            local,
+        ),
+    };
+    let room = match survey::room(folder) {
+        Ok(bytes) if bytes >= LITTLE_ROOM => good("disk", format!("{} left", size(bytes))),
+        Ok(bytes) => {
+            note("disk", format!("only {} left", size(bytes)), "make room: worktrees and builds need it")
+        }
+        Err(error) => note("disk", error.to_string(), "see the cause"),
+    };
+    vec![locks, exchange, room]
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 10 << 30 => format!("{} GiB", bytes >> 30),
+        bytes => format!("{} MiB", bytes >> 20),
+    }
+}
+
+fn no_state() -> Finding {
+    let remedy = "go to the project, or name the file with `--state PATH`";
+    note("state file", format!("there is no {} here or above", place::STATE_FILE), remedy)
+}
+
+fn state_file(path: &Path) -> Finding {
+    let name = path.display();
+    let mut store = match Store::open(path, &place::build_mark()) {
+        Ok(store) => store,
+        Err(error) => return problem("state file", error.to_string(), &error.hint()),
+    };
+    let driven = match driver::holder(store.file().home()) {
+        None => "nobody drives it".to_owned(),
+        Some(who) => format!("driven by pid {who}"),
+    };
+    let answers = match store.answers() {
+        Ok(answers) => answers,
+        Err(error) => {
+            let failure = Failure::from(error);
+            return problem("state file", failure.message(), &failure.hint());
+        }
+    };
+    let count = |severity: Severity| answers.findings.iter().filter(|f| f.severity == severity).count();
+    let hint = "`aot validate` shows every place";
+    match (count(Severity::Error), count(Severity::Incomplete), count(Severity::Warning)) {
+        (0, 0, 0) => good("state file", format!("{name} is valid; {driven}")),
+        (0, 0, odd) => note("state file", format!("{name} is valid, with warnings ({odd}); {driven}"), hint),
+        (0, open, _) => note("state file", format!("{name} is not complete ({open} open); {driven}"), hint),
+        (wrong, ..) => problem("state file", format!("{name} has mistakes ({wrong}); {driven}"), hint),
+    }
+}
+
+fn read_settings(project: &Path) -> (Settings, Vec<Finding>) {
+    let user = place::user_settings();
+    let folders = user.iter().map(PathBuf::as_path).chain([project]);
+    let files: Vec<PathBuf> =
+        folders.map(|folder| folder.join(settings::FILE)).filter(|file| file.exists()).collect();
+    let read = match settings::read(project, user.as_deref()) {
+        Ok(read) => read,
+        Err(fault) => {
+            let found = problem("settings", fault.to_string(), "correct the file; until then nothing starts");
+            return (Settings::default(), vec![found]);
+        }
+    };
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let mut found = vec![match names.is_empty() {
+        true => good("settings", format!("no {}: everything is as it comes", settings::FILE)),
+        false => good("settings", names.join(", ")),
+    }];
+    for warning in &read.warnings {
+        found.push(note("settings", warning.to_string(), "correct it, or take it away"));
+    }
+    let home = place::home();
+    for folder in read.settings.cage.folders(home.as_deref()).iter().filter(|folder| !folder.exists()) {
+        let said = format!("`cage.writable` names {}, which is not there", folder.display());
+        found.push(problem("settings", said, "make the folder, or take it from the list"));
+    }
+    (read.settings, found)
+}
+
+fn caged(ladder: &Ladder, trials: &[Trial], settings: &Settings) -> Vec<Finding> {
+    const REMEDY: &str =
+        "install bubblewrap (`apt install bubblewrap`), or use a kernel with landlock (5.13)";
+    let refused = |(kind, why): &(Kind, String)| format!("{kind} does not hold here: {why}");
+    let mut found: Vec<Finding> = Vec::new();
+    let broken: Vec<&str> =
+        trials.iter().filter(|trial| trial.holds == Holds::No).map(|trial| trial.what).collect();
+    match (ladder.as_wanted(), settings.cage.choice) {
+        (Err(why), _) => {
+            let wanted = ladder.refused.first().map_or(Kind::None, |(kind, _)| *kind);
+            let remedy = format!("set `cage.kind` to \"auto\"; or {REMEDY}");
+            found.push(problem(
+                "cage",
+                format!("{wanted} is asked for and does not hold here: {why}"),
+                &remedy,
+            ));
+        }
+        (Ok(Kind::None), Choice::Auto) => {
+            found.push(note("cage", "none holds here: a worker can write whatever you can", REMEDY));
+            found.extend(ladder.refused.iter().map(|rung| note("", refused(rung), "see the cause")));
+        }
+        (Ok(Kind::None), Choice::Only(_)) => {
+            let remedy = "take `cage.kind` from the settings";
+            found.push(note(
+                "cage",
+                "none, as the settings say: a worker can write whatever you can",
+                remedy,
+            ));
+        }
+        (Ok(kind), _) if broken.is_empty() => {
+            found.push(good("cage", format!("{kind}: a worker writes only what is its own")));
+            found.extend(ladder.refused.iter().map(|rung| {
+                note(
+                    "",
+                    refused(rung),
+                    "install bubblewrap, or let it make namespaces: it is the better cage",
+                )
+            }));
+        }
+        (Ok(kind), _) => {
+            let said = format!("{kind} does not hold all that it should: {}", broken.join("; "));
+            found.push(problem("cage", said, "set `cage.kind` to another one, and please report this"));
+        }
+    }
+    if settings.cage.network == Network::Off && ladder.kind != Kind::Bwrap {
+        let gap = ladder.kind.gaps(Network::Off).last().copied().unwrap_or_default();
+        found.push(note("network", gap, "install bubblewrap: its cage has no network at all"));
+    }
+    found
+}
+
+fn object(finding: &Finding) -> Value {
+    let mark = match finding.mark {
+        Mark::Good => "good",
+        Mark::Note => "note",
+        Mark::Problem => "problem",
+    };
+    json!({"what": finding.what, "status": mark, "message": finding.said, "hint": finding.remedy})
+}
+
+fn cage_object(ladder: &Ladder, trials: &[Trial], network: Network) -> Value {
+    let trials = trials.iter().map(|trial| {
+        json!({
+            "what": trial.what,
+            "wanted": match trial.wanted {
+                Wanted::Works => "works",
+                Wanted::Refused => "refused",
+                Wanted::Known => "known",
+            },
+            "happened": trial.happened,
+            "holds": match trial.holds {
+                Holds::Yes => "yes",
+                Holds::NotClaimed => "not_claimed",
+                Holds::No => "no",
+            },
+        })
+    });
+    let refused = ladder.refused.iter().map(|(kind, why)| json!({"kind": kind.to_string(), "why": why}));
+    json!({
+        "kind": ladder.kind.to_string(),
+        "refused": refused.collect::<Vec<_>>(),
+        "trials": trials.collect::<Vec<_>>(),
+        "gaps": ladder.kind.gaps(network),
+    })
+}
+
+/// A finding in a few lines: a mark, its name, what is so, and the remedy.
+fn told(finding: &Finding) -> String {
+    let (mark, paint) = match finding.mark {
+        Mark::Good => ("✓", Paint::Green),
+        Mark::Note => ("!", Paint::Yellow),
+        Mark::Problem => ("✗", Paint::Red),
+    };
+    let mut said = print::wrapped(&finding.said, COLUMNS - INDENT);
+    if let Some(remedy) = &finding.remedy {
+        said.extend(print::wrapped(&format!("hint: {remedy}"), COLUMNS - INDENT));
+    }
+    let lines = said.iter().enumerate().map(|(place, line)| match place {
+        0 => format!(
+            "{} {:<width$}{line}",
+            Ink::of(Stream::Out).paint(paint, mark),
+            finding.what,
+            width = INDENT - 2
+        ),
+        _ => format!("{:INDENT$}{line}", ""),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The trials by what they show.
+fn chapters(trials: &[Trial]) -> Vec<String> {
+    let chapter = |head: &str, belongs: &dyn Fn(&Trial) -> bool| {
+        let lines: Vec<String> = trials.iter().filter(|trial| belongs(trial)).map(tried).collect();
+        let head = (!lines.is_empty()).then(|| head.to_owned());
+        head.into_iter().chain(lines).collect::<Vec<_>>()
+    };
+    let is_claimed = |trial: &Trial| trial.holds != Holds::NotClaimed;
+    [
+        chapter("can", &|trial| trial.wanted == Wanted::Works),
+        chapter("cannot", &|trial| trial.wanted == Wanted::Refused && is_claimed(trial)),
+        chapter("is not kept from this, as docs/isolation.md says:", &|trial| !is_claimed(trial)),
+        chapter("costs", &|trial| trial.wanted == Wanted::Known),
+    ]
+    .concat()
+}
+
+fn tried(trial: &Trial) -> String {
+    let (mark, paint) = match trial.holds {
+        Holds::Yes => ("✓", Paint::Green),
+        Holds::NotClaimed => ("–", Paint::Yellow),
+        Holds::No => ("✗", Paint::Red),
+    };
+    let happened = match trial.holds {
+        Holds::NotClaimed => "",
+        Holds::Yes if trial.wanted == Wanted::Works => "",
+        Holds::Yes | Holds::No => plain(&trial.happened),
+    };
+    let line = format!("{:<TRIED$}{happened}", print::fit(trial.what, TRIED - 1));
+    format!("  {} {}", Ink::of(Stream::Out).paint(paint, mark), print::fit(line.trim_end(), COLUMNS - 4))
+}
+
+/// What the system said, without its number.
+fn plain(text: &str) -> &str {
+    text.split(" (os error").next().unwrap_or(text)
+}

@@ -1,0 +1,92 @@
+//! `aot log`: what happened, as the journal tells it. Needs no state that can be read.
+
+use std::num::NonZeroUsize;
+
+use aot_core::rules::Change;
+use aot_core::state::AtomId;
+use aot_runner::store::journal::{Before, Entry};
+use aot_runner::tree::{self, KeptWork};
+use clap::Args;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::{Door, workshop};
+use crate::failure::{self, Failure, Voice};
+use crate::print::{self, Stream};
+use crate::screens::ink::Ink;
+use crate::screens::log::{draw, draw_atom, draw_kept, is_about, is_told};
+use crate::screens::words::told;
+
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// How many of the newest entries
+    #[arg(short, value_name = "N", default_value = "20")]
+    number: NonZeroUsize,
+    /// Only what happened to this atom, attempt by attempt
+    #[arg(long, value_name = "ID")]
+    atom: Option<String>,
+}
+
+pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
+    let store = door.store()?;
+    let atom = args.atom.as_deref().map(AtomId::new);
+    let is_wanted = |entry: &Entry<Change>| match (&atom, door.voice) {
+        (Some(atom), _) => is_about(entry, atom),
+        (None, Voice::Plain) => is_told(entry),
+        (None, Voice::Json) => true,
+    };
+    let newest = store.journal().newest_where(args.number.get(), is_wanted)?;
+    let kept = kept(door, atom.as_ref())?;
+    if door.voice == Voice::Json {
+        let entries = newest.entries.iter().filter(|entry| is_wanted(entry));
+        print::json(&json!({
+            "entries": entries.map(object).collect::<Vec<Value>>(),
+            "journal": store.journal().is_there(),
+            "earlier": newest.before == Before::More,
+            "unreadable": newest.unreadable,
+            "kept": kept.iter().map(kept_object).collect::<Vec<Value>>(),
+        }));
+        return Ok(());
+    }
+    let (ink, zone) = (Ink::of(Stream::Out), TimeZone::system());
+    let page = match &atom {
+        // Whoever deletes it loses the history and nothing else (D32).
+        _ if !store.journal().is_there() => {
+            "there is no journal: nothing was changed through aot, or its folder was deleted".into()
+        }
+        Some(atom) if !newest.entries.iter().any(is_wanted) => {
+            format!("the journal tells nothing about {atom}")
+        }
+        None if !newest.entries.iter().any(is_wanted) => "the journal tells nothing yet".into(),
+        Some(atom) => draw_atom(&newest, atom, &zone, ink),
+        None => draw(&newest, &zone, ink),
+    };
+    print::line(page.trim_end());
+    print::out(|stdout| write!(stdout, "{}", draw_kept(&kept, args.number.get(), ink)));
+    Ok(())
+}
+
+/// The work of attempts that did not land.
+fn kept(door: &Door, atom: Option<&AtomId>) -> Result<Vec<KeptWork>, Failure> {
+    let project = workshop::project(&door.path()?)?;
+    let mut kept = match tree::kept(&project, None) {
+        Ok(kept) => kept,
+        // Without git there is nothing to tell; the journal is told all the same.
+        Err(error) => {
+            failure::complain(&format!("warning: {error}"));
+            Vec::new()
+        }
+    };
+    kept.retain(|work| atom.is_none_or(|atom| work.atom == *atom));
+    Ok(kept)
+}
+
+fn kept_object(work: &KeptWork) -> Value {
+    let KeptWork { atom, attempt, reference, at, reason } = work;
+    json!({"atom": atom, "attempt": attempt, "ref": reference, "at": at.to_string(), "reason": reason})
+}
+
+fn object(entry: &Entry<Change>) -> Value {
+    let told: Vec<String> = entry.changes.iter().filter_map(|change| told(change, &entry.changes)).collect();
+    json!({"revision": entry.revision, "at": entry.at, "told": told, "changes": entry.changes})
+}

@@ -1,0 +1,316 @@
+//! `aot run`: gate, lint, bound, then the loop to a halt.
+
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use aot_core::coordinator::{Crew, Dispatch, Seat, Settings, Trees, forecast};
+use aot_core::rules::bound::{self, Bound};
+use aot_core::rules::certificate::{Certificate, Verdict};
+use aot_core::rules::gate::gate;
+use aot_core::state::{IsolationMode, State};
+use aot_core::verdict::{self, Jobs};
+use aot_runner::checks::facts;
+use aot_runner::crew::Word;
+use aot_runner::driver::{self, Asked, NotSeated};
+use aot_runner::shell::{Notice, Ran};
+use aot_runner::store::Store;
+use aot_runner::tree::Kind;
+use clap::Args;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::workshop::Workshop;
+use super::{Door, confirm, lint};
+use crate::failure::{Failure, Voice};
+use crate::print::{self, Stream};
+use crate::screens::ink::Ink;
+use crate::screens::run as screen;
+use crate::{failure, place};
+
+/// How often the line at the bottom of a terminal is drawn anew.
+const TICK: Duration = Duration::from_secs(1);
+
+/// So many findings of the linter are told.
+const ADVICE: usize = 5;
+
+/// The exit code of whoever was interrupted.
+pub const INTERRUPTED: u8 = 130;
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Show the order, the parallelism and the bound, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Land the work on this branch, and leave the checkout alone; it is made if it does not exist
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+}
+
+pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
+    door.by_person()?;
+    let mut store = door.store()?;
+    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+    let state = store.load()?.1.clone();
+    let aligned = match gate(state.clone()) {
+        Ok(aligned) => aligned,
+        Err(lacking) => {
+            match door.voice {
+                Voice::Json => print::json(&json!({"type": "not_aligned", "missing": lacking.missing})),
+                Voice::Plain => print::line(&format!("not aligned; missing: {}", lacking.missing.join(", "))),
+            }
+            return Err(Failure::NotAligned);
+        }
+    };
+    if args.dry_run {
+        let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
+        let trees = match mode {
+            Some(IsolationMode::InPlace) => Trees::Shared,
+            Some(IsolationMode::Worktree | IsolationMode::None) | None => Trees::Separate,
+        };
+        let crew = Crew { worker: Seat::Empty, probe: Seat::Empty, coordinator: Seat::Empty };
+        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees };
+        let ahead = forecast(aligned, settings, jiff::Timestamp::now());
+        return dry_run(door, &state, &ahead);
+    }
+    if door.voice == Voice::Plain {
+        head(&state, &workshop);
+    }
+    loop {
+        let ran = drive(door, store, &workshop, args)?;
+        if ran.interrupted {
+            return Err(Failure::Halted(INTERRUPTED));
+        }
+        store = door.store()?;
+        // A person who sits here can be asked right away; then the loop goes on.
+        let asked = ran.certificate.verdict == Verdict::NeedsPerson
+            && door.voice == Voice::Plain
+            && print::is_answered()
+            && confirm::ask(&workshop, &mut store)?;
+        if !asked {
+            return match ran.certificate.exit {
+                0 => Ok(()),
+                code => Err(Failure::Halted(code)),
+            };
+        }
+    }
+}
+
+/// One run of the loop, shown as it happens.
+fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs) -> Result<Ran, Failure> {
+    let seated = driver::sit_down(store.file().home()).map_err(|error| match error {
+        NotSeated::Taken { holder } => Failure::Driven { holder },
+        NotSeated::File(error) => Failure::File(error),
+    })?;
+    let began = Instant::now();
+    let (words, inbox) = channel();
+    let signals = listen(words.clone())?;
+    let kit = workshop.kit()?;
+    let live = door.voice == Voice::Plain && print::is_watched();
+    let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
+    let mut show = screen::Screen::new(Ink::of(Stream::Out), began);
+    let mut last = None;
+    let mut tell = |notice: Notice<'_>| match door.voice {
+        Voice::Json => objects(&notice).iter().for_each(print::json),
+        Voice::Plain => {
+            let lines = show.lines(&notice);
+            if live && !lines.is_empty() {
+                print::live("");
+            }
+            lines.iter().for_each(|line| print::line(line));
+            if let Notice::Bound { bound } = &notice
+                && last.is_none()
+            {
+                print::line(&format!("bound    {}", screen::bound(bound)));
+                last = Some(());
+            }
+            if live {
+                print::live(&show.now());
+            }
+        }
+    };
+    let ran = driver::run(store, seated, kit, &asked, (words, inbox), &mut tell);
+    if live {
+        print::live("");
+    }
+    signals.close();
+    let ran = ran?;
+    tell_end(door, &ran, began.elapsed())?;
+    Ok(ran)
+}
+
+/// Ctrl-C once: stop now, state kept. Twice: at once; guards clear what runs.
+fn listen(words: Sender<Word>) -> Result<signal_hook::iterator::Handle, Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::World { doing: "listen to signals", problem: error.to_string() })?;
+    let handle = signals.handle();
+    std::thread::spawn(move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 {
+                std::process::exit(INTERRUPTED.into());
+            }
+            failure::complain("\nstopping: what runs is killed, the state is kept (Ctrl-C again: at once)");
+            // If nobody listens, the run is over already.
+            let _ = words.send(Word::Interrupt);
+        }
+    });
+    Ok(handle)
+}
+
+fn head(state: &State, workshop: &Workshop) {
+    let goal = print::fit(&state.objective.goal, print::COLUMNS - 9);
+    print::line(&format!("goal     {goal}"));
+    let constraints = state.constraints();
+    print::line(&format!(
+        "plan     {} atoms, {} at a time, at most {} iterations",
+        state.atoms.len(),
+        constraints.max_parallel_agents,
+        constraints.max_iterations
+    ));
+    let facts = facts::still(state, &workshop.project, &place::search_path());
+    let advice = verdict::lint(&state.objective, &facts);
+    for advice in advice.iter().take(ADVICE) {
+        print::line(&format!("lint     {}", print::fit(&lint::told(advice), print::COLUMNS - 9)));
+    }
+    if advice.len() > ADVICE {
+        print::line(&format!("         and {} more: aot lint", advice.len() - ADVICE));
+    }
+    let counts = aot_core::view::View::of(state).counts;
+    let unresolved = counts.pending + counts.in_progress;
+    if bound::too_tight(state, unresolved) {
+        print::line("warning  there are more atoms than the iterations left can work off");
+    }
+}
+
+fn dry_run(door: &Door, state: &State, ahead: &aot_core::coordinator::Forecast) -> Result<(), Failure> {
+    let total = bound::left(
+        state,
+        bound::Flight { judges: bound::judges(state), attempts: 0, evaluations: 1 },
+        spent(state),
+    );
+    let parallel = state.constraints().max_parallel_agents;
+    let widest = ahead.steps.iter().map(Vec::len).max().unwrap_or(0);
+    match door.voice {
+        Voice::Json => {
+            let mut object = bound_json(&total);
+            object["type"] = json!("plan");
+            object["steps"] = json!(ahead.steps);
+            object["parallel"] = json!(parallel);
+            object["widest"] = json!(widest);
+            print::json(&object);
+        }
+        Voice::Plain => {
+            let ink = Ink::of(Stream::Out);
+            screen::plan(ink, ahead).iter().for_each(|line| print::line(line));
+            print::line(&format!(
+                "parallel {parallel} at a time are allowed, {widest} at a time can be used"
+            ));
+            print::line(&format!("bound    {}", screen::bound(&total)));
+        }
+    }
+    Ok(())
+}
+
+fn spent(state: &State) -> u64 {
+    state.control.spent.as_ref().map_or(0, |spent| spent.seconds)
+}
+
+fn bound_json(bound: &Bound) -> Value {
+    json!({
+        "type": "bound",
+        "agent_runs": bound.agent_runs,
+        "seconds": bound.seconds,
+        "cost_usd": bound.cost_usd,
+        "tokens": bound.tokens,
+    })
+}
+
+/// A notice as JSON lines. A change has its own name for a type.
+fn objects(notice: &Notice<'_>) -> Vec<Value> {
+    let job = |kind: &str, job: &aot_core::coordinator::JobId| {
+        let task = match &job.task {
+            aot_core::coordinator::Task::Probe(_) => "probe",
+            aot_core::coordinator::Task::Work(_) => "work",
+            aot_core::coordinator::Task::Check(_) => "check",
+            aot_core::coordinator::Task::Replan => "replan",
+        };
+        json!({"type": kind, "task": task, "atom": job.task.atom(), "attempt": job.attempt})
+    };
+    let mut all: Vec<Value> = match notice {
+        Notice::Recorded { changes, .. } => changes.iter().map(|change| json!(change)).collect(),
+        Notice::Ground { kind, branch, cage } => {
+            let kind = match kind {
+                Kind::Worktrees => "worktree",
+                Kind::InPlace => "in_place",
+                Kind::Bare => "none",
+            };
+            vec![json!({"type": "ground", "isolation": kind, "branch": branch, "cage": cage.to_string()})]
+        }
+        Notice::Edited { state } => {
+            let control = &state.control;
+            vec![json!({
+                "type": "edited",
+                "stop_requested": control.stop_requested,
+                "stop_reason": control.stop_reason,
+                "redirect_requested": control.redirect_requested,
+            })]
+        }
+        Notice::Started { job: id, .. } => vec![job("started", id)],
+        Notice::Killed { job: id } => vec![job("killed", id)],
+        Notice::Verifying { number } => vec![json!({"type": "verifying", "number": number})],
+        Notice::Checked { item, outcome } => {
+            vec![json!({"type": "checked", "item": item, "outcome": outcome})]
+        }
+        Notice::Verified { verdict, red, took } => {
+            let milliseconds = took.as_millis() as u64;
+            vec![json!({"type": "evaluated", "verdict": verdict, "red": red, "milliseconds": milliseconds})]
+        }
+        Notice::Tampered { altered } => vec![json!({"type": "tampered", "changed": altered})],
+        Notice::Waiting { job: id, paths } => {
+            let mut object = job("waiting", id);
+            object["paths"] = json!(paths);
+            vec![object]
+        }
+        Notice::Note { text } => vec![json!({"type": "note", "text": text})],
+        Notice::Bound { bound } => vec![bound_json(bound)],
+        Notice::Tick => Vec::new(),
+    };
+    let now = jiff::Timestamp::now().to_string();
+    all.iter_mut().for_each(|object| object["at"] = json!(now));
+    all
+}
+
+fn tell_end(door: &Door, ran: &Ran, took: Duration) -> Result<(), Failure> {
+    let mut store = door.store()?;
+    let state = store.load()?.1;
+    let Ran { certificate, interrupted, altered } = ran;
+    match door.voice {
+        Voice::Json => print::json(&halted(certificate, state, *interrupted, altered, took)),
+        Voice::Plain => {
+            let ink = Ink::of(Stream::Out);
+            screen::halt(ink, certificate, state, took).iter().for_each(|line| print::line(line));
+        }
+    }
+    Ok(())
+}
+
+fn halted(
+    certificate: &Certificate,
+    state: &State,
+    interrupted: bool,
+    altered: &[aot_runner::checks::seal::Altered],
+    took: Duration,
+) -> Value {
+    let mut object = json!(certificate);
+    object["type"] = json!("halted");
+    object["status"] = json!(state.control.status);
+    object["interrupted"] = json!(interrupted);
+    object["milliseconds"] = json!(took.as_millis() as u64);
+    if interrupted {
+        object["exit"] = json!(INTERRUPTED);
+    }
+    if !altered.is_empty() {
+        object["changed"] = json!(altered);
+    }
+    object
+}

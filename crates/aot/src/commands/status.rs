@@ -1,0 +1,113 @@
+//! `aot status`: where a loop stands.
+
+use std::collections::HashMap;
+
+use aot_core::rules::Change;
+use aot_core::state::AtomId;
+use aot_core::verdict::Outcome;
+use aot_core::view::{Asked, View};
+use aot_runner::checks::kept::{Kept, Line};
+use aot_runner::store::Store;
+use aot_runner::store::journal::Entry;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Door, workshop};
+use crate::failure::{Failure, Voice};
+use crate::print::{self, Stream};
+use crate::screens::ink::Ink;
+use crate::screens::status::{Beside, LastSeen, draw};
+
+/// So many of the newest journal entries are searched for the start of what runs.
+const SEARCHED: usize = 500;
+
+pub fn run(door: &Door) -> Result<(), Failure> {
+    let mut store = door.store()?;
+    let Some(view) = store.answers()?.view else {
+        // Names what is wrong, with its place.
+        store.load()?;
+        return Err(Failure::No);
+    };
+    let lines = Kept::of(&workshop::project(&door.path()?)?).recent();
+    let beside = Beside {
+        now: Timestamp::now(),
+        since: started(&store, &view.running),
+        base_case: last_seen(&view.base_case, &lines),
+        driver: driver(&store),
+    };
+    match door.voice {
+        Voice::Json => print::json(&object(&view, &beside)),
+        Voice::Plain => print::out(|stdout| write!(stdout, "{}", draw(&view, &beside, Ink::of(Stream::Out)))),
+    }
+    Ok(())
+}
+
+/// Who drives the loop.
+fn driver(store: &Store) -> Option<String> {
+    aot_runner::driver::holder(store.file().home())
+}
+
+/// When each of these was last started, as far as the journal tells; without it that is left unsaid (D32).
+fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
+    let mut since = HashMap::new();
+    if running.is_empty() {
+        return since;
+    }
+    let entries: Vec<Entry<Change>> = store.journal().newest(SEARCHED).unwrap_or_default();
+    for entry in &entries {
+        let Ok(at) = entry.at.parse::<Timestamp>() else { continue };
+        for change in &entry.changes {
+            if let Change::AtomStarted { atom, .. } = change
+                && running.contains(atom)
+            {
+                since.insert(atom.clone(), at);
+            }
+        }
+    }
+    since
+}
+
+/// The newest word on each check of the base case. Evidence of a check that was another one then does not count.
+fn last_seen(asked: &[Asked], lines: &[Line]) -> Vec<LastSeen> {
+    let about = |asked: &Asked, line: &&Line| {
+        line.item == asked.item
+            && line.kind == asked.kind
+            && asked.runs.as_ref().is_none_or(|runs| *runs == line.evidence.ran)
+    };
+    asked
+        .iter()
+        .map(|asked| match (&asked.said, lines.iter().rev().find(|line| about(asked, line))) {
+            (Some((holds, at)), _) => LastSeen {
+                item: asked.item.clone(),
+                outcome: Some(if *holds { Outcome::Pass } else { Outcome::Fail }),
+                at: Some(at.clone()),
+                why: if *holds { "confirmed".into() } else { "denied by a person".into() },
+            },
+            (None, Some(line)) => LastSeen {
+                item: asked.item.clone(),
+                outcome: Some(line.outcome),
+                at: Some(line.evidence.at.clone()),
+                why: line.evidence.why.clone(),
+            },
+            (None, None) => {
+                LastSeen { item: asked.item.clone(), outcome: None, at: None, why: String::new() }
+            }
+        })
+        .collect()
+}
+
+fn object(view: &View, beside: &Beside) -> Value {
+    let mut object = json!(view);
+    // Scripts find every key, known or not.
+    for key in ["cost_usd", "tokens"] {
+        let bound = object["bound"].as_object_mut().expect("a bound is an object");
+        bound.entry(key).or_insert(Value::Null);
+    }
+    for at_work in object["at_work"].as_array_mut().expect("a list") {
+        let since = at_work["atom"].as_str().and_then(|atom| beside.since.get(atom));
+        at_work["since"] = json!(since.map(Timestamp::to_string));
+    }
+    object["base_case"] = json!(beside.base_case);
+    object["driver"] = json!(beside.driver);
+    object
+}

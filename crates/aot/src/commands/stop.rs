@@ -1,0 +1,47 @@
+//! `aot stop`: no new starts; what runs finishes, or with `--now` is killed.
+
+use aot_core::rules::{Change, Refusal};
+use aot_core::state::LoopStatus;
+use aot_runner::driver;
+use clap::Args;
+use serde_json::json;
+
+use super::Door;
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// Why; it stands in the state file and in the report
+    reason: Vec<String>,
+    /// Kill what runs, instead of letting it finish
+    #[arg(long)]
+    now: bool,
+}
+
+pub fn run(door: &Door, args: &StopArgs) -> Result<(), Failure> {
+    door.by_person()?;
+    let reason = Some(args.reason.join(" ")).filter(|reason| !reason.trim().is_empty());
+    let mut store = door.store()?;
+    let driver = driver::holder(store.file().home());
+    let recorded = store.change("ask for a stop", jiff::Timestamp::now(), |ledger| {
+        let running = ledger.state().control.status == LoopStatus::Running;
+        if running {
+            ledger.enter(Change::StopRequested { reason: reason.clone(), now: args.now });
+            if driver.is_none() {
+                // Nobody is there to do it.
+                let reason = reason.clone().unwrap_or_else(|| "stopped by hand".into());
+                ledger.enter(Change::Stopped { reason });
+            }
+        }
+        Ok::<bool, Refusal>(running)
+    })?;
+    let line = match (recorded.value, &driver, args.now) {
+        (false, _, _) => "nothing to stop: the loop is not running".to_owned(),
+        (true, None, _) => "stopped; nobody was driving it. `aot run` takes it up again".to_owned(),
+        (true, Some(who), true) => format!("asked {who} to stop now: what runs is killed"),
+        (true, Some(who), false) => format!("asked {who} to stop: what runs finishes, nothing new starts"),
+    };
+    let object = json!({"stopping": recorded.value, "now": args.now, "reason": reason, "driver": driver});
+    door.told(&recorded, &line, object);
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! The AND/OR graph as an outline: what was cut below its parent, ways below their group, each after what it waits for.
+//! Draws an [`Outline`]; decides no order.
+
+use std::collections::HashSet;
+
+use aot_core::state::{Closes, Graph, GroupName, OrGroup, State, Target};
+use aot_core::view::{Last, Outline, Row, Standing, What};
+use serde_json::{Value, json};
+
+use super::ink::{Ink, Paint};
+use crate::print::COLUMNS;
+
+/// Nesting deeper than this is drawn no further to the right.
+const INDENTED: usize = 10;
+
+/// What stands on the right takes no more than this of a line.
+const NOTES: usize = 36;
+
+/// So many rings are told.
+const RINGS_TOLD: usize = 3;
+
+pub fn draw(state: &State, ink: Ink) -> String {
+    let picture = Picture::of(state, ink);
+    let mut text = picture.head();
+    let mut open: Vec<Last> = Vec::new();
+    for row in &picture.outline.rows {
+        open.truncate(row.depth);
+        text.push_str(&picture.row(row, &open));
+        text.push('\n');
+        open.push(row.last);
+    }
+    text.push_str(&picture.foot());
+    text
+}
+
+struct Picture<'p> {
+    state: &'p State,
+    graph: Graph,
+    outline: Outline,
+    critical: HashSet<usize>,
+    standings: Vec<Standing>,
+    /// What all choices of a group wait for.
+    shared: Vec<Vec<Target>>,
+    ink: Ink,
+}
+
+impl<'p> Picture<'p> {
+    fn of(state: &'p State, ink: Ink) -> Picture<'p> {
+        let graph = Graph::new(state);
+        let critical = graph.critical_path(state);
+        let mut picture = Picture {
+            state,
+            outline: Outline::of(&graph, state),
+            // A path of one says nothing.
+            critical: if critical.len() > 1 { critical.into_iter().collect() } else { HashSet::new() },
+            standings: (0..state.atoms.len()).map(|place| Standing::of(&graph, state, place)).collect(),
+            graph,
+            shared: Vec::new(),
+            ink,
+        };
+        picture.shared = (0..state.or_groups.len()).map(|group| picture.shared(group)).collect();
+        picture
+    }
+
+    fn head(&self) -> String {
+        let count = |is: fn(&Standing) -> bool| self.standings.iter().filter(|standing| is(standing)).count();
+        // What is dormant, or was given up, need not be resolved.
+        let live = count(|standing| !matches!(standing, Standing::Dormant | Standing::Failed));
+        let told = format!("{} of {live} resolved", count(|standing| *standing == Standing::Resolved));
+        let goal = self.ink.fit(&self.state.objective.goal, COLUMNS - told.len() - 2);
+        let gap = COLUMNS - told.len() - goal.chars().count();
+        format!("{}{:gap$}{told}\n\n", self.ink.paint(Paint::Bold, &goal), "")
+    }
+
+    fn row(&self, row: &Row, open: &[Last]) -> String {
+        let lines = self.lines(row, open);
+        let (critical, mark, name, text, notes, paint) = match &row.what {
+            What::Atom(place) => self.atom(*place),
+            What::Group(group) => self.group(*group),
+            What::Unmade(id) => {
+                let note = "made when the group goes to it".to_owned();
+                let mark = self.ink.mark(Standing::Dormant);
+                (Critical::No, mark, id.to_string(), String::new(), note, Paint::Dim)
+            }
+        };
+        let margin = match critical {
+            Critical::Yes => self.ink.paint(Paint::Yellow, self.ink.sign("▸", "!")),
+            Critical::No => " ".to_owned(),
+        };
+        let name = self.ink.fit(&name, COLUMNS / 3);
+        let notes = self.ink.fit(&notes, NOTES);
+        let taken = 2 + lines.chars().count() + 2 + name.chars().count() + 2;
+        let aside = if notes.is_empty() { 0 } else { notes.chars().count() + 2 };
+        let room = COLUMNS.saturating_sub(taken + aside);
+        let text = self.ink.fit(&text, room);
+        let gap = room.saturating_sub(text.chars().count());
+        let (name, text) = match paint {
+            Paint::Plain => (self.ink.paint(Paint::Bold, &name), text),
+            Paint::Green
+            | Paint::Red
+            | Paint::Yellow
+            | Paint::Cyan
+            | Paint::Dim
+            | Paint::Bold
+            | Paint::Struck => (self.ink.paint(paint, &name), self.ink.paint(paint, &text)),
+        };
+        let (lines, notes) = (self.ink.paint(Paint::Dim, &lines), self.ink.paint(Paint::Dim, &notes));
+        format!("{margin} {lines}{mark} {name}  {text}{:gap$}  {notes}", "").trim_end().to_owned()
+    }
+
+    /// The lines that lead from the rows above.
+    fn lines(&self, row: &Row, open: &[Last]) -> String {
+        if row.depth == 0 {
+            return String::new();
+        }
+        let mut lines = String::new();
+        for last in open.iter().skip(1).take(INDENTED) {
+            lines.push_str(match last {
+                Last::No => self.ink.sign("│  ", "|  "),
+                Last::Yes => "   ",
+            });
+        }
+        lines.push_str(match row.last {
+            Last::No => self.ink.sign("├─ ", "|- "),
+            Last::Yes => self.ink.sign("└─ ", "`- "),
+        });
+        lines
+    }
+
+    fn atom(&self, place: usize) -> (Critical, String, String, String, String, Paint) {
+        let atom = &self.state.atoms[place];
+        let standing = self.standings[place];
+        let mut notes = Vec::new();
+        let group = self.graph.group_of(place);
+        let shared = group.map_or(&[][..], |group| &self.shared[group]);
+        if let Some(group) = group {
+            let entry = &self.state.or_groups[group];
+            match standing {
+                Standing::Failed => notes.push("failed".to_owned()),
+                Standing::Dormant => {}
+                Standing::Resolved | Standing::Running | Standing::Ready | Standing::Pending => {
+                    let races = self.graph.is_racing(self.state, group) && !self.graph.is_decomposed(place);
+                    let selected = entry.selected == atom.id;
+                    notes.extend(selected.then(|| "selected".to_owned()));
+                    notes.extend((races && !selected).then(|| "races".to_owned()));
+                }
+            }
+        }
+        if let Some(attempt) = self.state.control.attempts.get(&atom.id) {
+            notes.push(format!("attempt {attempt}"));
+        }
+        let own = self.own(place).into_iter().filter(|target| !shared.contains(target));
+        notes.extend(self.after(&own.collect::<Vec<_>>()));
+        let critical = if self.critical.contains(&place) { Critical::Yes } else { Critical::No };
+        let paint = match standing {
+            Standing::Failed => Paint::Struck,
+            Standing::Dormant => Paint::Dim,
+            Standing::Resolved | Standing::Running | Standing::Ready | Standing::Pending => Paint::Plain,
+        };
+        let (name, text) = (atom.id.to_string(), atom.description.clone());
+        (critical, self.ink.mark(standing), name, text, notes.join(", "), paint)
+    }
+
+    fn group(&self, group: usize) -> (Critical, String, String, String, String, Paint) {
+        let (name, entry) = self.named(group);
+        let standing = self.group_standing(group);
+        let ways = entry.choices.len();
+        let text = match self.graph.is_racing(self.state, group) {
+            true => format!("a race of {ways}"),
+            false => format!("one of {ways}"),
+        };
+        let notes = self.after(&self.shared[group]).unwrap_or_default();
+        let paint = if standing == Standing::Dormant { Paint::Dim } else { Paint::Plain };
+        (Critical::No, self.ink.mark(standing), name.to_string(), text, notes, paint)
+    }
+
+    fn group_standing(&self, group: usize) -> Standing {
+        let entry = &self.state.or_groups[group];
+        let selected = self.state.atoms.get_index_of(&entry.selected);
+        match selected.map(|place| self.standings[place]) {
+            _ if self.graph.is_resolved(self.state, Target::Group(group)) => Standing::Resolved,
+            _ if entry.choices.iter().all(|choice| entry.failed.contains(choice)) => Standing::Failed,
+            Some(Standing::Running) => Standing::Running,
+            Some(Standing::Ready) => Standing::Ready,
+            Some(Standing::Dormant) => Standing::Dormant,
+            Some(Standing::Resolved | Standing::Pending | Standing::Failed) | None => Standing::Pending,
+        }
+    }
+
+    fn named(&self, group: usize) -> (&GroupName, &OrGroup) {
+        self.state.or_groups.get_index(group).expect("a graph's group stands in its state")
+    }
+
+    /// What an atom waits for itself: a child has what its parent waits for written down too, which is not told twice.
+    fn own(&self, place: usize) -> Vec<Target> {
+        let mut own: Vec<Target> = Vec::new();
+        for target in self.graph.depends(place) {
+            let above =
+                self.graph.line(place).skip(1).any(|above| self.graph.depends(above).contains(target));
+            if !above && !own.contains(target) {
+                own.push(*target);
+            }
+        }
+        own
+    }
+
+    fn shared(&self, group: usize) -> Vec<Target> {
+        let mut choices = self.graph.choices(group).iter();
+        let Some(first) = choices.next() else { return Vec::new() };
+        let mut shared = self.own(*first);
+        for choice in choices {
+            shared.retain(|target| self.graph.depends(*choice).contains(target));
+        }
+        shared
+    }
+
+    fn after(&self, targets: &[Target]) -> Option<String> {
+        let names: Vec<String> =
+            targets.iter().map(|target| self.graph.name_of(self.state, *target)).collect();
+        (!names.is_empty()).then(|| format!("after {}", names.join(", ")))
+    }
+
+    /// What the marks mean that were used, and what waits in a ring.
+    fn foot(&self) -> String {
+        let has = |wanted: &[Standing]| self.standings.iter().any(|standing| wanted.contains(standing));
+        let unmade = self.outline.rows.iter().any(|row| matches!(row.what, What::Unmade(_)));
+        let mut legend = Vec::new();
+        for (is_there, standing, word) in [
+            (has(&[Standing::Resolved]), Standing::Resolved, "resolved"),
+            (has(&[Standing::Running]), Standing::Running, "running"),
+            (has(&[Standing::Ready, Standing::Pending]), Standing::Pending, "pending"),
+            (has(&[Standing::Dormant]) || unmade, Standing::Dormant, "dormant"),
+            (has(&[Standing::Failed]), Standing::Failed, "failed"),
+        ] {
+            if is_there {
+                legend.push(format!("{} {word}", self.ink.mark(standing)));
+            }
+        }
+        if !self.critical.is_empty() {
+            let sign = self.ink.paint(Paint::Yellow, self.ink.sign("▸", "!"));
+            legend.push(format!("{sign} longest path left"));
+        }
+        let mut foot = format!("\n{}\n", legend.join("   "));
+        for cycle in self.graph.cycles(self.state).into_iter().take(RINGS_TOLD) {
+            let when = match cycle.closes {
+                Closes::Now | Closes::SinceBacktrack => "wait for one another: nothing of it can start",
+                Closes::OnSwitch => "would wait for one another with another choice",
+            };
+            let names = self.ink.fit(&cycle.names.join(", "), COLUMNS - when.len() - 1);
+            foot.push_str(&self.ink.paint(Paint::Yellow, &format!("{names} {when}")));
+            foot.push('\n');
+        }
+        foot
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Critical {
+    Yes,
+    No,
+}
+
+/// Nodes in the order of the outline, and edges: what an atom depends on, its children, a group's choices.
+pub fn object(state: &State) -> Value {
+    let ink = Ink { colour: super::ink::Colour::Off, alphabet: super::ink::Alphabet::Ascii };
+    let picture = Picture::of(state, ink);
+    let graph = &picture.graph;
+    let mut nodes = Vec::new();
+    let mut edges = Vec::new();
+    for row in &picture.outline.rows {
+        match &row.what {
+            What::Atom(place) => {
+                let atom = &state.atoms[*place];
+                let group = graph.group_of(*place).map(|group| picture.named(group));
+                nodes.push(json!({
+                    "type": "atom",
+                    "id": atom.id,
+                    "description": atom.description,
+                    "status": atom.status,
+                    "standing": picture.standings[*place],
+                    "depth": row.depth,
+                    "parent": graph.parent(*place).map(|parent| &state.atoms[parent].id),
+                    "or_group": group.map(|(name, _)| name),
+                    "selected": group.map(|(_, entry)| entry.selected == atom.id),
+                    "decomposed": graph.is_decomposed(*place),
+                    "critical": picture.critical.contains(place),
+                    "attempt": state.control.attempts.get(&atom.id),
+                }));
+                let known = atom.depends_on.iter().filter(|id| state.atoms.contains_key(*id));
+                for (wanted, target) in known.zip(graph.depends(*place)) {
+                    let waits_for = graph.name_of(state, *target);
+                    edges.push(json!({
+                        "type": "depends_on", "from": atom.id, "to": wanted, "waits_for": waits_for,
+                    }));
+                }
+                for child in graph.kids(*place) {
+                    edges.push(json!({"type": "child", "from": atom.id, "to": state.atoms[*child].id}));
+                }
+            }
+            What::Group(group) => {
+                let (name, entry) = picture.named(*group);
+                nodes.push(json!({
+                    "type": "or_group",
+                    "id": name,
+                    "standing": picture.group_standing(*group),
+                    "depth": row.depth,
+                    "selected": entry.selected,
+                    "failed": entry.failed,
+                    "speculative": entry.is_speculative(),
+                    "racing": graph.is_racing(state, *group),
+                }));
+                for choice in &entry.choices {
+                    edges.push(json!({"type": "choice", "from": name, "to": choice}));
+                }
+            }
+            What::Unmade(id) => {
+                nodes.push(json!({"type": "unmade", "id": id, "standing": "dormant", "depth": row.depth}));
+            }
+        }
+    }
+    let path: Vec<_> = graph.critical_path(state).into_iter().map(|place| &state.atoms[place].id).collect();
+    let cycles: Vec<Value> = graph
+        .cycles(state)
+        .into_iter()
+        .map(|cycle| {
+            let closes = match cycle.closes {
+                Closes::Now => "now",
+                Closes::SinceBacktrack => "since_backtrack",
+                Closes::OnSwitch => "on_switch",
+            };
+            json!({"names": cycle.names, "closes": closes})
+        })
+        .collect();
+    json!({"nodes": nodes, "edges": edges, "critical_path": path, "cycles": cycles})
+}

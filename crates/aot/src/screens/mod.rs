@@ -1,0 +1,9 @@
+//! What people see: pure functions from views, outlines and entries to text. Asks nothing, and speaks to no stream.
+
+pub mod clock;
+pub mod graph;
+pub mod ink;
+pub mod log;
+pub mod run;
+pub mod status;
+pub mod words;

@@ -1,0 +1,347 @@
+//! A run as it happens: a line for each thing that people want to know, and at the bottom of a terminal one line that
+//! says what goes on now. Speaks to no stream.
+
+use std::time::{Duration, Instant};
+
+use aot_core::coordinator::{Forecast, JobId, Task};
+use aot_core::rules::Change;
+use aot_core::rules::bound::Bound;
+use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::state::{AtomId, State};
+use aot_core::verdict::Verdict;
+use aot_runner::checks::seal::Altered;
+use aot_runner::process::cage;
+use aot_runner::shell::Notice;
+use aot_runner::tree::Kind;
+
+use super::ink::{Ink, Paint};
+use crate::print::COLUMNS;
+
+/// So many red checks, tried atoms and branches are told at a halt.
+const TOLD: usize = 8;
+
+/// So many steps of a forecast are shown.
+const STEPS: usize = 30;
+
+/// What is drawn of a run, and what it needs to remember.
+#[derive(Debug)]
+pub struct Screen {
+    ink: Ink,
+    began: Instant,
+    running: Vec<(JobId, Instant)>,
+    verifying: bool,
+    resolved: usize,
+    all: usize,
+}
+
+impl Screen {
+    pub fn new(ink: Ink, began: Instant) -> Screen {
+        Screen { ink, began, running: Vec::new(), verifying: false, resolved: 0, all: 0 }
+    }
+
+    /// The lines that a notice is worth.
+    pub fn lines(&mut self, notice: &Notice<'_>) -> Vec<String> {
+        match notice {
+            Notice::Recorded { changes, state } => {
+                self.count(state);
+                changes.iter().filter_map(|change| self.change(change, changes, state)).collect()
+            }
+            Notice::Ground { kind, branch, cage } => vec![ground(*kind, *branch, *cage)],
+            Notice::Edited { state } => self.edited(state).into_iter().collect(),
+            Notice::Started { job, state } => {
+                self.running.push(((*job).clone(), Instant::now()));
+                self.started(job, state).into_iter().collect()
+            }
+            Notice::Killed { job } => {
+                self.running.retain(|(running, _)| running != *job);
+                vec![self.row("×", "x", Paint::Dim, &who(&job.task), "killed")]
+            }
+            Notice::Verifying { .. } => {
+                self.verifying = true;
+                Vec::new()
+            }
+            Notice::Checked { .. } | Notice::Tick | Notice::Bound { .. } => Vec::new(),
+            Notice::Verified { verdict, red, took } => {
+                self.verifying = false;
+                self.verified(*verdict, red, *took)
+            }
+            Notice::Tampered { altered } => {
+                let told = altered.iter().take(TOLD).map(Altered::told);
+                told.map(|text| self.row("!", "!", Paint::Red, "tampered", &text)).collect()
+            }
+            Notice::Waiting { job, paths } => {
+                let text = format!("is done, and lands when you commit or undo {}", paths.join(", "));
+                vec![self.row("…", "~", Paint::Yellow, &who(&job.task), &text)]
+            }
+            Notice::Note { text } => vec![self.row("!", "!", Paint::Yellow, "note", text)],
+        }
+    }
+
+    /// What goes on now, for the bottom of a terminal.
+    pub fn now(&self) -> String {
+        let mut parts = vec![format!("{} of {} resolved", self.resolved, self.all)];
+        if self.verifying {
+            parts.push("the base case is being checked".into());
+        }
+        let running: Vec<String> = self
+            .running
+            .iter()
+            .map(|(job, since)| format!("{} {}", who(&job.task), short(since.elapsed())))
+            .collect();
+        if !running.is_empty() {
+            parts.push(running.join(", "));
+        }
+        let text = format!("{:>7}  {}", short(self.began.elapsed()), parts.join("; "));
+        self.ink.paint(Paint::Dim, &self.ink.fit(&text, COLUMNS - 1))
+    }
+
+    fn count(&mut self, state: &State) {
+        use aot_core::state::AtomStatus;
+        self.all = state.atoms.len();
+        self.resolved = state.atoms.values().filter(|atom| atom.status == AtomStatus::Resolved).count();
+    }
+
+    fn edited(&self, state: &State) -> Option<String> {
+        let control = &state.control;
+        let text = match (control.stop_requested, control.stop_now, control.redirect_requested) {
+            (_, _, true) => "somebody redirects: everything is interrupted".to_owned(),
+            (true, true, false) => "asked to stop now: what runs is killed".to_owned(),
+            (true, false, false) => "asked to stop: what runs finishes, nothing new starts".to_owned(),
+            (false, _, false) => return None,
+        };
+        let reason = control.stop_reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        Some(self.row("■", "#", Paint::Yellow, "stop", &format!("{text}{reason}")))
+    }
+
+    fn started(&self, job: &JobId, state: &State) -> Option<String> {
+        let atom = job.task.atom()?;
+        let description = state.atoms.get(atom).map_or("", |atom| &atom.description);
+        let text = match &job.task {
+            Task::Work(_) => format!("starts: {description}"),
+            Task::Probe(_) => format!("is looked at first: {description}"),
+            Task::Check(_) => format!("is checked: {description}"),
+            Task::Replan => return None,
+        };
+        Some(self.row("▸", ">", Paint::Cyan, atom.as_str(), &text))
+    }
+
+    fn change(&mut self, change: &Change, beside: &[Change], state: &State) -> Option<String> {
+        match change {
+            Change::AtomResolved { atom, binding } => {
+                let since = self.ends(atom);
+                let commit =
+                    binding.commit.as_deref().map(|commit| format!(" [{}]", &commit[..commit.len().min(7)]));
+                let text = format!("{}{}{}", binding.summary, commit.unwrap_or_default(), since);
+                Some(self.row("✓", "+", Paint::Green, atom.as_str(), &text))
+            }
+            Change::FailureNoted { atom, reason } => {
+                let since = self.ends(atom);
+                Some(self.row("✗", "x", Paint::Red, atom.as_str(), &format!("failed: {reason}{since}")))
+            }
+            Change::AtomReturned { atom, reason } => {
+                self.ends(atom);
+                Some(self.row("↩", "<", Paint::Yellow, atom.as_str(), &format!("comes back: {reason}")))
+            }
+            Change::AtomReset { atom } => {
+                self.ends(atom);
+                None
+            }
+            Change::ChoiceFailed { choice, .. } => {
+                let since = self.ends(choice);
+                let text = format!("{}{since}", super::words::why_failed(choice, beside));
+                Some(self.row("✗", "x", Paint::Red, choice.as_str(), &text))
+            }
+            Change::ChoiceSelected { group, choice, reason } => {
+                // Why the one before failed stands in the line above.
+                let why =
+                    if reason.starts_with("Auto-backtrack") { String::new() } else { format!(": {reason}") };
+                let text = format!("goes on with {choice}{why}");
+                Some(self.row("↻", "@", Paint::Yellow, group.as_str(), &text))
+            }
+            Change::IterationOpened => {
+                let (number, most) = (state.control.iteration, state.constraints().max_iterations);
+                let text = format!("iteration {number} of at most {most}");
+                Some(self.ink.paint(Paint::Dim, &format!("{:>7}  {text}", short(self.began.elapsed()))))
+            }
+            Change::IterationClosed { stall_count, .. } if *stall_count > 0 => {
+                let most = state.constraints().max_stall_count;
+                Some(self.row(
+                    "!",
+                    "!",
+                    Paint::Yellow,
+                    "stall",
+                    &format!("no progress: {stall_count} of {most}"),
+                ))
+            }
+            Change::AtomStarted { .. }
+            | Change::IterationClosed { .. }
+            | Change::ResultCounted
+            | Change::LoopStarted
+            | Change::Stopped { .. }
+            | Change::Completed
+            | Change::StopRequested { .. } => None,
+            other => {
+                let text = super::words::told(other, beside)?;
+                Some(self.row("·", "-", Paint::Dim, "", &text))
+            }
+        }
+    }
+
+    /// The attempt on an atom is over; how long it took, if that is worth telling.
+    fn ends(&mut self, atom: &AtomId) -> String {
+        let at = self.running.iter().position(|(job, _)| job.task.atom() == Some(atom));
+        let since = at.map(|at| self.running.remove(at).1.elapsed());
+        since
+            .filter(|since| since.as_secs() >= 1)
+            .map(|since| format!(" ({})", short(since)))
+            .unwrap_or_default()
+    }
+
+    fn verified(&self, verdict: Verdict, red: &[Red], took: Duration) -> Vec<String> {
+        let (unicode, ascii, paint, text) = match verdict {
+            Verdict::Passed => ("✓", "+", Paint::Green, "holds"),
+            Verdict::Failed => ("○", "o", Paint::Yellow, "does not hold yet"),
+            Verdict::Error => ("!", "!", Paint::Yellow, "cannot be told"),
+            Verdict::Pending => ("?", "?", Paint::Yellow, "waits for a person"),
+        };
+        let text = match red.len() {
+            0 => format!("{text} ({})", short(took)),
+            1 => format!("{text}: {}", red[0].item),
+            many => format!("{text}: {} and {} more", red[0].item, many - 1),
+        };
+        vec![self.row(unicode, ascii, paint, "base", &text)]
+    }
+
+    fn row(&self, unicode: &'static str, ascii: &'static str, paint: Paint, who: &str, text: &str) -> String {
+        let at = short(self.began.elapsed());
+        let sign = self.ink.paint(paint, self.ink.sign(unicode, ascii));
+        let who = format!("{who:<5}");
+        let room = COLUMNS.saturating_sub(7 + 2 + 1 + 1 + who.chars().count() + 1);
+        let text = self.ink.fit(text, room);
+        format!("{}  {sign} {who} {text}", self.ink.paint(Paint::Dim, &format!("{at:>7}")))
+            .trim_end()
+            .to_owned()
+    }
+}
+
+fn who(task: &Task) -> String {
+    match task {
+        Task::Probe(atom) => format!("{atom}?"),
+        Task::Work(atom) | Task::Check(atom) => atom.to_string(),
+        Task::Replan => "plan".into(),
+    }
+}
+
+fn ground(kind: Kind, branch: Option<&str>, cage: cage::Kind) -> String {
+    let place = match (kind, branch) {
+        (Kind::Worktrees, Some(branch)) => format!("a worktree each, landing on {branch}"),
+        (Kind::Worktrees, None) => "a worktree each".to_owned(),
+        (Kind::InPlace, _) => "in place, one at a time; failures are rolled back".to_owned(),
+        (Kind::Bare, _) => "in place, side by side; nothing is rolled back".to_owned(),
+    };
+    let cage = match cage {
+        cage::Kind::Bwrap => "caged by bwrap",
+        cage::Kind::Landlock => "caged by landlock",
+        cage::Kind::None => "no cage holds workers in (aot doctor)",
+    };
+    format!("work     {place}; {cage}")
+}
+
+/// A span of time in few characters.
+pub fn short(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{}.{}s", seconds, time.subsec_millis() / 100),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// The most that can happen, in words.
+pub fn bound(bound: &Bound) -> String {
+    let runs = match bound.agent_runs {
+        1 => "1 agent run".to_owned(),
+        runs => format!("{runs} agent runs"),
+    };
+    let time = short_span(bound.seconds);
+    let money = bound.cost_usd.map(|usd| format!(", {usd:.2} USD")).unwrap_or_default();
+    let tokens = bound.tokens.map(|tokens| format!(", {tokens} tokens")).unwrap_or_default();
+    format!("at most {runs}, {time}{money}{tokens}")
+}
+
+fn short_span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds.div_ceil(60)),
+        _ if seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// The order in which atoms would start.
+pub fn plan(ink: Ink, forecast: &Forecast) -> Vec<String> {
+    let mut lines = vec!["order, if each succeeds at once and all take equally long:".to_owned()];
+    for (number, atoms) in forecast.steps.iter().enumerate().take(STEPS) {
+        let named: Vec<&str> = atoms.iter().map(AtomId::as_str).collect();
+        lines.push(ink.fit(&format!("{:>5}  {}", number + 1, named.join("  ")), COLUMNS));
+    }
+    if forecast.steps.len() > STEPS {
+        lines.push(format!("       and {} more steps", forecast.steps.len() - STEPS));
+    }
+    lines
+}
+
+/// What a halt says.
+pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) -> Vec<String> {
+    use aot_core::rules::certificate::Verdict as Halt;
+    let (paint, word) = match &certificate.verdict {
+        Halt::Completed => (Paint::Green, "DONE"),
+        Halt::StoppedByHand | Halt::RedirectInterrupted => (Paint::Yellow, "STOPPED"),
+        Halt::Tampered => (Paint::Red, "TAMPERED"),
+        Halt::Exhausted { .. } => (Paint::Red, "NO WAY LEFT"),
+        Halt::Stalled => (Paint::Red, "STALLED"),
+        Halt::IterationLimit => (Paint::Red, "ITERATION LIMIT"),
+        Halt::Budget { .. } => (Paint::Red, "BUDGET SPENT"),
+        Halt::Deadlock { .. } => (Paint::Red, "DEADLOCK"),
+        Halt::NeedsPerson => (Paint::Yellow, "NEEDS YOU"),
+        Halt::NoAgent { .. } => (Paint::Red, "NO AGENT"),
+    };
+    let mut lines = vec![String::new(), format!("{}  {}", ink.paint(paint, word), certificate.reason)];
+    let resolved = state.bindings.len();
+    lines.push(format!(
+        "{resolved} of {} atoms resolved, {}, {}, {}",
+        state.atoms.len(),
+        counted(u64::from(certificate.iterations), "iteration"),
+        counted(certificate.agent_runs, "agent run"),
+        short(took)
+    ));
+    if certificate.exit == 0 {
+        return lines;
+    }
+    let more = |lines: &mut Vec<String>, all: usize| {
+        if all > TOLD {
+            lines.push(format!("         and {} more", all - TOLD));
+        }
+    };
+    for red in certificate.red.iter().take(TOLD) {
+        lines.push(ink.fit(&format!("  red    {}: {}", red.item, red.reason), COLUMNS));
+    }
+    more(&mut lines, certificate.red.len());
+    for tried in certificate.tried.iter().take(TOLD) {
+        let last = tried.reasons.last().map_or("", String::as_str);
+        let times = counted(tried.attempts as u64, "time");
+        lines.push(ink.fit(&format!("  tried  {} {times}: {last}", tried.atom), COLUMNS));
+    }
+    more(&mut lines, certificate.tried.len());
+    for branch in certificate.branches.iter().take(TOLD) {
+        let choices: Vec<&str> = branch.choices.iter().map(AtomId::as_str).collect();
+        lines.push(ink.fit(&format!("  left   {}: {}", branch.group, choices.join(", ")), COLUMNS));
+    }
+    more(&mut lines, certificate.branches.len());
+    lines.extend(certificate.next.iter().map(|next| format!("  next   {next}")));
+    lines
+}
+
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

@@ -1,0 +1,357 @@
+//! Where a loop stands, on one screen of 80 by 24, however many atoms it has. Draws a [`View`] and what the command
+//! found beside it.
+
+use std::collections::HashMap;
+
+use aot_core::state::{AtomId, LoopStatus, Stamp};
+use aot_core::verdict::Outcome;
+use aot_core::view::{Alternatives, Counts, Standing, View};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::clock;
+use super::ink::{Ink, Paint};
+use crate::print::{self, COLUMNS};
+
+/// So many lines are shown of each list at most; the rest is counted.
+const SHOWN: usize = 4;
+
+/// Lists are cut further until the screen has no more lines than this: a prompt stands below it.
+const LINES: usize = 23;
+
+/// So many choices are named of each group.
+const CHOICES_SHOWN: usize = 6;
+
+const BAR: usize = 34;
+const INDENT: usize = 14;
+const ROOM: usize = COLUMNS - INDENT;
+
+/// What is known besides the state, and may be missing.
+#[derive(Debug)]
+pub struct Beside {
+    pub now: Timestamp,
+    /// When what runs was started.
+    pub since: HashMap<AtomId, Timestamp>,
+    pub base_case: Vec<LastSeen>,
+    /// Who drives the loop.
+    pub driver: Option<String>,
+}
+
+/// What was last seen of a check of the base case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LastSeen {
+    pub item: String,
+    pub outcome: Option<Outcome>,
+    pub at: Option<Stamp>,
+    pub why: String,
+}
+
+pub fn draw(view: &View, beside: &Beside, ink: Ink) -> String {
+    let mut drawn = (1..=SHOWN).rev().map(|shown| draw_some(view, beside, ink, shown));
+    let short = drawn.find(|text| text.lines().count() <= LINES);
+    short.unwrap_or_else(|| draw_some(view, beside, ink, 1))
+}
+
+fn draw_some(view: &View, beside: &Beside, ink: Ink, shown: usize) -> String {
+    let mut screen = Screen { text: String::new(), ink, shown };
+    screen.head(view, beside);
+    screen.bar(&view.counts, view.parents);
+    screen.running(view, beside);
+    screen.ready(view);
+    if view.status != LoopStatus::Completed {
+        screen.failures(view);
+    }
+    screen.groups(view);
+    screen.base_case(view, beside);
+    screen.cost(view);
+    screen.steps(view);
+    screen.text
+}
+
+struct Screen {
+    text: String,
+    ink: Ink,
+    /// So many lines of each list.
+    shown: usize,
+}
+
+impl Screen {
+    fn head(&mut self, view: &View, beside: &Beside) {
+        let goal = self.ink.fit(&view.goal, COLUMNS);
+        self.line(&self.ink.paint(Paint::Bold, &goal));
+        let (word, paint) = match view.status {
+            LoopStatus::Pending => ("pending", Paint::Plain),
+            LoopStatus::Running => ("running", Paint::Cyan),
+            LoopStatus::Stopped => ("stopped", Paint::Red),
+            LoopStatus::Completed => ("completed", Paint::Green),
+        };
+        let rest = format!(
+            ", iteration {} of {}, stalled {} of {}",
+            view.iteration, view.max_iterations, view.stall_count, view.max_stall_count
+        );
+        let driver = beside.driver.as_ref().map(|driver| format!(", driven by {driver}"));
+        let rest = self.ink.fit(&format!("{rest}{}", driver.unwrap_or_default()), COLUMNS - word.len());
+        self.line(&format!("{}{rest}", self.ink.paint(paint, word)));
+        match (view.status, &view.stop_reason) {
+            (LoopStatus::Stopped, Some(reason)) => {
+                let lines = print::wrapped(reason, COLUMNS);
+                let cut = lines.len() > 3;
+                for line in lines.iter().take(3) {
+                    self.line(&self.ink.paint(Paint::Red, line));
+                }
+                if cut {
+                    self.line(self.ink.sign("…", "..."));
+                }
+            }
+            (LoopStatus::Running, _) if view.redirect_requested => {
+                self.line("a redirect is under way: everything is interrupted");
+            }
+            (LoopStatus::Running, _) if view.stop_requested => {
+                self.line("a stop was asked for: what runs finishes, nothing new starts");
+            }
+            (LoopStatus::Pending | LoopStatus::Running | LoopStatus::Stopped | LoopStatus::Completed, _) => {}
+        }
+        if let Some(until) = &view.parked_until {
+            self.line(&format!("parked until {}: no agent can start", until.as_str()));
+        }
+        self.line("");
+    }
+
+    fn bar(&mut self, counts: &Counts, parents: usize) {
+        let parts = [
+            (counts.resolved, "resolved", self.ink.sign("█", "#"), Standing::Resolved),
+            (counts.in_progress, "running", self.ink.sign("▓", ">"), Standing::Running),
+            (counts.pending, "pending", self.ink.sign("░", "-"), Standing::Pending),
+            (counts.dormant, "dormant", self.ink.sign("·", "."), Standing::Dormant),
+        ];
+        let widths = shares(parts.map(|(count, ..)| count));
+        let mut bar = String::new();
+        for ((_, _, sign, standing), width) in parts.iter().zip(widths) {
+            let paint = match standing {
+                Standing::Resolved => Paint::Green,
+                Standing::Running => Paint::Cyan,
+                Standing::Dormant => Paint::Dim,
+                Standing::Ready | Standing::Pending | Standing::Failed => Paint::Plain,
+            };
+            bar.push_str(&self.ink.paint(paint, &sign.repeat(width)));
+        }
+        let told: Vec<String> = parts
+            .iter()
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, word, ..)| format!("{count} {word}"))
+            .collect();
+        // What is dormant need not be resolved.
+        let live = counts.all() - counts.dormant;
+        self.line(&format!("{bar}  {} of {live} atoms resolved", counts.resolved));
+        let parents = match parents {
+            0 => String::new(),
+            1 => "; 1 is a parent".to_owned(),
+            many => format!("; {many} are parents"),
+        };
+        self.line(&format!("{}{parents}", told.join(", ")));
+        self.line("");
+    }
+
+    fn running(&mut self, view: &View, beside: &Beside) {
+        let rows = view.at_work.iter().map(|at_work| {
+            let attempt = at_work.attempt.map(|attempt| format!("attempt {attempt}"));
+            let since = beside.since.get(&at_work.atom);
+            let since = since.map(|since| format!("for {}", clock::since(*since, beside.now)));
+            let aside: Vec<String> = attempt.into_iter().chain(since).collect();
+            (self.ink.mark(Standing::Running), &at_work.atom, at_work.description.as_str(), aside.join(", "))
+        });
+        let rows: Vec<_> = rows.take(self.shown).collect();
+        self.atoms("running", &rows, view.at_work.len());
+    }
+
+    fn ready(&mut self, view: &View) {
+        let rows = view.next.iter().take(self.shown).map(|next| {
+            (self.ink.mark(Standing::Ready), &next.atom, next.description.as_str(), String::new())
+        });
+        let rows: Vec<_> = rows.collect();
+        self.atoms("ready", &rows, view.ready_count);
+    }
+
+    fn failures(&mut self, view: &View) {
+        let rows = view.failures.first.iter().take(self.shown).map(|failing| {
+            let times = match failing.times {
+                1 => "once".to_owned(),
+                2 => "twice".to_owned(),
+                many => format!("{many} times"),
+            };
+            (self.ink.mark(Standing::Failed), &failing.atom, failing.reason.as_str(), times)
+        });
+        let rows: Vec<_> = rows.collect();
+        self.atoms("failed", &rows, view.failures.count);
+    }
+
+    /// Rows of atoms: mark, id, text, and something on the right.
+    fn atoms(&mut self, label: &str, rows: &[(String, &AtomId, &str, String)], count: usize) {
+        let widest = rows.iter().map(|(_, id, ..)| id.as_str().chars().count()).max().unwrap_or(0).min(16);
+        for (place, (mark, id, text, aside)) in rows.iter().enumerate() {
+            let id = self.ink.fit(id.as_str(), widest);
+            let aside_width = if aside.is_empty() { 0 } else { aside.chars().count() + 2 };
+            let room = ROOM.saturating_sub(2 + widest + 2 + aside_width);
+            let text = self.ink.fit(text, room);
+            let gap = room.saturating_sub(text.chars().count());
+            let aside = self.ink.paint(Paint::Dim, aside);
+            let line = format!("{mark} {id:<widest$}  {text}{:gap$}  {aside}", "");
+            self.row(if place == 0 { label } else { "" }, &line);
+        }
+        self.more(rows.len(), count);
+    }
+
+    fn more(&mut self, shown: usize, count: usize) {
+        if count > shown {
+            let more = format!("and {} more", count - shown);
+            self.row("", &self.ink.paint(Paint::Dim, &more));
+        }
+    }
+
+    fn groups(&mut self, view: &View) {
+        for (place, group) in view.groups.first.iter().take(self.shown).enumerate() {
+            let line = self.group(group);
+            self.row(if place == 0 { "choices" } else { "" }, &line);
+        }
+        self.more(view.groups.first.len().min(self.shown), view.groups.count);
+    }
+
+    fn group(&self, group: &Alternatives) -> String {
+        let selected_failed = group.failed.contains(&group.selected);
+        let mut parts = Vec::new();
+        let named = |ids: &[AtomId]| {
+            let names: Vec<&str> = ids.iter().take(CHOICES_SHOWN).map(AtomId::as_str).collect();
+            let more = ids.len().saturating_sub(CHOICES_SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}{more}", names.join(", "))
+        };
+        let racing: Vec<AtomId> =
+            std::iter::once(&group.selected).chain(&group.untried).filter(|_| group.races).cloned().collect();
+        if group.races && !selected_failed {
+            parts.push((Paint::Plain, format!("{} race", named(&racing))));
+        } else if !selected_failed {
+            let word = if group.resolved { "resolved" } else { "selected" };
+            parts.push((Paint::Plain, format!("{} {word}", group.selected)));
+        }
+        if !group.failed.is_empty() {
+            parts.push((Paint::Red, format!("{} failed", named(&group.failed))));
+        }
+        if !group.untried.is_empty() && !group.resolved && !group.races {
+            parts.push((Paint::Dim, format!("{} untried", named(&group.untried))));
+        }
+        let mut line = String::new();
+        let mut room = ROOM;
+        for (place, (paint, part)) in parts.iter().enumerate() {
+            let before = if place == 0 { format!("{}: ", group.group) } else { "; ".to_owned() };
+            let before = self.ink.fit(&before, room);
+            room -= before.chars().count().min(room);
+            let part = self.ink.fit(part, room);
+            room -= part.chars().count().min(room);
+            line.push_str(&before);
+            line.push_str(&self.ink.paint(*paint, &part));
+        }
+        line
+    }
+
+    fn base_case(&mut self, view: &View, beside: &Beside) {
+        let seen: Vec<&LastSeen> = beside.base_case.iter().filter(|seen| seen.outcome.is_some()).collect();
+        let count = beside.base_case.len();
+        if seen.is_empty() {
+            let never = "not seen yet";
+            return self.row("base case", &self.ink.paint(Paint::Dim, never));
+        }
+        let green = seen.iter().filter(|seen| seen.outcome == Some(Outcome::Pass)).count();
+        let latest = seen.iter().filter_map(|seen| seen.at.as_ref()).map(Stamp::at).max();
+        let ago = latest.map(|at| format!(", last looked at {} ago", clock::since(at, beside.now)));
+        let paint = if green == count { Paint::Green } else { Paint::Plain };
+        let line = format!("{green} of {count} green{}", ago.unwrap_or_default());
+        self.row("base case", &self.ink.paint(paint, &line));
+        if view.status == LoopStatus::Completed {
+            return;
+        }
+        let red: Vec<&&LastSeen> = seen.iter().filter(|seen| seen.outcome != Some(Outcome::Pass)).collect();
+        for seen in red.iter().take(self.shown) {
+            let mark = self.ink.mark(Standing::Failed);
+            self.row(
+                "",
+                &format!("{mark} {}", self.ink.fit(&format!("{}: {}", seen.item, seen.why), ROOM - 2)),
+            );
+        }
+        self.more(red.len().min(self.shown), red.len());
+    }
+
+    fn cost(&mut self, view: &View) {
+        let spent = &view.spent;
+        let runs =
+            |count: u64| if count == 1 { "1 agent run".to_owned() } else { format!("{count} agent runs") };
+        let money = |usd: f64| format!("{usd:.2} USD");
+        let tokens = |count: u64| format!("{count} tokens");
+        if *spent != aot_core::state::Spent::default() {
+            let mut parts = vec![runs(spent.agent_runs), clock::span(spent.seconds)];
+            parts.extend((spent.cost_usd > 0.0).then(|| money(spent.cost_usd)));
+            parts.extend((spent.tokens > 0).then(|| tokens(spent.tokens)));
+            self.row("spent", &parts.join(", "));
+        }
+        if view.status != LoopStatus::Completed {
+            let bound = &view.bound;
+            let mut parts = vec![runs(bound.agent_runs), clock::span(bound.seconds)];
+            parts.extend(bound.cost_usd.map(money));
+            parts.extend(bound.tokens.map(tokens));
+            self.row("left at most", &parts.join(", "));
+        }
+    }
+
+    fn steps(&mut self, view: &View) {
+        if view.status == LoopStatus::Pending && !view.missing.is_empty() {
+            let missing = format!("missing: {}", view.missing.join(", "));
+            self.row("not aligned", &self.ink.fit(&missing, ROOM));
+        }
+        for (place, step) in view.next_steps.iter().take(self.shown).enumerate() {
+            let step = self.ink.fit(step, ROOM);
+            self.row(if place == 0 { "next" } else { "" }, &self.ink.paint(Paint::Bold, &step));
+        }
+    }
+
+    fn row(&mut self, label: &str, text: &str) {
+        let label = self.ink.paint(Paint::Dim, &format!("{label:<INDENT$}"));
+        self.line(&format!("{label}{text}"));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+}
+
+/// Cells of the bar: in proportion, and at least one for whatever there is.
+fn shares(counts: [usize; 4]) -> [usize; 4] {
+    let all: usize = counts.iter().sum();
+    let mut widths = counts.map(|count| match count {
+        0 => 0,
+        _ => (count * BAR / all.max(1)).max(1),
+    });
+    while widths.iter().sum::<usize>() != BAR && all > 0 {
+        let widest = (0..widths.len()).max_by_key(|at| widths[*at]).expect("there are four");
+        match widths.iter().sum::<usize>() > BAR {
+            true => widths[widest] -= 1,
+            false => widths[widest] += 1,
+        }
+    }
+    widths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BAR, shares};
+
+    #[test]
+    fn the_bar_is_always_full_and_shows_whatever_there_is() {
+        for counts in [[1, 0, 0, 0], [999, 1, 0, 0], [1, 1, 1, 1], [0, 1, 10_000, 3], [7, 7, 7, 0]] {
+            let widths = shares(counts);
+            assert_eq!(widths.iter().sum::<usize>(), BAR, "{counts:?}");
+            for (count, width) in counts.iter().zip(widths) {
+                assert_eq!(*count > 0, width > 0, "{counts:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Where work happens and how it gets into the project.
+
+use std::process::Command;
+
+use crate::kit::{Plan, Repo, STATE, atom, check};
+
+fn three() -> String {
+    [
+        atom("A1", "", "echo 1 > one; echo noise > ignored.log"),
+        atom("A2", "", "echo 2 > two"),
+        atom("A3", "A1, A2", "cat one two > three"),
+    ]
+    .concat()
+}
+
+fn plan<'p>(atoms: &'p str, base_case: &'p str, objective: &'p str) -> Plan<'p> {
+    Plan { atoms, base_case, objective, ..Plan::default() }
+}
+
+#[test]
+fn one_commit_for_each_atom_on_the_branch_with_trailers() {
+    let (atoms, holds) = (three(), check("test \"$(cat three | tr -d '\\n')\" = 12"));
+    let repo = Repo::with(&plan(&atoms, &holds, ""));
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let landed = repo.landed("main");
+    assert!(landed == "A1 A2 A3" || landed == "A2 A1 A3", "{landed}");
+    let last =
+        repo.git(&["log", "-1", "--format=%an|%s|%(trailers:key=Aot-Attempt,valueonly,separator=%x2C)"]);
+    assert!(last.starts_with("Ada|"), "{last}");
+    assert!(last.contains("Do A3"), "{last}");
+    // The checkout has followed, and what was ignored or ours is not in it.
+    assert_eq!(repo.read("three"), "1\n2\n");
+    assert_eq!(repo.git(&["status", "--porcelain"]), "");
+    let state = repo.state();
+    let commit = state["bindings"]["A3"]["commit"].as_str().expect("a commit").to_owned();
+    assert_eq!(commit, repo.git(&["rev-parse", "HEAD"]));
+    assert_eq!(repo.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn another_branch_leaves_the_checkout_alone() {
+    let (atoms, holds) = (three(), check("test -e three"));
+    let repo = Repo::with(&plan(&atoms, &holds, ""));
+    repo.write("README", "edited and not committed\n");
+    let said = repo.aot(&["run", "--branch", "night", "--json"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.landed("main"), "");
+    assert_eq!(repo.landed("night").split(' ').count(), 3);
+    assert_eq!(repo.read("README"), "edited and not committed\n");
+    assert!(!repo.path("three").exists());
+    // A resumed run goes on there without being told.
+    assert_eq!(repo.state()["control"]["branch"], "night");
+}
+
+#[test]
+fn in_place_and_outside_of_git_a_failure_is_rolled_back() {
+    let atoms = [
+        "  - {id: A1, description: \"Bad\", status: pending, depends_on: [], or_group: way, run: \"echo bad > one; echo bad > kept; exit 1\"}\n"
+            .to_owned(),
+        "  - {id: A2, description: \"Good\", status: pending, depends_on: [], or_group: way, run: \"cat kept > one\"}\n".to_owned(),
+        atom("A3", "A1", "cat one > three"),
+    ]
+    .concat();
+    for (git, objective) in [(true, "  isolation: {mode: in_place}"), (false, "")] {
+        let plan = Plan {
+            atoms: &atoms,
+            or_groups: "  way: {choices: [A1, A2], selected: A1, failed: []}",
+            base_case: &check("test \"$(cat three)\" = kept"),
+            objective,
+            ..Plan::default()
+        };
+        let repo = if git { Repo::with(&plan) } else { Repo::bare(&plan) };
+        repo.write("kept", "kept\n");
+        if git {
+            repo.git(&["add", "kept"]);
+            repo.git(&["commit", "-qm", "Kept"]);
+        }
+        let said = repo.run();
+        assert_eq!(said.exit, 0, "git {git}: {}{}", said.out, said.err);
+        assert_eq!(repo.read("kept"), "kept\n");
+        assert_eq!(repo.read("one"), "kept\n");
+        if git {
+            assert_eq!(repo.git(&["log", "--format=%s"]), "Kept\nBegin");
+        } else {
+            assert!(!repo.path(".git").exists());
+        }
+    }
+}
+
+#[test]
+fn no_isolation_works_in_place_and_side_by_side() {
+    let (atoms, holds) = (three(), check("test -e three"));
+    let repo = Repo::with(&plan(&atoms, &holds, "  isolation: {mode: none}"));
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.landed("main"), "");
+    assert_eq!(repo.read("three"), "1\n2\n");
+}
+
+#[test]
+fn a_conflict_is_named_and_tried_again_on_the_new_base() {
+    // Both change the same line; whoever lands second conflicts, and succeeds on top of the first.
+    let atoms = [
+        atom("A1", "", "echo A1 >> log; cat log > mine-1"),
+        atom("A2", "", "sleep 0.3; echo A2 >> log; cat log > mine-2"),
+    ]
+    .concat();
+    let holds = check("test \"$(cat log | tr '\\n' ' ')\" = 'begin A1 A2 '");
+    let repo = Repo::with(&plan(&atoms, &holds, ""));
+    repo.write("log", "begin\n");
+    repo.git(&["add", "log"]);
+    repo.git(&["commit", "-qm", "A log"]);
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("atom_returned") && said.out.contains("log"), "{}", said.out);
+    assert_eq!(repo.landed("main"), "A1 A2");
+    assert_eq!(repo.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn edits_that_a_person_makes_meanwhile_are_never_overwritten() {
+    let atoms = atom("A1", "", "echo done > README; echo 1 > one");
+    let holds = check("test -e one");
+    let repo = Repo::with(&plan(&atoms, &holds, ""));
+    let text = repo
+        .read(STATE)
+        .replace("echo done > README", "while [ ! -e $GO ]; do sleep 0.02; done; echo done > README");
+    let go = repo.path("../go");
+    repo.write(STATE, &text.replace("$GO", go.to_str().expect("a text")));
+    let mut live = repo.start(&["run", "--json"]);
+    live.hear("\"type\":\"started\"");
+    repo.write("README", "mine\n");
+    repo.write("elsewhere", "mine too\n");
+    std::fs::write(&go, "").expect("a file");
+    live.hear("\"type\":\"waiting\"");
+    assert_eq!(repo.read("README"), "mine\n");
+    assert_eq!(repo.landed("main"), "");
+    repo.git(&["checkout", "README"]);
+    let said = live.end();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.read("README"), "done\n");
+    assert_eq!(repo.read("elsewhere"), "mine too\n");
+}
+
+#[test]
+fn what_is_shared_and_set_up_is_there_and_does_not_land() {
+    let atoms = atom("A1", "", "cat shared/lib made > one");
+    let holds = check("test \"$(cat one | tr '\\n' ' ')\" = 'library made '");
+    let objective = "  isolation: {mode: worktree, share: [shared], setup: \"echo made > made; echo made >> .git-excluded\"}";
+    let repo = Repo::with(&plan(&atoms, &holds, objective));
+    repo.write(".gitignore", ".claude/\nshared/\nmade\n.git-excluded\n");
+    repo.git(&["commit", "-qam", "Ignore"]);
+    repo.write("shared/lib", "library\n");
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.git(&["show", "--name-only", "--format=", "HEAD"]), "one");
+    assert_eq!(repo.read("shared/lib"), "library\n");
+}
+
+#[test]
+fn a_state_file_that_is_tracked_is_never_part_of_a_commit() {
+    let (atoms, holds) = (three(), check("test -e three"));
+    let repo = Repo::with(&plan(&atoms, &holds, ""));
+    repo.git(&["add", "-f", STATE]);
+    repo.git(&["commit", "-qm", "The state, too"]);
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let touched = repo.git(&["log", "--format=", "--name-only", "main~3..main"]);
+    assert!(!touched.contains("aot-loop-state"), "{touched}");
+}
+
+#[test]
+fn a_folder_of_a_repository_and_a_linked_worktree_work() {
+    let (atoms, holds) = (three(), check("test -e three"));
+    let sub = Repo::with(&Plan::default()).at("below/here");
+    sub.plan(&plan(&atoms, &holds, ""));
+    let said = sub.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(sub.git(&["show", "--name-only", "--format=", "HEAD"]), "below/here/three");
+
+    let linked = Repo::with(&Plan::default());
+    linked.git(&["worktree", "add", "-q", "-b", "side", "../linked"]);
+    let linked = linked.at("../linked");
+    linked.plan(&plan(&atoms, &holds, ""));
+    let said = linked.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(linked.landed("side").split(' ').count(), 3);
+    assert_eq!(linked.landed("main"), "");
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_the_reason() {
+    let refused = |repo: &Repo, words: &[&str]| {
+        let said = repo.aot(&["run"]);
+        assert_eq!(said.exit, 1, "{}{}", said.out, said.err);
+        for word in words {
+            assert!(said.err.contains(word), "{:?} does not say {word:?}", said.err);
+        }
+    };
+    let dirty = Repo::with(&Plan::default());
+    dirty.write("README", "edited\n");
+    refused(&dirty, &["README", "hint:", "commit"]);
+
+    let detached = Repo::with(&Plan::default());
+    detached.git(&["checkout", "-q", "--detach"]);
+    refused(&detached, &["branch", "--branch"]);
+
+    let empty = Repo::bare(&Plan::default());
+    empty.git(&["init", "-q"]);
+    refused(&empty, &["commit"]);
+}
+
+#[test]
+fn the_work_of_a_failed_attempt_is_kept_and_shown() {
+    let atoms = "  - {id: A1, description: \"Bad\", status: pending, depends_on: [], or_group: way, run: \"echo half > half; exit 1\"}\n  - {id: A2, description: \"Good\", status: pending, depends_on: [], or_group: way, run: \"echo one > one\"}";
+    let plan =
+        Plan { atoms, or_groups: "  way: {choices: [A1, A2], selected: A1, failed: []}", ..Plan::default() };
+    let repo = Repo::with(&plan);
+    assert_eq!(repo.run().exit, 0);
+    let kept = repo.git(&["for-each-ref", "--format=%(refname)", "refs/aot/kept/"]);
+    assert!(kept.contains("/A1/"), "{kept}");
+    assert_eq!(repo.git(&["show", &format!("{kept}:half")]), "half");
+    let log = repo.aot(&["log"]);
+    assert!(log.out.contains("refs/aot/kept/"), "{}{}", log.out, log.err);
+}
+
+#[test]
+fn variables_and_folders_of_a_worker() {
+    let atoms = atom("A1", "", "env > one; echo x > $TMPDIR/x; pwd >> one");
+    let holds = check("grep -q '^AOT_ATOM=A1' one && grep -q '^AOT_ATTEMPT=1' one && ! grep -q SECRET one");
+    let repo = Repo::with(&plan(&atoms, &holds, ""));
+    let mut command: Command = repo.command(&["run", "--json"]);
+    let output = command.env("MY_SECRET_TOKEN", "SECRET").output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
