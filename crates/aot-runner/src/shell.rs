@@ -33,6 +33,8 @@ const BLIND_LOOK: Duration = Duration::from_secs(1);
 const TROUBLE_LOOK: Duration = Duration::from_secs(1);
 /// A state file that is gone is waited for so long: some programs take it away for a moment when they save.
 const GONE_WAIT: Duration = Duration::from_secs(5);
+/// The next write waits for others at most so long.
+const LONGEST_GATHERING: Duration = Duration::from_millis(25);
 /// Killed threads are waited for so long before a run ends without them.
 const CLEARING: Duration = Duration::from_secs(60);
 /// A landing that waits is told again so often.
@@ -146,6 +148,8 @@ pub struct Shell<'s> {
     wake: Option<Timestamp>,
     blind: bool,
     bound: Bound,
+    /// When the last write ended, and how long it took.
+    last_write: Option<(Instant, Duration)>,
     interrupted: bool,
     altered: Vec<Altered>,
     waiting_told: Option<Instant>,
@@ -183,6 +187,7 @@ impl<'s> Shell<'s> {
             wake: None,
             blind: false,
             bound,
+            last_write: None,
             interrupted: false,
             altered: Vec::new(),
             waiting_told: None,
@@ -208,10 +213,7 @@ impl<'s> Shell<'s> {
             let mut events = Vec::new();
             if let Some(word) = self.next() {
                 self.hear(word, &mut events)?;
-                // All results at hand are taken in at once, and written in one go (D7).
-                while let Some(word) = self.backlog.pop_front().or_else(|| self.inbox.try_recv().ok()) {
-                    self.hear(word, &mut events)?;
-                }
+                self.hear_more(&mut events)?;
             } else {
                 self.look_around(&mut events)?;
             }
@@ -363,27 +365,33 @@ impl<'s> Shell<'s> {
         events.push(Event::Verified { number, evaluation, usage });
     }
 
+    /// All results at hand are taken in at once, and written in one go (D7).
+    fn hear_more(&mut self, events: &mut Vec<Event>) -> Result<(), RunError> {
+        while let Some(word) = self.backlog.pop_front().or_else(|| self.inbox.try_recv().ok()) {
+            self.hear(word, events)?;
+        }
+        Ok(())
+    }
+
     /// Takes events in and performs what follows, until nothing follows any more.
     fn turn(&mut self, mut events: Vec<Event>) -> Result<(), RunError> {
         while !events.is_empty() {
             let mut wishes = Vec::new();
             let mut recorded = false;
-            for event in events.drain(..) {
-                let now = Timestamp::now();
-                for effect in self.coordinator.on(event, now) {
-                    match effect {
-                        Effect::Record(changes) => {
-                            let state = self.coordinator.state();
-                            (self.tell)(Notice::Recorded { changes: &changes, state });
-                            self.store.queue(now, changes);
-                            recorded = true;
-                        }
-                        wish => wishes.push(wish),
-                    }
+            while !events.is_empty() {
+                let mut pressing = false;
+                for event in events.drain(..) {
+                    pressing |= matches!(event, Event::StopAsked { .. } | Event::Edited { .. });
+                    recorded |= self.take_in(event, &mut wishes);
+                }
+                if recorded && !pressing {
+                    self.gather(&mut events)?;
                 }
             }
             if recorded {
+                let began = Instant::now();
                 self.record(&mut events)?;
+                self.last_write = Some((Instant::now(), began.elapsed()));
             }
             self.crew.hurry(self.hurry());
             self.crew.keep_verifying(self.coordinator.verifying());
@@ -393,6 +401,40 @@ impl<'s> Shell<'s> {
             self.tell_bound();
         }
         Ok(())
+    }
+
+    /// One event, and what is to be done when it is written down. Tells whether there is something to write.
+    fn take_in(&mut self, event: Event, wishes: &mut Vec<Effect>) -> bool {
+        let now = Timestamp::now();
+        let mut recorded = false;
+        for effect in self.coordinator.on(event, now) {
+            match effect {
+                Effect::Record(changes) => {
+                    let state = self.coordinator.state();
+                    (self.tell)(Notice::Recorded { changes: &changes, state });
+                    self.store.queue(now, changes);
+                    recorded = true;
+                }
+                // A landing that nothing had to be written for need not wait for what others have to write.
+                Effect::Land(job) if !recorded => self.crew.land(&job),
+                wish => wishes.push(wish),
+            }
+        }
+        recorded
+    }
+
+    /// While one write follows the other, the next one waits for those who are about to end, so that it carries more.
+    fn gather(&mut self, events: &mut Vec<Event>) -> Result<(), RunError> {
+        let Some((ended, took)) = self.last_write else { return Ok(()) };
+        let until = ended + (took * 2).min(LONGEST_GATHERING);
+        while events.is_empty() && self.crew.is_busy() {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { return Ok(()) };
+            match self.inbox.recv_timeout(left) {
+                Ok(word) => self.hear(word, events)?,
+                Err(_) => return Ok(()),
+            }
+        }
+        self.hear_more(events)
     }
 
     /// A landing that waits for a person holds up neither a stop nor a redirect.

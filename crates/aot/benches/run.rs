@@ -11,14 +11,16 @@ const ATOMS: usize = 1000;
 fn main() {
     let bare = bare_spawns(300);
     println!("a bare spawn-and-wait of `sh -c true`                 {:7.2} ms   1.00 x", millis(bare));
-    for (name, mode, cage, git) in [
-        ("isolation off, cage off", "none", "none", Git::No),
-        ("isolation off, landlock", "none", "landlock", Git::No),
-        ("isolation off, bwrap", "none", "bwrap", Git::No),
-        ("in place with a shadow repository, cage off", "in_place", "none", Git::No),
-        ("worktrees, cage off", "worktree", "none", Git::Yes),
+    for (name, parallel, mode, cage, git) in [
+        ("isolation off, cage off, 8 at a time", 8, "none", "none", Git::No),
+        ("isolation off, cage off, 16 at a time", 16, "none", "none", Git::No),
+        ("isolation off, cage off, 32 at a time", 32, "none", "none", Git::No),
+        ("isolation off, landlock, 16 at a time", 16, "none", "landlock", Git::No),
+        ("isolation off, bwrap, 16 at a time", 16, "none", "bwrap", Git::No),
+        ("in place with a shadow, cage off", 16, "in_place", "none", Git::No),
+        ("worktrees, cage off, 16 at a time", 16, "worktree", "none", Git::Yes),
     ] {
-        match noops(mode, cage, git) {
+        match noops(parallel, mode, cage, git) {
             Some(each) => println!(
                 "an atom of {ATOMS}, {name:<42} {:7.2} ms {:6.2} x",
                 millis(each),
@@ -99,14 +101,14 @@ impl Loop {
 }
 
 /// The whole loop, divided by its atoms; the last one makes the base case true.
-fn noops(mode: &str, cage: &str, git: Git) -> Option<Duration> {
+fn noops(parallel: usize, mode: &str, cage: &str, git: Git) -> Option<Duration> {
     let mut atoms = String::new();
     for n in 1..=ATOMS {
         let run = if n == ATOMS { "touch done" } else { "true" };
         atoms +=
             &format!("  - {{id: A{n}, description: d, status: pending, depends_on: [], run: \"{run}\"}}\n");
     }
-    let work = Loop::new(&atoms, "done", 8, mode, cage, git);
+    let work = Loop::new(&atoms, "done", parallel, mode, cage, git);
     let began = Instant::now();
     let output = work.command(&["run", "--json"]).output().expect("it starts");
     let took = began.elapsed();

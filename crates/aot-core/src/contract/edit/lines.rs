@@ -287,6 +287,8 @@ impl Editor<'_> {
         } else {
             (self.scope(above, children[0].0, children[1].1), children[1])
         };
+        // The first entry goes with the indentation of its line.
+        let from = followed.unwrap_or(from);
         scope.bytes.start = scope.bytes.start.min(from);
         let wanted = [self.said(kept.0, kept.1)];
         self.commit(&scope, &splices, &wanted)
