@@ -234,3 +234,62 @@ fn variables_and_folders_of_a_worker() {
     let output = command.env("MY_SECRET_TOKEN", "SECRET").output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
+
+#[test]
+fn the_commit_of_an_abandoned_choice_is_taken_back() {
+    // The first way lands, but nothing can be built on it: after three failures the loop goes back to the other way.
+    let atoms = [
+        "  - {id: A1, description: \"A way that misleads\", status: pending, depends_on: [], or_group: way, run: \"echo wrong > base\"}\n"
+            .to_owned(),
+        "  - {id: A2, description: \"A way that leads\", status: pending, depends_on: [], or_group: way, run: \"echo right > base\"}\n"
+            .to_owned(),
+        atom("A3", "A1", "grep -q right base && echo 3 > three"),
+    ]
+    .concat();
+    let plan = Plan {
+        atoms: &atoms,
+        or_groups: "  way: {choices: [A1, A2], selected: A1, failed: []}",
+        base_case: &check("test -e three"),
+        constraints: "max_iterations: 30, max_parallel_agents: 3, max_stall_count: 6",
+        ..Plan::default()
+    };
+    let repo = Repo::with(&plan);
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.read("base"), "right\n");
+    let subjects = repo.git(&["log", "--reverse", "--format=%s", "main"]);
+    let subjects: Vec<&str> = subjects.lines().collect();
+    assert_eq!(subjects.len(), 5, "{subjects:?}");
+    assert!(subjects[2].to_lowercase().contains("revert"), "{subjects:?}");
+    assert_eq!(repo.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_worker_that_is_silent_or_slow_for_too_long_has_failed() {
+    let silent = Repo::with(&plan(&atom("A1", "", "sleep 60"), &check("test -e one"), ""));
+    silent.write("../config/aot/aot.toml", "[cage]\nkind = \"none\"\n[work]\nidle_timeout = \"1s\"\n");
+    let said = silent.run();
+    assert_eq!(said.exit, 11, "{}{}", said.out, said.err);
+    assert!(said.out.contains("it printed nothing for 1 s"), "{}", said.out);
+    let slow = Plan {
+        atoms: &atom("A1", "", "while :; do echo busy; sleep 0.1; done"),
+        constraints: "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 1, agent_timeout: 1s",
+        ..Plan::default()
+    };
+    let slow = Repo::with(&slow);
+    let said = slow.run();
+    assert_eq!(said.exit, 11, "{}{}", said.out, said.err);
+    assert!(said.out.contains("its time was over after 1 s"), "{}", said.out);
+    assert_eq!(slow.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_flood_of_output_is_bounded_and_its_end_is_kept() {
+    let flood = "head -c 300000000 /dev/zero | tr '\\\\0' x; echo; echo the end; echo one > one";
+    let repo = Repo::with(&plan(&atom("A1", "", flood), &check("test -e one"), ""));
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.state()["bindings"]["A1"]["summary"], "the end");
+    let kept = std::fs::metadata(repo.path(".claude/aot/output/A1-1.txt")).expect("it is kept").len();
+    assert!(kept < 100_000, "{kept}");
+}
