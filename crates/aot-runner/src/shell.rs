@@ -23,7 +23,7 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::Lock;
 use crate::store::{Foreign, Note, Store, StoreError, Unreadable};
-use crate::tree::{GroundError, Kind};
+use crate::tree::{GroundError, Kind, Waiting};
 
 /// While a redirect is held, so often somebody looks whether it still is.
 const REDIRECT_LOOK: Duration = Duration::from_millis(100);
@@ -80,10 +80,10 @@ pub enum Notice<'n> {
     Tampered {
         altered: &'n [Altered],
     },
-    /// A landing waits until these paths have no uncommitted edits.
+    /// A landing waits: uncommitted edits are in its way, or somebody else is at work in the repository.
     Waiting {
         job: &'n JobId,
-        paths: &'n [String],
+        waiting: &'n Waiting,
     },
     Note {
         text: &'n str,
@@ -296,10 +296,10 @@ impl<'s> Shell<'s> {
                 self.waiting_told = None;
                 events.push(Event::Conflict { job, reason, usage: usage(judges) });
             }
-            Word::Waiting { job, paths } => {
+            Word::Waiting { job, waiting } => {
                 if self.waiting_told.is_none_or(|told| told.elapsed() > WAITING_TOLD) {
                     self.waiting_told = Some(Instant::now());
-                    (self.tell)(Notice::Waiting { job: &job, paths: &paths });
+                    (self.tell)(Notice::Waiting { job: &job, waiting: &waiting });
                 }
             }
             Word::Verified { number, said } => self.verified(number, said, events),

@@ -294,7 +294,7 @@ impl Desk {
             let _floor = self.floor();
             let mut recheck = |lent: &Lent| self.recheck(&order, lent, &hand.switch, &judges);
             let mut wait = |waiting: &Waiting| {
-                self.say(Word::Waiting { job: job.clone(), paths: waiting.paths.clone() });
+                self.say(Word::Waiting { job: job.clone(), waiting: waiting.clone() });
                 match self.hurry.load(Ordering::Acquire) {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -337,10 +337,7 @@ impl Desk {
     fn revert(&self, atom: &AtomId, commit: &str) {
         let _floor = self.floor();
         let mut wait = |waiting: &Waiting| {
-            self.note(format!(
-                "the commit of {atom} is taken back when {} is committed or undone",
-                waiting.paths.join(", ")
-            ));
+            self.note(format!("the commit of {atom} is to be taken back, and waits: {}", waiting.reason));
             match self.hurry.load(Ordering::Acquire) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),

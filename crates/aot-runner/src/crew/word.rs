@@ -6,6 +6,7 @@ use aot_core::verdict;
 
 use crate::checks::Evaluation;
 use crate::checks::seal::Altered;
+use crate::tree::Waiting;
 
 #[derive(Clone, Debug)]
 pub enum Word {
@@ -25,10 +26,10 @@ pub enum Word {
         reason: String,
         judges: u64,
     },
-    /// A landing waits for a person's edits of these paths.
+    /// A landing waits.
     Waiting {
         job: JobId,
-        paths: Vec<String>,
+        waiting: Waiting,
     },
     Verified {
         number: u32,

@@ -266,9 +266,10 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
             vec![json!({"type": "evaluated", "verdict": verdict, "red": red, "milliseconds": milliseconds})]
         }
         Notice::Tampered { altered } => vec![json!({"type": "tampered", "changed": altered})],
-        Notice::Waiting { job: id, paths } => {
+        Notice::Waiting { job: id, waiting } => {
             let mut object = job("waiting", id);
-            object["paths"] = json!(paths);
+            object["paths"] = json!(waiting.paths);
+            object["reason"] = json!(waiting.reason);
             vec![object]
         }
         Notice::Note { text } => vec![json!({"type": "note", "text": text})],

@@ -69,8 +69,11 @@ impl Screen {
                 let told = altered.iter().take(TOLD).map(Altered::told);
                 told.map(|text| self.row("!", "!", Paint::Red, "tampered", &text)).collect()
             }
-            Notice::Waiting { job, paths } => {
-                let text = format!("is done, and lands when you commit or undo {}", paths.join(", "));
+            Notice::Waiting { job, waiting } => {
+                let text = match &waiting.paths[..] {
+                    [] => format!("is done, and waits to land: {}", waiting.reason),
+                    paths => format!("is done, and lands when you commit or undo {}", paths.join(", ")),
+                };
                 vec![self.row("…", "~", Paint::Yellow, &who(&job.task), &text)]
             }
             Notice::Note { text } => vec![self.row("!", "!", Paint::Yellow, "note", text)],
