@@ -184,6 +184,26 @@ fn exhausting_the_last_group_stops_the_loop() {
     assert_eq!(state_of(&forced).or_groups["token_method"].failed, [AtomId::new("A4_alt")]);
 }
 
+#[test]
+fn a_rival_that_fails_last_exhausts_the_group() {
+    let race = |failed: &str| {
+        with_graph(&format!(
+            "atoms:\n\
+             - {{id: A, description: d, status: pending, depends_on: [], or_group: G}}\n\
+             - {{id: B, description: d, status: in_progress, depends_on: [], or_group: G}}\n\
+             or_groups:\n  \
+               G: {{choices: [A, B], selected: A, failed: [{failed}], speculative: true}}\n"
+        ))
+    };
+    // D25: A still races, so nothing is given up.
+    let (_, fallout) = work(&race(""), |ledger| fail(ledger, "B", "no")).expect("allowed");
+    assert_eq!(fallout, backtrack::Fallout::Retry);
+    // An older program left A selected although it had failed.
+    let (after, fallout) = work(&race("A"), |ledger| fail(ledger, "B", "no")).expect("allowed");
+    assert_eq!(fallout, backtrack::Fallout::Exhausted { group: GroupName::new("G") });
+    assert_eq!(state_of(&after).control.status, LoopStatus::Stopped);
+}
+
 /// `P` in a nest: G1 = {A | D}, A cut into B1, where G2 = {B1 | C1} lies under A.
 fn nested() -> String {
     with_graph(

@@ -3,7 +3,7 @@
 
 use aot_core::rules::bound;
 
-use super::world::{parse, table};
+use super::world::{World, parse, table};
 
 #[test]
 fn an_iteration_closes_when_m_results_are_in_or_nothing_runs() {
@@ -114,6 +114,10 @@ fn the_bound_is_the_formula() {
         ("m=1; N=1; Q=1; A", 2 + (2 + 1 + 2)),
         ("m=2; N=3; Q=2; A", 4 + 3 * (6 + 1 + 4)),
         ("m=2; N=3; A; B -> C; G=D|E", 21),
+        // q: the most that any one atom asks.
+        ("m=1; N=1; A%", 2 + 2 + 1),
+        ("m=2; N=3; A%; B%; C!; D", 3 * (3 * (2 + 2) + 1)),
+        ("m=2; N=3; Q=2; A%", 4 + 3 * (3 * (2 + 2) + 1 + 4)),
     ];
     for (graph, expected) in rows {
         assert_eq!(bound::total(&parse(graph).0).agent_runs, expected, "D8: {graph}");
@@ -127,7 +131,20 @@ fn the_bound_is_the_formula() {
         ("D8", "crew=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 25"),
         ("D8", "crew=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 24 | runs 2"),
         ("D8", "m=1; N=9; A$", "A+ v+", "#1 stall 0 halt completed | runs 0"),
+        // A judge of the attempt in flight may still be asked, and asked again.
+        ("D8", "m=1; N=1; A%", "", "#1 stall 0 | A | bound 2"),
+        ("D8", "m=1; N=2; A%; B", "", "#1 stall 0 | A | bound 7"),
     ]);
+}
+
+#[test]
+fn what_is_left_of_money_and_tokens_and_time() {
+    let world = World::play("m=1; usd=5; tok=9; wall=600; A", "wait99 cost1.5 tok2 A-");
+    let left = bound::written(&world.file);
+    assert_eq!((left.cost_usd, left.tokens, left.seconds), (Some(3.5), Some(7), 496), "D12");
+    let world = World::play("m=1; usd=5; tok=9; A", "cost6 tok10 A-");
+    let left = bound::written(&world.file);
+    assert_eq!((left.cost_usd, left.tokens), (Some(0.0), Some(0)), "D12: nothing is left, and no less");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Redirects: four kinds, what each does to the trail, and what is reset (requirements 3.4, design 8.3, D31).
 
-use super::world::table;
+use aot_core::rules::{Change, apply};
+use aot_core::state::{Check, Checks, Confirmation, Stamp};
+
+use super::world::{parse, start, table};
 
 #[test]
 fn the_trail_by_kind() {
@@ -33,6 +36,9 @@ fn the_trail_by_kind() {
         ("req 3.4", "m=1; s=9; A", "A- fix(A->B,C)", "#3 stall 0 | B | trail A- user | atoms A,B,C"),
         ("req 3.4", "m=1; s=9; A; B", "A- fix(A<-B)", "#3 stall 0 | B | trail A- user | needs A:B"),
         ("req 3.4", "m=1; s=9; A -> B", "B- fix(~A)", "#3 stall 0 | A | trail B- user | atoms A"),
+        // A choice that is removed leaves its group, and what has failed there.
+        ("req 3.4", "m=1; s=9; G=A|B|C", "A- fix(-A)", "#3 stall 0 | B | choices G:B,C | failed "),
+        ("req 3.4", "m=1; s=9; G=A|B|C", "A- fix(-C)", "#3 stall 0 | B | choices G:A,B | failed G:A"),
         // Constraints: preserved.
         (
             "req 3.4",
@@ -121,7 +127,47 @@ fn forcing_a_choice_forgives_it() {
         ("D31", "m=1; G=A|D; A -> B", "B- B- fix(G=A) B-", "#5 stall 1 | B | failed "),
         ("D31", "m=1; G=A|B; C <- A; D <- C", "A+ C+ fix(G=B)", "#4 stall 0 | B | done "),
         ("D31", "m=2; G=A|B; L; C <- A; E <- C", "A+ fix(G=B)", "#2 stall 0 | B L | killed L C | done "),
+        // Nobody is sent into a deadlock, also not where backtracking was before.
+        ("D5", "m=1; G=A|B; B <- A", "fix(G=B)", "#2 stall 0 | A | refused cycle | sel G:A"),
+        ("D5", "m=1; G=A|B|C; C <- A", "A- fix(G=C)", "#3 stall 0 | B | refused cycle | sel G:B"),
+        // A ring that another choice would close is no hindrance, nor is one in another group.
+        ("D5", "m=1; G=A|B|C; C <- A", "fix(G=B)", "#2 stall 0 | B | refused  | sel G:B"),
+        ("D5", "m=1; H=X|Y; Y <- X; G=A|B", "X- fix(G=B)", "#3 stall 0 | B | refused  | sel G:B H:Y"),
     ]);
+}
+
+#[test]
+fn a_confirmation_belongs_to_the_base_case_it_was_given_for() {
+    let said = |item: &str, by: &str| Confirmation {
+        item: item.into(),
+        by: by.into(),
+        at: Stamp::from(start()),
+        tree: "t".into(),
+        holds: None,
+    };
+    let confirmed = |changes: &[Change]| {
+        let (mut state, _) = parse("A");
+        state.control.confirmed = vec![said("one", "Ann"), said("two", "Ann")];
+        for change in changes {
+            apply(&mut state, change, start()).expect("it fits");
+        }
+        let told = state.control.confirmed.iter().map(|kept| format!("{} {}", kept.item, kept.by));
+        told.collect::<Vec<_>>().join(", ")
+    };
+    let base_case = |value: &str| Change::BaseCaseSet {
+        base_case: Checks::Single(Check::Command { value: value.into() }),
+    };
+    let confirm = |item, by| Change::ItemConfirmed { confirmation: said(item, by) };
+    let rows = [
+        (vec![base_case("true")], "one Ann, two Ann"),
+        (vec![base_case("make")], ""),
+        (vec![confirm("three", "Bob")], "one Ann, two Ann, three Bob"),
+        (vec![confirm("one", "Bob")], "two Ann, one Bob"),
+        (vec![Change::ConfirmationWithdrawn { item: "one".into() }], "two Ann"),
+    ];
+    for (changes, expected) in rows {
+        assert_eq!(confirmed(&changes), expected, "D14: {changes:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! (D15), and a host that dispatches by itself.
 
 use aot_core::coordinator::{CheckSeen, Event, Hold, Outcome, Usage};
+use aot_core::rules::certificate::next_steps;
 use aot_core::rules::gate;
 use aot_core::state::{AtomStatus, Checks, Fingerprint, LoopStatus, State};
 
@@ -159,13 +160,26 @@ fn an_unseen_check_is_no_pass() {
 }
 
 #[test]
-fn money_runs_out() {
-    let mut world = World::play("m=1; usd=5; A; B", "");
-    let job = world.coordinator.running().remove(0);
-    let outcome = Outcome::Failed { reason: "boom".into() };
-    let usage = Usage { cost_usd: 5.5, ..Usage::default() };
-    world.send(Event::Ended { job, outcome, usage });
-    assert_eq!(world.tell("#1 stall 0 halt budget | exit 15"), "#1 stall 0 halt budget | exit 15", "D12");
+fn money_and_tokens_run_out() {
+    table(&[
+        ("D12", "m=1; usd=5; A; B", "cost4.5 A-", "#2 stall 0 | A"),
+        ("D12", "m=1; usd=5; A; B", "cost5 A-", "#1 stall 0 halt budget | exit 15"),
+        (
+            "D12",
+            "m=2; usd=5; A; B",
+            "cost3 A- cost2.5 B-",
+            "#1 stall 0 halt budget | reason budget spent: 5.50 of 5.00 USD",
+        ),
+        ("D12", "m=2; usd=5; A; B", "cost6 A-", "#1 stall 0 halt budget | killed B"),
+        ("D12", "m=1; tok=9; A; B", "tok8 A-", "#2 stall 0 | A"),
+        (
+            "D12",
+            "m=1; tok=9; A; B",
+            "tok9 A-",
+            "#1 stall 0 halt budget | exit 15 | reason budget spent: 9 of 9 tokens",
+        ),
+    ]);
+    let world = World::play("m=1; usd=5; A; B", "cost5.5 A-");
     assert_eq!(world.file.control.spent.as_ref().map(|spent| spent.cost_usd), Some(5.5));
 }
 
@@ -259,6 +273,18 @@ fn hand_edits_are_kept_and_recorded() {
     world.edit(state);
     assert_eq!(world.tell("#1 stall 0 | B C | killed A"), "#1 stall 0 | B C | killed A");
 
+    // A child is marked resolved by hand: its parent resolves with it, unless it lies under a choice that sleeps.
+    let mut world = World::play("m=1; L; A -> B; C <- A", "");
+    let mut state = world.file.clone();
+    state.atoms["B"].status = AtomStatus::Resolved;
+    world.edit(state);
+    assert_eq!(world.tell("#2 stall 0 | L | done A B"), "#2 stall 0 | L | done A B", "D3");
+    let mut world = World::play("m=1; L; G=A|B; B -> C", "");
+    let mut state = world.file.clone();
+    state.atoms["C"].status = AtomStatus::Resolved;
+    world.edit(state);
+    assert_eq!(world.tell("#1 stall 0 | L | done C"), "#1 stall 0 | L | done C", "D2");
+
     // The base case is not to be touched.
     let mut world = World::play("m=2; A; B", "");
     let mut state = world.file.clone();
@@ -335,7 +361,43 @@ fn a_certificate_says_what_to_do_next() {
             "D- D- A+ D-",
             "#4 stall 1 halt stalled | tried D:3 | branches G:B | red 1",
         ),
+        ("D13", "A", "v+", "#0 stall 0 halt completed | next "),
+        ("D13", "A", "stop A+", "#1 stall 0 halt stopped_by_hand | next aot run"),
+        ("D13", "A", "redirect abandoned", "#1 stall 0 halt redirect_interrupted | next aot run"),
+        (
+            "D13",
+            "A",
+            "tampered",
+            "#1 stall 0 halt tampered | next undo the change, then aot run; aot redirect --accept",
+        ),
+        (
+            "D13",
+            "m=1; G=A|B",
+            "A- B-",
+            "#2 stall 1 halt exhausted | next aot redirect --add-choice G=…; aot or switch G … --reason …",
+        ),
+        (
+            "D13",
+            "m=1; s=1; D; E <- D; G=A|B; H=X|Y",
+            "D- D- A+ D- X+ D-",
+            "#6 stall 1 halt stalled | next aot or switch G B --reason …; aot or switch H Y --reason …; aot redirect; aot run",
+        ),
+        (
+            "D13",
+            "m=1; N=3; A; B; C; D",
+            "A+ B+ C+",
+            "#3 stall 0 halt iteration_limit | next aot redirect --max-iterations 6",
+        ),
+        ("D13", "usd=5; A", "cost5 A-", "#1 stall 0 halt budget | next aot redirect --max-cost-usd …"),
+        ("D13", "tok=5; A", "tok5 A-", "#1 stall 0 halt budget | next aot redirect --max-tokens …"),
+        ("D13", "wall=60; A", "wait60", "#1 stall 0 halt budget | next aot redirect --max-wall-time …"),
+        ("D13", "A <- B; B <- A", "", "#0 stall 0 halt deadlock | next aot redirect --remove A; aot graph"),
+        ("D13", "A", "A+ v?", "#1 stall 0 halt needs_person | next aot confirm \"C0\"; aot run"),
+        ("D13", "crew=; A", "", "#0 stall 0 halt no_agent | next aot run --agent NAME"),
     ]);
+    // The file does not name what waits for a person: an evaluation does.
+    let world = World::play("A", "A+ v?");
+    assert_eq!(next_steps(&world.file), ["aot verify", "aot run"], "D13");
 }
 
 #[test]

@@ -64,6 +64,8 @@ fn probes_order_what_is_left() {
         ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?- D-", "#5 stall 0 | C | failed G:A,B,D"),
         ("D10", "crew=wp; m=1; s=9; G=A|B|C|D|E", "A- B- C?- D?-", "#5 stall 0 | E | trail G:B G:C G:D G:E"),
         ("D10", "crew=wp; m=1; s=9; G=A|B|C|D|E", "A- B- C?- D?- E-", "#6 stall 0 | C?"),
+        // What another group has put off does not count here.
+        ("D10", "crew=wp; m=1; G=A?|B; H=C?|D", "A?- B+ C?-", "#4 stall 0 | D | sel G:B H:D"),
         ("D10", "m=1; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C"),
         ("D10", "crew=wp; m=1; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
         ("D10", "crew=wp; m=1; s=9; G=A|B|C$|D", "A- B-", "#3 stall 0 | C"),

@@ -2,22 +2,25 @@
 //!
 //! **Graph**, statements separated by `;`
 //! `A` an atom; `A <- B, C` depends; `A -> B, C` is cut; `G=A|B` a group (`A|B` without a name is called `A|B`), `A||B`
-//! a race; in a cut, `A -> B|C, D` makes a group of children. Marks behind a name: `!` has a check, `$` has a `run`
-//! command, `?` is to be probed, `@db` uses a resource, `(src/**)` writes; `:A` is listed as a choice without an atom.
+//! a race; in a cut, `A -> B|C, D` makes a group of children. Marks behind a name: `!` has a check, `%` has one that a
+//! judge answers, `$` has a `run` command, `?` is to be probed, `@db` uses a resource, `(src/**)` writes; `:A` is listed
+//! as a choice without an atom.
 //! `m=2`, `N=5`, `s=3` are the constraints, `each` verifies each iteration, `crew=wpc` names the roles with an agent,
-//! `shared` has one tree for all, `Q=1` gives the base case quality items, `wall=60` and `usd=5` are limits, `host`
-//! dispatches on request.
+//! `shared` has one tree for all, `Q=1` gives the base case quality items, `wall=60`, `usd=5` and `tok=9` are
+//! limits, `host` dispatches on request.
 //!
 //! **Script**, words: `A+` succeeds and lands, `A=` is done and asks to land, `A^` landed, `A%` conflict, `A-` failed,
 //! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused; `A?+`, `A?-`,
 //! `A?.` a probe's answer; `A@1-` the same for attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
 //! case; the first evaluation is red unless the script begins with one. `r0`, `r-`, `r<`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
-//! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `cost3`, `ask(A)`, `turn`.
+//! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`;
+//! `cost3` and `tok3` are what the next result has spent.
 //!
 //! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
 //! checking) or `#2 stall 1 halt stalled`, then any of `left 3`, `done A B`, `trail …`, `failed G:A`, `sel G:B`,
-//! `bound 7`, `killed A`, `why …`, `exit 11`, `reason …`, `status …`, `refused …`, `fruitless 1`, `wake`.
+//! `bound 7`, `killed A`, `why …`, `exit 11`, `reason …`, `status …`, `refused …`, `fruitless 1`, `wake`,
+//! `choices G:A,B`, `next …` (what the certificate says to type next, joined by `; `).
 
 use std::collections::BTreeMap;
 
@@ -78,6 +81,8 @@ pub struct World {
     lowest: u64,
     first: State,
     redirected: bool,
+    /// What the next result has spent.
+    usage: Usage,
     pub most_running: usize,
 }
 
@@ -109,6 +114,7 @@ impl World {
             file: state.clone(),
             first: state,
             redirected: false,
+            usage: Usage::default(),
             now,
             halt: None,
             killed: Vec::new(),
@@ -263,6 +269,14 @@ impl World {
             self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).expect("time goes on");
             return self.send(Event::Woke);
         }
+        if let Some(cost) = word.strip_prefix("cost").and_then(|number| number.parse().ok()) {
+            self.usage.cost_usd = cost;
+            return;
+        }
+        if let Some(tokens) = word.strip_prefix("tok").and_then(|number| number.parse().ok()) {
+            self.usage.tokens = tokens;
+            return;
+        }
         if let Some(rest) = word.strip_prefix('v').filter(|_| self.verify.is_some()) {
             return self.evaluated(rest);
         }
@@ -409,7 +423,7 @@ impl World {
     }
 
     fn result(&mut self, word: &str) {
-        let usage = Usage::default();
+        let usage = std::mem::take(&mut self.usage);
         let (who, how) =
             word.split_at(word.find(|c: char| !c.is_alphanumeric() && c != '_').expect("a result"));
         let (attempt, how) = match how.strip_prefix('@') {
@@ -479,8 +493,8 @@ impl World {
         } else if let "+" | "%" = how {
             self.landing.retain(|landing| *landing != job);
             self.send(match how {
-                "+" => Event::Landed { job, binding: binding(who), usage },
-                _ => Event::Conflict { job, reason: "conflict".into(), usage },
+                "+" => Event::Landed { job, binding: binding(who), usage: Usage::default() },
+                _ => Event::Conflict { job, reason: "conflict".into(), usage: Usage::default() },
             });
         }
     }
@@ -541,6 +555,13 @@ impl World {
                 let all = state.or_groups.iter();
                 all.map(|(name, group)| format!("{name}:{}", group.selected)).collect::<Vec<_>>().join(" ")
             }
+            "choices" => {
+                let all = state.or_groups.iter();
+                all.map(|(name, group)| format!("{name}:{}", ids(&group.choices)))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            }
+            "next" => self.halt.as_ref().map_or("none".into(), |halt| halt.next.join("; ")),
             "verified" => format!("{:?}", state.control.fewest_red),
             "summary" => {
                 let binding = &state.bindings[rest.split(':').next().expect("an atom")];
@@ -707,15 +728,10 @@ impl Reader {
             Some(("wall", number)) => {
                 constraints.max_wall_time = Some(Span::from_seconds(number.parse().expect("wall")));
             }
+            Some(("tok", number)) => constraints.max_tokens = Some(number.parse().expect("tok")),
             Some(("usd", number)) => constraints.max_cost_usd = Some(number.parse().expect("usd")),
             Some(("Q", number)) => {
-                let quality = Check::Quality(Quality {
-                    criteria: Some("good".into()),
-                    rubric: Vec::new(),
-                    pass_threshold: 3.0,
-                    scope: None,
-                });
-                let item = Item { item: "good".into(), wants: Wants::Check(quality) };
+                let item = Item { item: "good".into(), wants: Wants::Check(quality()) };
                 state.objective.base_case = Some(Checks::Checklist(vec![item; number.parse().expect("Q")]));
             }
             Some(("crew", roles)) => {
@@ -766,6 +782,7 @@ impl Reader {
             marks = &marks[1..];
             match mark {
                 '!' => atom.check = Some(Checks::Single(Check::Command { value: "true".into() })),
+                '%' => atom.check = Some(Checks::Single(quality())),
                 '$' => atom.run = Some("make".into()),
                 '?' => atom.probe = Some(true),
                 '@' => {
@@ -783,6 +800,15 @@ impl Reader {
         }
         id
     }
+}
+
+fn quality() -> Check {
+    Check::Quality(Quality {
+        criteria: Some("good".into()),
+        rubric: Vec::new(),
+        pass_threshold: 3.0,
+        scope: None,
+    })
 }
 
 fn parse_plan(text: &str) -> PlanChange {
