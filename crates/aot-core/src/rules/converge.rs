@@ -4,7 +4,7 @@
 use super::certificate::{Budget, Red, Verdict};
 use super::plan::{self, Floor, Seat};
 use super::{Change, Ledger, backtrack};
-use crate::state::{AtomId, AtomStatus, Target, VerifyWhen};
+use crate::state::{AtomId, Target, VerifyWhen};
 
 /// What the judgement must know besides the state.
 #[derive(Clone, Debug)]
@@ -237,9 +237,7 @@ pub fn dead_end(ledger: &Ledger, standing: &Standing<'_>) -> Stop {
     if !ready.is_empty() {
         return no_agent(ready.iter().map(|place| ledger.id(*place)).collect());
     }
-    let stuck: Vec<usize> = (0..state.atoms.len())
-        .filter(|place| frontier.counts(*place) && state.atoms[*place].status != AtomStatus::Resolved)
-        .collect();
+    let stuck: Vec<usize> = (0..state.atoms.len()).filter(|place| frontier.counts(*place)).collect();
     let reasons: Vec<String> = stuck.iter().take(NAMED).map(|place| waiting(ledger, *place)).collect();
     let atoms = stuck.iter().map(|place| ledger.id(*place)).collect();
     stop(Verdict::Deadlock { atoms }, format!("deadlock: {}", reasons.join("; ")))

@@ -1,9 +1,9 @@
 //! Redirects: four kinds, what each does to the trail, and what is reset (requirements 3.4, design 8.3, D31).
 
-use aot_core::rules::{Change, apply};
-use aot_core::state::{Check, Checks, Confirmation, Stamp};
+use aot_core::rules::{Change, apply, redirect};
+use aot_core::state::{Check, Checks, Confirmation, Stamp, State};
 
-use super::world::{parse, start, table};
+use super::world::{World, parse, start, table};
 
 #[test]
 fn the_trail_by_kind() {
@@ -36,6 +36,9 @@ fn the_trail_by_kind() {
         ("req 3.4", "m=1; s=9; A", "A- fix(A->B,C)", "#3 stall 0 | B | trail A- user | atoms A,B,C"),
         ("req 3.4", "m=1; s=9; A; B", "A- fix(A<-B)", "#3 stall 0 | B | trail A- user | needs A:B"),
         ("req 3.4", "m=1; s=9; A -> B", "B- fix(~A)", "#3 stall 0 | A | trail B- user | atoms A"),
+        // A child that is removed leaves its parent with the others.
+        ("req 3.4", "m=1; s=9; A -> B, C", "fix(-C)", "#2 stall 0 | B | atoms A,B | left 2"),
+        ("req 3.4", "m=1; s=9; A -> B, C", "fix(-C) B+", "#2 stall 0 | verify | done A B"),
         // A choice that is removed leaves its group, and what has failed there.
         ("req 3.4", "m=1; s=9; G=A|B|C", "A- fix(-A)", "#3 stall 0 | B | choices G:B,C | failed "),
         ("req 3.4", "m=1; s=9; G=A|B|C", "A- fix(-C)", "#3 stall 0 | B | choices G:A,B | failed G:A"),
@@ -179,4 +182,82 @@ fn new_choices_bring_an_exhausted_group_back() {
         ("D21", "m=1; A", "redirect tampered fix(accept)", "#2 stall 0 | A | corrections ObjectiveChange!"),
         ("D14", "crew=wc; m=1; A", "A+ v-2 fix(base)", "#2 stall 0 | verify | fruitless 0 | verified None"),
     ]);
+}
+
+#[test]
+fn an_edit_by_hand_is_recorded_by_its_kind() {
+    type Spoil = fn(&mut State);
+    let rows: [(Spoil, &str); 13] = [
+        (|_| {}, ""),
+        (|state| state.objective.goal.push('x'), "ObjectiveChange"),
+        (|state| state.objective.background_intent.push('x'), "ObjectiveChange"),
+        (|state| state.objective.deliverables.push('x'), "ObjectiveChange"),
+        (|state| state.objective.definition_of_done.push('x'), "ObjectiveChange"),
+        (|state| state.atoms["B"].description.push('x'), "DagAdjustment"),
+        (|state| state.decompositions[0].reason.push('x'), "DagAdjustment"),
+        (|state| state.or_groups["G"].choices.reverse(), "DagAdjustment"),
+        (|state| state.objective.constraints.max_iterations += 1, "ConstraintChange"),
+        (|state| state.bindings["X"].summary.push('x'), "BindingsOverride"),
+        // Not a correction: the loop's own, and what is tampering.
+        (|state| state.control.iteration += 1, ""),
+        (|state| state.trail.clear(), ""),
+        (|state| state.objective.protected.push("x".into()), ""),
+    ];
+    let before = World::play("m=3; X; A -> B; G=C|D", "X+ C-").file;
+    for (turn, (spoil, expected)) in rows.into_iter().enumerate() {
+        let mut after = before.clone();
+        spoil(&mut after);
+        let kinds = redirect::by_hand(&before, &after).into_iter().map(|change| match change {
+            Change::CorrectionNoted { kind, trail_cleared: false, .. } => format!("{kind:?}"),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(kinds.collect::<Vec<_>>().join(" "), expected, "D21: row {turn}");
+    }
+}
+
+#[test]
+fn only_the_base_case_and_the_protected_files_can_be_tampered_with() {
+    let before = parse("A").0;
+    let tampered = |spoil: fn(&mut State)| {
+        let mut after = before.clone();
+        spoil(&mut after);
+        redirect::tampering(&before, &after).unwrap_or_default()
+    };
+    let with = |what: &str| format!("tampered: {what} changed outside of a redirect");
+    assert_eq!(tampered(|state| state.objective.base_case = None), with("the base case"), "D21");
+    assert_eq!(
+        tampered(|state| state.objective.protected.push("x".into())),
+        with("the list of protected files"),
+        "D21"
+    );
+    assert_eq!(tampered(|state| state.objective.goal.push('x')), "", "D21");
+}
+
+#[test]
+fn a_correction_says_what_it_was() {
+    let rows = [
+        ("A", "fix(goal)", "goal: another goal"),
+        ("A", "fix(background)", "background_intent: why"),
+        ("A", "fix(deliverables)", "deliverables: what"),
+        ("A", "fix(done)", "definition_of_done: when"),
+        ("A", "fix(base)", "base_case: 1 checks"),
+        ("A", "fix(accept)", "accepted the base case and the protected files as they are"),
+        ("A", "fix(N=9)", "max_iterations 9, max_parallel_agents 3, max_stall_count 3"),
+        ("A", "fix(protect)", "protected: tests/**"),
+        ("A", "fix(+B)", "added B: do B"),
+        ("A; B", "fix(-B)", "removed B"),
+        ("A", "fix(A->B,C)", "decomposed A into B, C"),
+        ("A -> B", "fix(~A)", "took the decomposition of A back"),
+        ("A; B", "fix(A<-B)", "A depends on B"),
+        ("A; B <- A", "fix(B<-)", "B depends on nothing"),
+        ("G=A|B", "fix(G|C)", "added the choice C to G"),
+        ("G=A|B", "fix(G=B)", "G: B (chosen by the user)"),
+        ("A; B", "A+ fix(A:new)", "A: new"),
+        ("A; B", "A+ fix(A!)", "A is to be done again"),
+    ];
+    for (graph, script, expected) in rows {
+        let world = World::play(graph, script);
+        let told: Vec<&str> = world.file.corrections.iter().map(|c| c.description.as_str()).collect();
+        assert_eq!(told, [expected], "D31: {graph}, {script}");
+    }
 }

@@ -65,6 +65,13 @@ fn stops_in_their_order() {
             "#0 stall 0 halt deadlock | reason deadlock: A waits for B; B waits for A",
         ),
         ("D13", "X; A <- B; B <- A", "X+", "#1 stall 0 halt deadlock | done X | left 2"),
+        // What is resolved or sleeps is not stuck.
+        (
+            "D13",
+            "X; A <- B; B <- A; G=C|D; C <- A",
+            "X+",
+            "#1 stall 0 halt deadlock | reason deadlock: A waits for B; B waits for A; C waits for A",
+        ),
         ("D13", "m=9; L; A <- B; B <- A; X", "X+", "#1 stall 0 | L"),
         // No agent: before the first start.
         ("D27", "crew=; A$; B", "", "#0 stall 0 halt no_agent | exit 3 | reason no agent for B"),
