@@ -182,8 +182,8 @@ fn verdict_of(reason: &str) -> Verdict {
         "deadlock" => Verdict::Deadlock { atoms: vec![AtomId::new(first)] },
         "needs a person" => Verdict::NeedsPerson,
         "tampered" => Verdict::Tampered,
-        "redirect interrupted" => Verdict::RedirectInterrupted,
         _ if reason.starts_with("no agent for ") => Verdict::NoAgent { atoms: Vec::new() },
+        // A person's own words, or an interrupted redirect: the loop is simply taken up again.
         _ => Verdict::StoppedByHand,
     }
 }

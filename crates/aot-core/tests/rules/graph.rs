@@ -4,9 +4,9 @@
 use aot_core::rules::overlap::globs_overlap;
 use aot_core::rules::reshape::NewAtom;
 use aot_core::rules::{Ledger, Refusal, decompose, reshape};
-use aot_core::state::AtomId;
+use aot_core::state::{AtomId, AtomStatus, GroupName};
 
-use super::world::{World, parse, start, table};
+use super::world::{World, ids, parse, start, table};
 
 #[test]
 fn a_dependency_on_a_choice_means_its_group() {
@@ -167,6 +167,87 @@ fn removing_what_others_need_names_them() {
         Err(Refusal::Needed { atom: "D".into(), by: vec!["C".into()] })
     );
     assert_eq!(reshape::remove(&mut ledger, &"B".into()), Ok(()));
+}
+
+#[test]
+fn groups_are_made_joined_and_left() {
+    enum Do {
+        Add(&'static str, &'static [&'static str]),
+        Remove(&'static str),
+    }
+    use Do::{Add, Remove};
+    let told = |ledger: &Ledger| {
+        let state = ledger.state();
+        let groups = state.or_groups.iter().map(|(name, group)| {
+            format!(
+                "{name}={} selected {} failed {}",
+                ids(&group.choices),
+                group.selected,
+                ids(&group.failed)
+            )
+        });
+        let busy = state.atoms.values().filter(|atom| atom.status != AtomStatus::Pending);
+        let of =
+            state.atoms.values().filter_map(|atom| Some(format!("{}:{}", atom.id, atom.or_group.as_ref()?)));
+        let lines =
+            [groups.collect::<Vec<_>>(), of.collect(), busy.map(|atom| atom.id.to_string()).collect()];
+        lines.map(|line| line.join(" ")).join("; ")
+    };
+    // A graph, the script that led here, what is done, and: groups; who is in which; what is not pending.
+    let rows = [
+        ("A; B", "", Add("G", &["A", "B"]), "G=A,B selected A failed ; A:G B:G; A"),
+        ("A; B", "", Add("G", &["B", "A"]), "G=B,A selected A failed ; A:G B:G; A"),
+        ("X; A; B", "", Add("G", &["B", "A"]), "G=B,A selected B failed ; A:G B:G; X"),
+        ("A; B", "A+", Add("G", &["B", "A"]), "G=B,A selected B failed ; A:G B:G; B"),
+        ("G=A|B; C", "", Add("G", &["C"]), "G=A,B,C selected A failed ; A:G B:G C:G; A"),
+        ("C; G=A|B; X <- A", "A+", Add("G", &["C"]), "G=A,B,C selected A failed ; C:G A:G B:G; A"),
+        ("P -> A, B, C", "", Add("G", &["A", "B"]), "G=A,B selected A failed ; A:G B:G; A"),
+        ("P -> A, B; C", "", Add("G", &["A", "C"]), "mixed_parents"),
+        ("P -> G=A|B; C", "", Add("G", &["C"]), "mixed_parents"),
+        ("A; B", "", Add("G", &["A", "A"]), "given_twice"),
+        ("A; B", "", Add("a b", &["A"]), "bad_id"),
+        ("a b=A|B; C", "", Add("a b", &["C"]), "a b=A,B,C selected A failed ; A:a b B:a b C:a b; A"),
+        ("X; B <- C; C <- X", "", Add("G", &["B", "C"]), "cycle"),
+        // What goes is succeeded by the next that has not failed, then by one that has, then by none.
+        ("X; G=A|B|C", "", Remove("B"), "G=A,C selected A failed ; A:G C:G; X"),
+        ("X; G=A|B|C", "", Remove("A"), "G=B,C selected B failed ; B:G C:G; X"),
+        ("G=A|B|C; X", "A-", Remove("A"), "G=B,C selected B failed ; B:G C:G; B"),
+        ("X <- Y; Y; G=A|B|C", "Y+ X+ A-", Remove("B"), "wrong_status"),
+        ("G=A|B|C; X", "A- now", Remove("B"), "G=A,C selected C failed A; A:G C:G; "),
+        ("G=A|B; X", "A- now", Remove("B"), "G=A selected A failed A; A:G; "),
+        ("X; G=A|:B", "", Remove("A"), "; ; X"),
+        ("X; G=A|", "", Remove("A"), "; ; X"),
+    ];
+    for (graph, script, operation, expected) in rows {
+        let mut ledger = Ledger::open(World::play(&format!("m=1; {graph}"), script).file, start());
+        let outcome = match operation {
+            Add(name, choices) => {
+                let choices: Vec<AtomId> = choices.iter().map(|id| AtomId::from(*id)).collect();
+                reshape::add_choices(&mut ledger, &name.into(), &choices)
+            }
+            Remove(id) => reshape::remove(&mut ledger, &id.into()),
+        };
+        let actual = outcome.map_or_else(|refusal| refusal.code().to_owned(), |()| told(&ledger));
+        assert_eq!(actual, expected, "D4, req 3.4: {graph}");
+    }
+}
+
+#[test]
+fn children_that_are_alternatives_come_and_go_with_their_group() {
+    let child = |id: &str, group: Option<&str>| NewAtom {
+        id: Some(id.into()),
+        description: "part".into(),
+        or_group: group.map(GroupName::from),
+        ..NewAtom::default()
+    };
+    let mut ledger = Ledger::open(parse("A; G=X|Y").0, start());
+    let children = vec![child("B", Some("H")), child("C", Some("H")), child("D", None)];
+    decompose::decompose(&mut ledger, &"A".into(), children, "smaller").expect("it can be cut");
+    let group = &ledger.state().or_groups["H"];
+    assert_eq!((ids(&group.choices), group.selected.as_str()), ("B,C".into(), "B"), "D3");
+    decompose::withdraw(&mut ledger, &"A".into()).expect("nothing is resolved yet");
+    let groups: Vec<&str> = ledger.state().or_groups.keys().map(GroupName::as_str).collect();
+    assert_eq!(groups, ["G"], "D3: the group goes, and no other");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
 
 use aot_core::coordinator::{Event, Outcome, Usage};
+use aot_core::rules::replan::PlanChange;
+use aot_core::rules::{Ledger, replan};
+use aot_core::state::{Check, Checks, Item, NewAtom, Quality, Wants};
 
-use super::world::{World, table};
+use super::world::{World, parse, start, table};
 
 #[test]
 fn what_fails_a_choice() {
@@ -221,6 +224,13 @@ fn plans_are_refused_with_their_reason() {
         ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(+B;A<-Z)", "#4 stall 2 | A | atoms A"),
         ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(^G)", "#4 stall 2 | A"),
         ("D8", "crew=wc; m=1; s=9; G=A|B; C <- A", "A- B+ C- C- C- r(^G)", "#6 stall 3 | C | sel G:B"),
+        // A decomposition is not taken back while a child is being worked on.
+        (
+            "D8",
+            "crew=wc; m=2; s=9; P -> L; X <- P; A; B; C; D; E",
+            "A- B+ A- C+ A- D+ r(~P)",
+            "#4 stall 0 | L A | atoms P,L,X,A,B,C,D,E",
+        ),
         // More than the iterations left can start.
         ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B"),
         ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | A | atoms A"),
@@ -235,6 +245,58 @@ fn plans_are_refused_with_their_reason() {
         ["the change would make a cycle: A -> B -> A"],
         "it goes into the next brief"
     );
+}
+
+#[test]
+fn a_way_beside_another_is_taken_only_by_what_has_failed() {
+    table(&[
+        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(B|X)", "#4 stall 2 | A | sel B_or:B | failed "),
+        (
+            "D11",
+            "crew=wc; m=1; s=9; G=A|B; D <- A",
+            "A- B+ D- D- D- r(A|C)",
+            "#6 stall 3 | D | sel G:B | choices G:A,B,C | failed G:A",
+        ),
+        // Giving a choice up changes the plan of what rests on it and has failed, of nothing else.
+        (
+            "D11",
+            "crew=wc; m=1; s=9; G=A|B; C <- A; D <- A",
+            "A+ C- C- C- r(^G)",
+            "#5 stall 3 | B | trail C- C- C- G:B C~",
+        ),
+    ]);
+}
+
+#[test]
+fn a_plan_keeps_the_bound_that_was_shown() {
+    let quality = || {
+        Check::Quality(Quality {
+            criteria: Some("good".into()),
+            rubric: Vec::new(),
+            pass_threshold: 3.0,
+            scope: None,
+        })
+    };
+    let judged = |times: usize| {
+        let item = || Item { item: "good".into(), wants: Wants::Check(quality()) };
+        Checks::Checklist((0..times).map(|_| item()).collect())
+    };
+    let machine = Checks::Single(Check::Command { value: "true".into() });
+    let rows = [
+        ("A", machine, "fits"),
+        ("A", judged(0), "empty_check"),
+        ("A", judged(1), "too_many_judges"),
+        ("A%", judged(1), "fits"),
+        ("A%", judged(2), "too_many_judges"),
+    ];
+    for (graph, check, expected) in rows {
+        let atom = NewAtom { description: "more".into(), check: Some(check), ..NewAtom::default() };
+        let change = PlanChange { atoms: vec![atom], ..PlanChange::default() };
+        let mut ledger = Ledger::open(parse(graph).0, start());
+        let outcome = replan::replan(&mut ledger, change);
+        let told = outcome.as_ref().map_or_else(|refusal| refusal.code(), |()| "fits");
+        assert_eq!(told, expected, "D8: {graph}, {outcome:?}");
+    }
 }
 
 #[test]
