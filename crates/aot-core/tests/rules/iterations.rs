@@ -98,6 +98,8 @@ fn progress_is_a_net_resolution() {
         // A race counts once.
         ("D9", "m=3; A||B||C; D", "", "#1 stall 0 | A B C | left 2"),
         ("D9", "m=3; A||B||C; D", "A+", "#2 stall 0 | D | left 1 | prev 1"),
+        // What ends a race is a resolution, though rivals are reset with it.
+        ("D9", "m=2; s=9; X; A||B; A <- X; B <- X; D <- A", "X+ A+", "#3 stall 0 | D | left 1 | prev 1"),
         // In progress and parents count.
         ("D9", "m=1; A; P -> B", "", "#1 stall 0 | A | left 3"),
     ]);
