@@ -243,6 +243,37 @@ fn an_exhausted_inner_group_fails_the_choice_around_it() {
 }
 
 #[test]
+fn a_refusal_says_what_is_in_the_way_and_what_to_do() {
+    fn check(text: &str, with: impl FnOnce(&mut Ledger) -> Result<(), Refusal>, words: &str, hint: &str) {
+        let refusal = work(text, with).expect_err(words);
+        assert_eq!((refusal.to_string(), refusal.hint()), (words.into(), hint.into()));
+    }
+    check(
+        COMPLETE,
+        |l| start(l, "A5"),
+        "atom `A5` waits for `token_method`",
+        "`aot ready` lists what can start now",
+    );
+    check(
+        &with_graph(
+            "atoms:\n\
+             - {id: A, description: d, status: pending, depends_on: []}\n\
+             - {id: B, description: d, status: pending, depends_on: [A]}\n\
+             - {id: C, description: d, status: pending, depends_on: [A]}\n",
+        ),
+        |l| reshape::remove(l, &AtomId::new("A")),
+        "atom `A` is needed by `B`, `C`",
+        "remove those first, or change what they depend on",
+    );
+    check(
+        &nested(),
+        |l| start(l, "D"),
+        "atom `D` lies under `D`, which OR group `G1` has not selected",
+        "select it with `aot or switch G1 D --reason …`",
+    );
+}
+
+#[test]
 fn what_is_not_allowed_is_refused_by_name() {
     fn check(text: &str, with: impl FnOnce(&mut Ledger) -> Result<(), Refusal>, code: &str) {
         let refusal = work(text, with).expect_err(code);

@@ -291,6 +291,13 @@ fn what_overlaps_does_not_run_together() {
         // A reservation holds only while it is a conflict that keeps the atom from starting.
         ("D26", "m=2; X(a/**) <- Y; S(a/1); T(b/1); Y", "Y+", "#1 stall 0 | S T"),
         ("D26", "m=2; X!(a/**) <- Y; S(a/1); T(a/2); Y", "Y+ S+ X~", "#3 stall 1 | T"),
+        // What has failed had its turn: it is not reserved again, and others pass it.
+        (
+            "D26",
+            "m=2; s=9; X(a/**); Z <- X; W <- Z; S(a/1); V(a/4) <- S; T(a/2); U(a/3)",
+            "X- S+ T+",
+            "#3 stall 0 | U V",
+        ),
         ("D24", "m=3; shared; A; B", "", "#1 stall 0 | A"),
         ("D24", "m=3; shared; A; B", "A+", "#2 stall 0 | B"),
     ]);

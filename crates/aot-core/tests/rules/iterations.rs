@@ -65,6 +65,7 @@ fn an_atom_starts_once_in_an_iteration() {
         ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r0", "#4 stall 2 | A | replans 1"),
         ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(A<-A)", "#4 stall 2 | A | replans 1"),
         ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r- A-", "#5 stall 3 | replan | replans 2"),
+        ("D8", "crew=wc; m=1; s=9; A", "A# r0 A%", "#3 stall 1 | replan | why A# | replans 2"),
         // What it is about waits for it; the rest goes on.
         ("D8", "crew=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+", "#4 stall 0 | E replan | why A-"),
         ("D8", "crew=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+ r-", "#4 stall 0 | E A"),

@@ -1,7 +1,8 @@
 //! Redirects: four kinds, what each does to the trail, and what is reset (requirements 3.4, design 8.3, D31).
 
-use aot_core::rules::{Change, apply, redirect};
-use aot_core::state::{Check, Checks, Confirmation, Stamp, State};
+use aot_core::rules::redirect::{self, Correct};
+use aot_core::rules::{Change, Ledger, apply};
+use aot_core::state::{Check, Checks, Confirmation, CorrectionKind, Fingerprint, Stamp, State};
 
 use super::world::{World, parse, start, table};
 
@@ -259,5 +260,32 @@ fn a_correction_says_what_it_was() {
         let world = World::play(graph, script);
         let told: Vec<&str> = world.file.corrections.iter().map(|c| c.description.as_str()).collect();
         assert_eq!(told, [expected], "D31: {graph}, {script}");
+    }
+}
+
+#[test]
+fn what_is_accepted_is_judged_by_what_changed() {
+    let print = |base_case: &str, protected: &str| Fingerprint {
+        base_case: base_case.into(),
+        protected: protected.into(),
+    };
+    let base_case = || Correct::BaseCase(Checks::Single(Check::File { value: "x".into() }));
+    // What was agreed on, the correction, its kind, and the fewest red checks that are remembered.
+    let rows = [
+        (Some(print("b", "p")), Correct::Accept(print("b", "q")), CorrectionKind::ConstraintChange, Some(2)),
+        (Some(print("b", "p")), Correct::Accept(print("c", "p")), CorrectionKind::ObjectiveChange, None),
+        (None, Correct::Accept(print("b", "p")), CorrectionKind::ObjectiveChange, None),
+        (None, base_case(), CorrectionKind::ObjectiveChange, None),
+        (None, Correct::Goal("another".into()), CorrectionKind::ObjectiveChange, Some(2)),
+    ];
+    for (agreed, correction, kind, fewest_red) in rows {
+        let mut state = parse("A").0;
+        state.control.fingerprint = agreed;
+        state.control.fewest_red = Some(2);
+        assert_eq!(redirect::kind(&state, &correction), kind, "D21: {correction:?}");
+        let mut ledger = Ledger::open(state, start());
+        redirect::redirect(&mut ledger, vec![correction.clone()]).expect("it is allowed");
+        assert_eq!(ledger.state().corrections[0].kind, kind, "D21: {correction:?}");
+        assert_eq!(ledger.state().control.fewest_red, fewest_red, "D14: {correction:?}");
     }
 }

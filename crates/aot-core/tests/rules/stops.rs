@@ -104,6 +104,7 @@ fn the_base_case_decides() {
         ("D14", "A", "A+ v? crash v+", "#1 stall 0 halt completed"),
         // A red one goes to a replan at the opening of the next iteration.
         ("D14", "crew=wc; A", "A+ v-2", "#2 stall 0 | replan | why red2"),
+        ("D14", "crew=wc; s=1; A", "A+ v-", "#2 stall 0 | replan | why red1"),
         ("D14", "crew=wc; A", "A+ v- r(+B)", "#2 stall 0 | B"),
         ("D14", "crew=wc; A", "A+ v- r(+B) B+ v+", "#2 stall 0 halt completed"),
         ("D14", "crew=wc; A", "A+ v- r-", "#3 stall 1 | replan | why red1"),

@@ -129,6 +129,13 @@ fn the_ladder() {
         ("D11", "crew=wc; m=1; s=2; A; B", "A- A-", "#3 stall 1 | replan | why A- stalling"),
         ("D11", "crew=wc; m=2; s=2; A; B", "A- B- A- B-", "#3 stall 1 | replan | why A- B- stalling"),
         ("D11", "crew=wc; m=1; s=2; A; B", "A% A%", "#3 stall 1 | replan | why stalling"),
+        // What sleeps is not asked about.
+        (
+            "D11",
+            "crew=wc; m=1; s=2; G=A|D; A -> B; C",
+            "B- B- D+ C-",
+            "#5 stall 1 | replan | why C- stalling",
+        ),
         ("D11", "crew=wc; m=2; s=2; A; B", "A% B% A% B%", "#3 stall 1 | A replan | why stalling"),
     ]);
 }
@@ -235,6 +242,8 @@ fn plans_are_refused_with_their_reason() {
         ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B"),
         ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | A | atoms A"),
         ("D8", "crew=wc; m=2; s=9; N=4; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | B C"),
+        // What is too much already may be changed, as long as it does not grow.
+        ("D8", "crew=wc; m=1; s=9; N=4; A; B; C; D", "A- A- A- r(A<-B)", "#4 stall 2 | B | needs A:B"),
         // Withdrawn, the parent is executed as a whole again.
         ("D3", "crew=wc; m=1; s=9; A -> B", "B- B- B- r(~A)", "#4 stall 2 | A | atoms A"),
         ("D3", "crew=wc; m=1; s=9; A -> B, C; C <- B", "B+ C- C- C- r(~A)", "#5 stall 3 | C | atoms A,B,C"),
