@@ -245,9 +245,14 @@ fn children_that_are_alternatives_come_and_go_with_their_group() {
     decompose::decompose(&mut ledger, &"A".into(), children, "smaller").expect("it can be cut");
     let group = &ledger.state().or_groups["H"];
     assert_eq!((ids(&group.choices), group.selected.as_str()), ("B,C".into(), "B"), "D3");
-    decompose::withdraw(&mut ledger, &"A".into()).expect("nothing is resolved yet");
-    let groups: Vec<&str> = ledger.state().or_groups.keys().map(GroupName::as_str).collect();
-    assert_eq!(groups, ["G"], "D3: the group goes, and no other");
+    let groups_after = |mut ledger: Ledger| {
+        decompose::withdraw(&mut ledger, &"A".into()).expect("nothing is resolved yet");
+        ledger.state().or_groups.keys().map(GroupName::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(groups_after(ledger), ["G"], "D3: the group goes, and no other");
+    // Choices that are only listed go with it, and groups of nothing else stay.
+    let listed = Ledger::open(parse("A -> H=B|:C; G=:X|:Y").0, start());
+    assert_eq!(groups_after(listed), ["G"], "D4");
 }
 
 #[test]
