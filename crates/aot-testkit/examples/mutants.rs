@@ -5,18 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 const RULES: &str = "crates/aot-core/src/rules/*.rs";
 
-/// Quick ones first: the first that fails has caught the mutant.
-const TESTS: [&str; 3] = ["rules", "operations", "lives"];
+/// The first that fails has caught the mutant. What they have of chance comes from fixed seeds, so that two runs agree.
+const TESTS: [&str; 2] = ["rules", "operations"];
 
 /// Enough random lives to be worth it, few enough for hundreds of runs.
-const FEWER: [(&str, &str); 2] = [("LIVES", "300"), ("PROPTEST_CASES", "24")];
+const LIVES: &str = "300";
 
 /// A mutant that makes a test run so long is one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -41,17 +41,25 @@ enum Kind {
     Opaque,
 }
 
-fn main() -> ExitCode {
+fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = std::env::temp_dir().join(format!("aot-mutants-{}", std::process::id()));
-    let target = root.join("target/mutants");
-    said(Command::new("git").args(["clone", "--quiet"]).arg(&root).arg(&folder));
-    let outcome = judge(&folder, &target);
-    fs::remove_dir_all(&folder).expect("the copy can be removed");
-    outcome
+    let copy = Folder(std::env::temp_dir().join(format!("aot-mutants-{}", std::process::id())));
+    said(Command::new("git").args(["clone", "--quiet"]).arg(&root).arg(&copy.0));
+    judge(&copy.0, &root.join("target/mutants"));
 }
 
-fn judge(tree: &Path, target: &Path) -> ExitCode {
+/// A folder that goes when nobody needs it any more.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("{}: {error}", self.0.display());
+        }
+    }
+}
+
+fn judge(tree: &Path, target: &Path) {
     let mutants = list(tree);
     let mut left_out: BTreeSet<usize> =
         (0..mutants.len()).filter(|n| mutants[*n].kind == Kind::Opaque).collect();
@@ -86,7 +94,6 @@ fn judge(tree: &Path, target: &Path) -> ExitCode {
     println!(
         "{caught} caught, {endless} endless, {missed} missed, {unviable} do not compile, {opaque} not tried"
     );
-    ExitCode::SUCCESS
 }
 
 fn list(tree: &Path) -> Vec<Mutant> {
@@ -236,7 +243,7 @@ fn survives(tree: &Path, tests: &[PathBuf], number: usize) -> Verdict {
     for test in tests {
         let mut child = Command::new(test)
             .arg("--quiet")
-            .envs(FEWER)
+            .env("LIVES", LIVES)
             .env("AOT_MUTANT", number.to_string())
             .env("INSTA_UPDATE", "no")
             .current_dir(tree.join("crates/aot-core"))
