@@ -166,6 +166,49 @@ fn a_parent_resolves_with_its_last_child() {
 }
 
 #[test]
+fn a_parent_with_a_check_resolves_when_it_is_seen_to_pass() {
+    let before = with_graph(
+        "atoms:\n\
+         - {id: P, description: d, status: pending, depends_on: []}\n\
+         - {id: Q, description: d, status: pending, depends_on: [], check: {type: command, value: make}}\n\
+         - {id: M, description: d, status: pending, depends_on: []}\n\
+         - {id: A, description: d, status: in_progress, depends_on: []}\n\
+         - {id: B, description: d, status: in_progress, depends_on: []}\n\
+         decompositions:\n\
+         - {parent: P, children: [Q], reason: r}\n\
+         - {parent: Q, children: [M, B], reason: r}\n\
+         - {parent: M, children: [A], reason: r}\n",
+    );
+    let waits = |text: &str| {
+        let (_, waits) =
+            work(text, |ledger| Ok(advance::waits_for_check(ledger, &AtomId::new("A")))).expect("a question");
+        waits.map(|id| id.to_string())
+    };
+    let seen = |ledger: &mut Ledger, id: &str| {
+        let binding = Binding { summary: "looked at".into(), artifacts: Vec::new(), commit: None };
+        advance::resolve(ledger, &AtomId::new(id), binding, Proof::Seen)
+    };
+    // D3: nothing waits for its check yet, and a parent does not resolve before its children.
+    assert_eq!(waits(&before), None);
+    let refused = work(&before, |ledger| seen(ledger, "Q")).expect_err("A is still being worked on");
+    assert_eq!(refused.code(), "decomposed");
+    let (half, ()) = work(&before, |ledger| resolve(ledger, "A", "made", &["a.rs"])).expect("allowed");
+    assert_eq!(state_of(&half).atoms["M"].status, AtomStatus::Resolved);
+    assert_eq!(waits(&half), None);
+    let (done, ()) = work(&half, |ledger| resolve(ledger, "B", "made", &["b.rs"])).expect("allowed");
+    assert_eq!(state_of(&done).atoms["Q"].status, AtomStatus::Pending);
+    assert_eq!(waits(&done).as_deref(), Some("Q"));
+    // D22: a word is not enough.
+    let refused = work(&done, |ledger| resolve(ledger, "Q", "looked at", &[])).expect_err("not seen");
+    assert_eq!(refused.code(), "decomposed");
+    let (passed, ()) = work(&done, |ledger| seen(ledger, "Q")).expect("allowed");
+    let state = state_of(&passed);
+    assert_eq!(state.bindings["Q"].summary, "Completed via M, B resolution");
+    assert_eq!(state.atoms["P"].status, AtomStatus::Resolved);
+    assert_eq!(waits(&passed), None);
+}
+
+#[test]
 fn exhausting_the_last_group_stops_the_loop() {
     let (once, _) = work(COMPLETE, |ledger| fail(ledger, "A4", "no library")).expect("allowed");
     let (twice, fallout) = work(&once, |ledger| {
