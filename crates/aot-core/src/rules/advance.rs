@@ -48,6 +48,7 @@ pub fn may_start(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
 pub fn resolve(ledger: &mut Ledger, id: &AtomId, binding: Binding, proof: Proof) -> Result<(), Refusal> {
     let place = ledger.place(id)?;
     if proof == Proof::Seen && children_resolved(ledger, place) {
+        is_wanted(ledger, place)?;
         // A parent's binding is made of its children's (D3).
         resolve_parent(ledger, place);
         resolve_parents(ledger, place);
@@ -143,11 +144,16 @@ fn end_race(ledger: &mut Ledger, winner: usize) {
 }
 
 fn is_executable(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
+    if ledger.graph().is_decomposed(place) {
+        return Err(Refusal::IsDecomposed(ledger.id(place)));
+    }
+    is_wanted(ledger, place)
+}
+
+/// No choice above it sleeps or was given up, and what it needs is resolved.
+fn is_wanted(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
     let (state, graph) = (ledger.state(), ledger.graph());
     let atom = ledger.id(place);
-    if graph.is_decomposed(place) {
-        return Err(Refusal::IsDecomposed(atom));
-    }
     for above in graph.line(place) {
         let Some(group) = graph.group_of(above) else { continue };
         let (group, entry) = ledger.group_at(group);
