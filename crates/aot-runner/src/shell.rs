@@ -443,7 +443,7 @@ impl<'s> Shell<'s> {
         let limit = state.constraints().max_wall_time().seconds();
         let spent = state.control.spent.as_ref().map_or(0, |spent| spent.seconds);
         let control = &state.control;
-        match control.redirect_requested || control.stop_now || spent >= limit {
+        match control.redirect_requested || control.stop_requested || spent >= limit {
             true => Hurry::Yes,
             false => Hurry::No,
         }

@@ -9,7 +9,7 @@ use super::talk::{
 };
 use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Phase};
 use crate::rules::advance::{self, Proof};
-use crate::rules::certificate::Red;
+use crate::rules::certificate::{Red, WORKING_TREE};
 use crate::rules::converge::{self, BaseCase, PlanFor};
 use crate::rules::plan::{self, Why};
 use crate::rules::replan::{self, PlanChange};
@@ -388,7 +388,8 @@ impl Coordinator {
                 Some(BaseCase::Open(items))
             }
             Evaluation::Prevented { reason } => {
-                Some(BaseCase::Open(vec![Red { item: "the working tree".into(), reason }]))
+                self.red = vec![Red { item: WORKING_TREE.into(), reason }];
+                Some(BaseCase::Open(self.red.clone()))
             }
             Evaluation::Lost { reason: _ } => {
                 self.evaluation_due = true;

@@ -85,6 +85,9 @@ pub struct Certificate {
     pub agent_runs: u64,
 }
 
+/// What stands in the way of a base case that holds on uncommitted work only (D20).
+pub const WORKING_TREE: &str = "the working tree";
+
 /// A check that does not pass, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Red {
@@ -225,7 +228,10 @@ fn next(verdict: &Verdict, branches: &[Branch], red: &[Red], max_iterations: u32
             next.push("aot graph".into());
         }
         Verdict::NeedsPerson => {
-            next.extend(red.iter().map(|red| format!("aot confirm \"{}\"", red.item)));
+            next.extend(red.iter().map(|red| match red.item == WORKING_TREE {
+                true => "commit or undo what is uncommitted".into(),
+                false => format!("aot confirm \"{}\"", red.item),
+            }));
             next.push("aot run".into());
         }
         Verdict::NoAgent { .. } => next.push("aot run --agent NAME".into()),

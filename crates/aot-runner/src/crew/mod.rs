@@ -447,7 +447,19 @@ impl Desk {
         let writable = own.into_iter().chain(writable.iter().cloned()).collect();
         match (kind, network) {
             (cage::Kind::None, Network::On) => None,
-            (kind, network) => Some(Cage { kind: *kind, writable, network: *network }),
+            (kind, network) => Some(Cage { kind: *kind, writable, spared: self.spared(), network: *network }),
+        }
+    }
+
+    /// Where workers work in the project's own folder, the state, all that is beside it, and the repository are spared.
+    fn spared(&self) -> Vec<PathBuf> {
+        let Project { root, state, sidecar } = &self.kit.project;
+        let folder = state.parent().filter(|folder| *folder != root);
+        match self.ground.trees() {
+            Kind::Worktrees => Vec::new(),
+            Kind::InPlace | Kind::Bare => {
+                vec![folder.unwrap_or(state).to_path_buf(), sidecar.clone(), root.join(".git")]
+            }
         }
     }
 

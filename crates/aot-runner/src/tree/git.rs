@@ -279,5 +279,7 @@ fn own<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Vec<OsString> {
 
 /// `Unable to create '….lock': File exists` is what git says of every lock, of the index and of refs.
 fn is_locked(words: &str) -> bool {
-    words.contains(".lock': File exists")
+    // A worktree that another git is just registering cannot be read for a moment.
+    let half_made = words.contains("failed to read") && words.contains("/worktrees/");
+    words.contains(".lock': File exists") || half_made
 }

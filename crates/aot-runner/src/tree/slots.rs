@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::GroundError;
@@ -43,12 +44,16 @@ pub(super) enum Ignored {
     Go,
 }
 
+static REGISTERING: Mutex<()> = Mutex::new(());
+
 impl Slot {
     /// Adds a worktree at this path, which is nobody's.
     pub fn make(repository: &Git, common_dir: &Path, top: &Path, commit: &str) -> Result<Slot, GroundError> {
         remove_folder(top)?;
         let folder = top.parent().unwrap_or(top);
         fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
+        // Two that register at once read each other's half-written entries.
+        let registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         repository.change([
             "worktree".as_ref(),
             "add".as_ref(),
@@ -58,6 +63,7 @@ impl Slot {
             top.as_os_str(),
             commit.as_ref(),
         ])?;
+        drop(registering);
         let pointed = top.join(".git");
         let pointer = fs::read(&pointed).map_err(GroundError::io("read", &pointed))?;
         let git_dir = pointed_at(&pointer, top)

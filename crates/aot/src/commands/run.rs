@@ -1,6 +1,7 @@
 //! `aot run`: gate, lint, bound, then the loop to a halt.
 
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::coordinator::{Crew, Dispatch, Seat, Settings, Trees, forecast};
@@ -76,8 +77,9 @@ pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
     if door.voice == Voice::Plain {
         head(&state, &workshop);
     }
+    let ear = listen()?;
     loop {
-        let ran = drive(door, store, &workshop, args)?;
+        let ran = drive(door, store, &workshop, args, &ear)?;
         if ran.interrupted {
             return Err(Failure::Halted(INTERRUPTED));
         }
@@ -97,14 +99,14 @@ pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// One run of the loop, shown as it happens.
-fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs) -> Result<Ran, Failure> {
+fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs, ear: &Ear) -> Result<Ran, Failure> {
     let seated = driver::sit_down(store.file().home()).map_err(|error| match error {
         NotSeated::Taken { holder } => Failure::Driven { holder },
         NotSeated::File(error) => Failure::File(error),
     })?;
     let began = Instant::now();
     let (words, inbox) = channel();
-    let signals = listen(words.clone())?;
+    *ear.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
     let kit = workshop.kit()?;
     let live = door.voice == Voice::Plain && print::is_watched();
     let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
@@ -133,28 +135,31 @@ fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs) -> Resu
     if live {
         print::live("");
     }
-    signals.close();
+    ear.lock().unwrap_or_else(PoisonError::into_inner).take();
     let ran = ran?;
     tell_end(door, &ran, began.elapsed())?;
     Ok(ran)
 }
 
-/// Ctrl-C once: stop now, state kept. Twice: at once; guards clear what runs.
-fn listen(words: Sender<Word>) -> Result<signal_hook::iterator::Handle, Failure> {
+/// Whom a signal is told to: the run that goes on, or nobody.
+type Ear = Arc<Mutex<Option<Sender<Word>>>>;
+
+/// Ctrl-C once: stop now, state kept. Twice, or while nothing runs: at once; guards clear what runs.
+fn listen() -> Result<Ear, Failure> {
+    let ear = Ear::default();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::World { doing: "listen to signals", problem: error.to_string() })?;
-    let handle = signals.handle();
+    let hearing = Arc::clone(&ear);
     std::thread::spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
+        for _ in signals.forever() {
+            let words = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if words.is_none_or(|words| words.send(Word::Interrupt).is_err()) {
                 std::process::exit(INTERRUPTED.into());
             }
-            failure::complain("\nstopping: what runs is killed, the state is kept (Ctrl-C again: at once)");
-            // If nobody listens, the run is over already.
-            let _ = words.send(Word::Interrupt);
+            failure::complain("\nstopping: what runs is killed, the state is kept (again: at once)");
         }
     });
-    Ok(handle)
+    Ok(ear)
 }
 
 fn head(state: &State, workshop: &Workshop) {

@@ -89,7 +89,11 @@ impl Screen {
             ", iteration {} of {}, stalled {} of {}",
             view.iteration, view.max_iterations, view.stall_count, view.max_stall_count
         );
-        let driver = beside.driver.as_ref().map(|driver| format!(", driven by {driver}"));
+        let driver = match (&beside.driver, view.status) {
+            (Some(driver), _) => Some(format!(", driven by {driver}")),
+            (None, LoopStatus::Running) => Some(", nobody drives it: aot run".into()),
+            (None, LoopStatus::Pending | LoopStatus::Stopped | LoopStatus::Completed) => None,
+        };
         let rest = self.ink.fit(&format!("{rest}{}", driver.unwrap_or_default()), COLUMNS - word.len());
         self.line(&format!("{}{rest}", self.ink.paint(paint, word)));
         match (view.status, &view.stop_reason) {

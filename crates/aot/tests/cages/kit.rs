@@ -92,7 +92,12 @@ impl Yard {
                 head: 20_000,
                 tail: 4_000,
             },
-            cage: Some(Cage { kind: self.kind, writable: vec![self.path("in")], network: self.network }),
+            cage: Some(Cage {
+                kind: self.kind,
+                writable: vec![self.path("in")],
+                spared: Vec::new(),
+                network: self.network,
+            }),
         }
     }
 

@@ -93,7 +93,7 @@ fn status_of_a_running_loop() {
     let project = running();
     insta::assert_snapshot!(seen(&project, &["status"]), @r"
     Let people log in, stay logged in over a restart of the server, and log out eve…
-    running, iteration 7 of 20, stalled 1 of 3
+    running, iteration 7 of 20, stalled 1 of 3, nobody drives it: aot run
 
     ██████▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░···  2 of 10 atoms resolved
     2 resolved, 3 running, 5 pending, 1 dormant; 2 are parents

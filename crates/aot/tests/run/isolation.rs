@@ -293,3 +293,24 @@ fn a_flood_of_output_is_bounded_and_its_end_is_kept() {
     let kept = std::fs::metadata(repo.path(".claude/aot/output/A1-1.txt")).expect("it is kept").len();
     assert!(kept < 100_000, "{kept}");
 }
+
+/// In the project's own folder a cage that can spare parts of it keeps the state and the repository.
+#[test]
+fn in_place_a_caged_worker_cannot_write_the_state_or_the_repository() {
+    let caged = Command::new("bwrap").args(["--ro-bind", "/", "/", "true"]).output();
+    if !caged.is_ok_and(|output| output.status.success()) {
+        return eprintln!(
+            "SKIPPED in_place_a_caged_worker_cannot_write_the_state_or_the_repository: no bwrap"
+        );
+    }
+    let tries = "for f in .claude/aot-loop-state.md .claude/aot/journal.jsonl .git/config .git/hooks/x; do (echo hack >> $f) 2>/dev/null && echo $f; done > wrote; rm -rf .git .claude 2>/dev/null; echo x > $TMPDIR/x && echo one > one";
+    for mode in ["in_place", "none"] {
+        let objective = format!("  isolation: {{mode: {mode}}}");
+        let repo =
+            Repo::with(&plan(&atom("A1", "", tries), &check("test -e one && ! test -s wrote"), &objective));
+        repo.write("../config/aot/aot.toml", "[cage]\nkind = \"bwrap\"\n");
+        let said = repo.run();
+        assert_eq!(said.exit, 0, "{mode}: {}{}\n{}", said.out, said.err, repo.read("wrote"));
+        assert_eq!(repo.git(&["log", "--format=%s"]), "Begin");
+    }
+}

@@ -43,6 +43,8 @@ pub enum Network {
 pub struct Cage {
     pub kind: Kind,
     pub writable: Vec<PathBuf>,
+    /// What lies in something writable and is not to be written all the same. Only `bwrap` can keep this.
+    pub spared: Vec<PathBuf>,
     pub network: Network,
 }
 
@@ -160,7 +162,10 @@ impl Cage {
             Err(error) => Err(CageError::Unusable { path: path.clone(), problem: error.to_string() }),
         };
         let writable = self.writable.iter().map(resolve).collect::<Result<_, _>>()?;
-        Ok(Cage { writable, ..*self })
+        // What is not there cannot be written to.
+        let spared =
+            self.spared.iter().filter(|path| path.exists()).map(resolve).collect::<Result<_, _>>()?;
+        Ok(Cage { writable, spared, ..*self })
     }
 
     /// For the line to the guard: a path may hold any byte but zero.
@@ -169,8 +174,9 @@ impl Cage {
             Network::On => b"on",
             Network::Off => b"off",
         };
-        let mut bytes = [self.kind.to_string().as_bytes(), network].join(&0);
-        for path in &self.writable {
+        let spared = self.spared.len().to_string();
+        let mut bytes = [self.kind.to_string().as_bytes(), network, spared.as_bytes()].join(&0);
+        for path in self.spared.iter().chain(&self.writable) {
             bytes.push(0);
             bytes.extend(path.as_os_str().as_bytes());
         }
@@ -186,8 +192,13 @@ impl Cage {
             b"off" => Network::Off,
             _ => return None,
         };
-        let writable = parts.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
-        Some(Cage { kind, writable, network })
+        let count: usize = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
+        let mut paths: Vec<PathBuf> = parts.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+        if count > paths.len() {
+            return None;
+        }
+        let writable = paths.split_off(count);
+        Some(Cage { kind, writable, spared: paths, network })
     }
 
     /// Whether the job lives in shared memory itself, so that all of it must not be opened as a matter of course.
@@ -219,7 +230,7 @@ mod tests {
         let odd = PathBuf::from(OsStr::from_bytes(b"/a \xff\nb"));
         for writable in [vec![], vec![odd.clone()], vec!["/x".into(), odd]] {
             for (kind, network) in [(Kind::Bwrap, Network::On), (Kind::Landlock, Network::Off)] {
-                let cage = Cage { kind, writable: writable.clone(), network };
+                let cage = Cage { kind, writable: writable.clone(), spared: vec!["/s".into()], network };
                 assert_eq!(Cage::decoded(&cage.encoded().expect("it is short")), Some(cage));
             }
         }
@@ -234,7 +245,12 @@ mod tests {
             ("/usr/..", "in /, which is everywhere"),
             ("/dev/null/x", "in /dev/null/x: "),
         ] {
-            let cage = Cage { kind: Kind::Landlock, writable: vec![path.into()], network: Network::On };
+            let cage = Cage {
+                kind: Kind::Landlock,
+                writable: vec![path.into()],
+                spared: Vec::new(),
+                network: Network::On,
+            };
             let said = cage.resolved().expect_err("it is refused").to_string();
             assert!(said.contains(expected), "{said}");
         }

@@ -285,7 +285,12 @@ impl Stage {
     }
 
     fn run(&self, guard: &Guard, cage: Option<(Kind, Network)>, words: &[PathBuf]) -> io::Result<Ended> {
-        let cage = cage.map(|(kind, network)| Cage { kind, writable: vec![self.inside()], network });
+        let cage = cage.map(|(kind, network)| Cage {
+            kind,
+            writable: vec![self.inside()],
+            spared: Vec::new(),
+            network,
+        });
         guard.run(&Job {
             program: guard.program.clone().into_os_string(),
             arguments: [PathBuf::from(WORD)].iter().chain(words).map(|word| word.clone().into()).collect(),
