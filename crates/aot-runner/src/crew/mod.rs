@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aot_core::coordinator::{JobId, Outcome, Task};
 use aot_core::state::{AtomId, Binding, State};
@@ -28,6 +28,13 @@ use crate::tree::{End, Ground, GroundError, Kind, Landing, Lent, Message, Projec
 
 pub use attempt::{Order, clear_outputs, excerpt};
 pub use word::{Said, Word};
+
+/// A landing with something in its way looks again after so long, at first and at most.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// So long somebody else may take to land.
+const SOMEBODY_LANDS: Duration = Duration::from_secs(2);
 
 /// What every job needs from the world.
 #[derive(Debug)]
@@ -290,17 +297,22 @@ impl Desk {
             attempt: job.attempt,
         };
         let judges = AtomicU64::new(0);
-        let landing = {
-            let _floor = self.floor();
-            let mut recheck = |lent: &Lent| self.recheck(&order, lent, &hand.switch, &judges);
-            let mut wait = |waiting: &Waiting| {
-                self.say(Word::Waiting { job: job.clone(), waiting: waiting.clone() });
-                match self.hurry.load(Ordering::Acquire) {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                }
+        let mut pause = SHORTEST_PAUSE;
+        let landing = loop {
+            let landing = {
+                let _floor = self.floor();
+                let mut recheck = |lent: &Lent| self.recheck(&order, lent, &hand.switch, &judges);
+                let mut wait = |waiting: &Waiting| {
+                    self.say(Word::Waiting { job: job.clone(), waiting: waiting.clone() });
+                    ControlFlow::Break(())
+                };
+                self.ground.land(&mut lent, &message, &mut recheck, &mut wait)
             };
-            self.ground.land(&mut lent, &message, &mut recheck, &mut wait)
+            // Whoever has something in the way lets the others land meanwhile.
+            match landing {
+                Ok(Landing::GivenUp) if self.may_wait(&mut pause) => {}
+                landing => break landing,
+            }
         };
         let judges = judges.into_inner();
         let (word, end) = match landing {
@@ -326,6 +338,19 @@ impl Desk {
         self.say(word);
     }
 
+    /// Waits a moment, each time longer; `false` if there is no time for it.
+    fn may_wait(&self, pause: &mut Duration) -> bool {
+        let began = Instant::now();
+        while began.elapsed() < *pause {
+            if self.hurry.load(Ordering::Acquire) {
+                return false;
+            }
+            std::thread::sleep(SHORTEST_PAUSE);
+        }
+        *pause = (*pause * 2).min(LONGEST_PAUSE);
+        !self.hurry.load(Ordering::Acquire)
+    }
+
     /// The atom's check on the merged tree.
     fn recheck(&self, order: &Order, lent: &Lent, switch: &Switch, judges: &AtomicU64) -> Result<(), String> {
         match attempt::check(self, order, lent, switch, judges) {
@@ -335,16 +360,27 @@ impl Desk {
     }
 
     fn revert(&self, atom: &AtomId, commit: &str) {
-        let _floor = self.floor();
-        let mut wait = |waiting: &Waiting| {
-            self.note(format!("the commit of {atom} is to be taken back, and waits: {}", waiting.reason));
-            match self.hurry.load(Ordering::Acquire) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+        let short = &commit[..commit.len().min(10)];
+        let mut pause = SHORTEST_PAUSE;
+        let mut told = false;
+        let reverted = loop {
+            let reverted = {
+                let _floor = self.floor();
+                let mut wait = |waiting: &Waiting| {
+                    if !std::mem::replace(&mut told, true) {
+                        let reason = &waiting.reason;
+                        self.note(format!("the commit of {atom} is to be taken back, and waits: {reason}"));
+                    }
+                    ControlFlow::Break(())
+                };
+                self.ground.revert(atom, commit, &mut wait)
+            };
+            match reverted {
+                Ok(Reverted::GivenUp) if self.may_wait(&mut pause) => {}
+                reverted => break reverted,
             }
         };
-        let short = &commit[..commit.len().min(10)];
-        match self.ground.revert(atom, commit, &mut wait) {
+        match reverted {
             Ok(Reverted::Reverted { commit: by }) => {
                 let by = &by[..by.len().min(10)];
                 self.note(format!("{atom} is open again: its commit {short} was taken back by {by}"));
@@ -384,7 +420,7 @@ impl Desk {
             }
             Err(error) => return Said::Lost(format!("the protected files cannot be read: {error}")),
         }
-        let uncommitted = match self.ground.uncommitted() {
+        let uncommitted = match self.uncommitted(switch) {
             Ok(paths) => paths,
             Err(error) => return Said::Lost(error.to_string()),
         };
@@ -418,6 +454,18 @@ impl Desk {
                 uncommitted,
             },
             Err(error) => Said::Lost(format!("the project's files cannot be looked at: {error}")),
+        }
+    }
+
+    /// Edits that stay. Another loop that is landing in the same checkout is through in a moment.
+    fn uncommitted(&self, switch: &Switch) -> Result<Vec<String>, GroundError> {
+        let began = Instant::now();
+        loop {
+            let paths = self.ground.uncommitted()?;
+            if paths.is_empty() || began.elapsed() > SOMEBODY_LANDS || switch.is_off() {
+                return Ok(paths);
+            }
+            std::thread::sleep(SHORTEST_PAUSE);
         }
     }
 

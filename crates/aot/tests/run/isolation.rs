@@ -144,6 +144,36 @@ fn edits_that_a_person_makes_meanwhile_are_never_overwritten() {
 }
 
 #[test]
+fn a_landing_that_waits_holds_up_no_other_and_no_stop() {
+    let atoms = [
+        atom("A1", "", "echo done > README"),
+        atom("A2", "", "echo 2 > two"),
+        atom("A3", "A2", "echo 3 > three"),
+    ];
+    let repo = Repo::with(&plan(&atoms.concat(), &check("test -e nothing"), ""));
+    let text = repo
+        .read(STATE)
+        .replace("echo done > README", "while [ ! -e $GO ]; do sleep 0.02; done; echo done > README");
+    let text =
+        text.replace("echo 2 > two", "while [ ! -e $GO ]; do sleep 0.02; done; sleep 0.5; echo 2 > two");
+    let go = repo.path("../go");
+    repo.write(STATE, &text.replace("$GO", go.to_str().expect("a text")));
+    let mut live = repo.start(&["run", "--json"]);
+    live.hear("\"type\":\"started\"");
+    live.hear("\"type\":\"started\"");
+    repo.write("README", "mine\n");
+    std::fs::write(&go, "").expect("a file");
+    live.hear("\"type\":\"waiting\"");
+    live.hear("\"atom_resolved\",\"atom\":\"A3\"");
+    assert_eq!(repo.landed("main"), "A2 A3");
+    assert_eq!(repo.aot(&["stop", "enough"]).exit, 0);
+    let said = live.end();
+    assert_eq!(said.exit, 10, "{}{}", said.out, said.err);
+    assert_eq!(repo.read("README"), "mine\n");
+    assert_eq!(repo.atoms(), "A1:pending A2:resolved A3:resolved");
+}
+
+#[test]
 fn what_is_shared_and_set_up_is_there_and_does_not_land() {
     let atoms = atom("A1", "", "cat shared/lib made > one");
     let holds = check("test \"$(cat one | tr '\\n' ' ')\" = 'library made '");
@@ -313,4 +343,27 @@ fn in_place_a_caged_worker_cannot_write_the_state_or_the_repository() {
         assert_eq!(said.exit, 0, "{mode}: {}{}\n{}", said.out, said.err, repo.read("wrote"));
         assert_eq!(repo.git(&["log", "--format=%s"]), "Begin");
     }
+}
+
+#[test]
+fn two_loops_in_one_repository_do_not_disturb_each_other() {
+    let first = [
+        atom("A1", "", "echo 1 > one"),
+        atom("A2", "A1", "echo 2 > two"),
+        atom("A3", "A2", "echo 3 > three"),
+    ];
+    let repo = Repo::with(&plan(&first.concat(), &check("test -e three"), ""));
+    let other =
+        repo.read(STATE).replace("> one", "> uno").replace("> two", "> due").replace(" three", " tre");
+    repo.write(".claude/other.md", &other);
+    let mut second = repo.start(&["--state", ".claude/other.md", "run", "--json"]);
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    second.hear("\"type\":\"halted\"");
+    let said = second.end();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    for path in ["one", "two", "three", "uno", "due", "tre"] {
+        assert!(repo.path(path).exists(), "{path}");
+    }
+    assert_eq!(repo.landed("main").split(' ').count(), 6);
 }
