@@ -5,13 +5,14 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use aot_core::coordinator::{Crew as Seats, Dispatch, Event, Found, Hold, Seat, Settings, Trees};
+use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
 use jiff::Timestamp;
 
 use crate::checks::seal::Seal;
 use crate::crew::{Crew, Kit, Word, clear_outputs, clear_scratch};
-use crate::shell::{self, Beginning, Notice, Ran, RunError, Shell};
+use crate::shell::{Beginning, Notice, Ran, RunError, Shell};
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, Lock};
@@ -77,7 +78,7 @@ pub fn run(
     let loop_id = name(&mut store, asked)?;
     let (_, state) = store.load::<Refusal>()?;
     let state = state.clone();
-    let aligned = shell::aligned(&state)?;
+    let aligned = gate(state.clone())?;
     let isolation = state.objective.isolation.clone();
     let wanted = Wanted {
         mode: isolation.as_ref().and_then(|isolation| isolation.mode),

@@ -10,7 +10,7 @@ use aot_core::coordinator::{
 };
 use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, Red};
-use aot_core::rules::gate::{Aligned, NotAligned, gate};
+use aot_core::rules::gate::{Aligned, NotAligned};
 use aot_core::rules::{Change, Misfit, Refusal};
 use aot_core::state::State;
 use aot_core::verdict::{Outcome, Verdict};
@@ -22,7 +22,7 @@ use crate::process::cage;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::Lock;
-use crate::store::{Foreign, Note, Store, StoreError, Unreadable};
+use crate::store::{Foreign, Store, StoreError, Unreadable};
 use crate::tree::{GroundError, Kind, Waiting};
 
 /// While a redirect is held, so often somebody looks whether it still is.
@@ -499,7 +499,9 @@ impl<'s> Shell<'s> {
             let forgotten = self.store.state().is_none();
             match self.store.flush(Timestamp::now()) {
                 Ok(recorded) => {
-                    recorded.notes.iter().for_each(|note| self.note(note));
+                    for note in &recorded.notes {
+                        (self.tell)(Notice::Note { text: &note.to_string() });
+                    }
                     if recorded.foreign == Foreign::Edited || forgotten {
                         self.edited(events);
                     } else {
@@ -604,22 +606,6 @@ impl<'s> Shell<'s> {
         }
     }
 
-    fn note(&mut self, note: &Note) {
-        let text = match note {
-            Note::Repaired { their_revision, our_revision } => format!(
-                "a copy of revision {their_revision} was saved over revision {our_revision}; both were made one"
-            ),
-            Note::Restored { their_revision, our_revision } => format!(
-                "the file was put back from revision {our_revision} to {their_revision}; it goes on from there"
-            ),
-            Note::Rescued(kept) => {
-                format!("a text that another program saved meanwhile is kept in {}", kept.display())
-            }
-            Note::JournalFailed(error) => format!("the journal could not be written: {error}"),
-        };
-        (self.tell)(Notice::Note { text: &text });
-    }
-
     /// In tests, what the store wrote and what the coordinator believes are the same.
     fn debug_compare(&self) {
         if cfg!(debug_assertions)
@@ -633,11 +619,6 @@ impl<'s> Shell<'s> {
             );
         }
     }
-}
-
-/// The state as it is agreed on, or what it lacks.
-pub fn aligned(state: &State) -> Result<Aligned, NotAligned> {
-    gate(state.clone())
 }
 
 fn tampered(altered: &[Altered]) -> String {

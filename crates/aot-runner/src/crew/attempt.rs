@@ -65,13 +65,6 @@ pub fn excerpt(state: &State) -> State {
     }
 }
 
-/// What became of a check that decides.
-pub(super) enum Checked {
-    None,
-    Passed,
-    Not(String),
-}
-
 impl Desk {
     pub(super) fn attempt(&self, hand: &Hand, order: Order) {
         let job = order.job.clone();
@@ -250,11 +243,17 @@ pub fn clear_outputs(project: &Project) {
 }
 
 /// Runs the check of the atom, and says what the program itself saw (D22).
-fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, judges: &AtomicU64) -> CheckSeen {
+pub(super) fn seen(
+    desk: &Desk,
+    order: &Order,
+    lent: &Lent,
+    switch: &Switch,
+    judges: &AtomicU64,
+) -> CheckSeen {
     let Some(checks) = &order.atom.check else { return CheckSeen::None };
     let project = Project { root: lent.root().to_path_buf(), ..desk.kit.project.clone() };
     let guard = desk.kit.guard.under(switch);
-    let judge = desk.judge(&guard, switch);
+    let judge = desk.judge(&guard);
     let scratch = match desk.scratch() {
         Ok(scratch) => scratch,
         Err(error) => {
@@ -283,17 +282,6 @@ fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, judges: &Atomi
         Verdict::Failed => CheckSeen::Fail { reason },
         Verdict::Error => CheckSeen::Error { reason },
         Verdict::Pending => CheckSeen::Pending { reason },
-    }
-}
-
-/// The same, on a merged tree.
-pub(super) fn check(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, judges: &AtomicU64) -> Checked {
-    match seen(desk, order, lent, switch, judges) {
-        CheckSeen::None => Checked::None,
-        CheckSeen::Pass => Checked::Passed,
-        CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason } => {
-            Checked::Not(reason)
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{JobId, Outcome, Task};
+use aot_core::coordinator::{CheckSeen, JobId, Outcome, Task};
 use aot_core::state::{AtomId, Binding, State};
 use aot_core::verdict::Jobs;
 use jiff::Timestamp;
@@ -353,9 +353,11 @@ impl Desk {
 
     /// The atom's check on the merged tree.
     fn recheck(&self, order: &Order, lent: &Lent, switch: &Switch, judges: &AtomicU64) -> Result<(), String> {
-        match attempt::check(self, order, lent, switch, judges) {
-            attempt::Checked::None | attempt::Checked::Passed => Ok(()),
-            attempt::Checked::Not(reason) => Err(format!("on top of what landed meanwhile, {reason}")),
+        match attempt::seen(self, order, lent, switch, judges) {
+            CheckSeen::None | CheckSeen::Pass => Ok(()),
+            CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason } => {
+                Err(format!("on top of what landed meanwhile, {reason}"))
+            }
         }
     }
 
@@ -428,7 +430,7 @@ impl Desk {
             return Said::Lost("there is no base case".into());
         };
         let guard = self.kit.guard.under(switch);
-        let judge = self.judge(&guard, switch);
+        let judge = self.judge(&guard);
         let checker = Checker {
             project: &project,
             guard: &guard,
@@ -469,13 +471,13 @@ impl Desk {
         }
     }
 
-    fn judge(&self, guard: &Guard, switch: &Switch) -> Option<Counting> {
+    fn judge(&self, guard: &Guard) -> Option<Counting> {
         let JudgeCommand { command, time } = self.kit.judge.clone()?;
         let judge = CommandJudge {
             command,
             time: time.unwrap_or(judge::TIME),
             shell: self.kit.shell.clone(),
-            guard: guard.under(switch),
+            guard: guard.clone(),
         };
         Some(Counting { judge, asked: AtomicU64::new(0) })
     }

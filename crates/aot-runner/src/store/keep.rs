@@ -2,6 +2,7 @@
 //! memory for as long as nobody else touches it. Has no rules of its own.
 
 use std::cell::Cell;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use aot_core::contract::{self, Document, Finding, NotWritten, Reading};
@@ -95,6 +96,28 @@ pub enum Note {
     Rescued(PathBuf),
     /// The journal could not be written; the state was.
     JournalFailed(String),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::Repaired { their_revision, our_revision } => write!(
+                f,
+                "a copy of revision {their_revision} had been saved over revision {our_revision}; both were made one"
+            ),
+            Note::Restored { their_revision, our_revision } => write!(
+                f,
+                "the file had been put back from revision {our_revision} to revision {their_revision}; it goes on \
+                 from there"
+            ),
+            Note::Rescued(kept) => {
+                write!(f, "a text that another program saved meanwhile is kept in {}", kept.display())
+            }
+            Note::JournalFailed(error) => {
+                write!(f, "the state is written, but the journal is not: {error}")
+            }
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -182,7 +182,7 @@ impl Door {
     }
 
     fn told<T>(&self, recorded: &Recorded<T>, line: &str, mut object: Value) {
-        let notes: Vec<String> = recorded.notes.iter().map(note).collect();
+        let notes: Vec<String> = recorded.notes.iter().map(Note::to_string).collect();
         match self.voice {
             Voice::Json => {
                 object["success"] = json!(true);
@@ -207,19 +207,4 @@ fn says_something(flag: &str, text: &str) -> Result<(), Failure> {
     }
     let hint = "say it in a sentence".into();
     Err(Failure::Input { what: flag.into(), problem: "it is empty".into(), hint })
-}
-
-fn note(note: &Note) -> String {
-    match note {
-        Note::Repaired { their_revision, our_revision } => format!(
-            "a copy of revision {their_revision} had been saved over revision {our_revision}; both were made one"
-        ),
-        Note::Restored { their_revision, our_revision } => format!(
-            "the file had been put back from revision {our_revision} to revision {their_revision}; it goes on from there"
-        ),
-        Note::Rescued(kept) => {
-            format!("a text that another program saved meanwhile is kept in {}", kept.display())
-        }
-        Note::JournalFailed(error) => format!("the state is written, but the journal is not: {error}"),
-    }
 }

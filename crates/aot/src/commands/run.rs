@@ -111,7 +111,7 @@ fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs, ear: &E
     let live = door.voice == Voice::Plain && print::is_watched();
     let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
     let mut show = screen::Screen::new(Ink::of(Stream::Out), began);
-    let mut last = None;
+    let mut bound_told = false;
     let mut tell = |notice: Notice<'_>| match door.voice {
         Voice::Json => objects(&notice).iter().for_each(print::json),
         Voice::Plain => {
@@ -121,10 +121,10 @@ fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs, ear: &E
             }
             lines.iter().for_each(|line| print::line(line));
             if let Notice::Bound { bound } = &notice
-                && last.is_none()
+                && !bound_told
             {
                 print::line(&format!("bound    {}", screen::bound(bound)));
-                last = Some(());
+                bound_told = true;
             }
             if live {
                 print::live(&show.now());
@@ -188,11 +188,7 @@ fn head(state: &State, workshop: &Workshop) {
 }
 
 fn dry_run(door: &Door, state: &State, ahead: &aot_core::coordinator::Forecast) -> Result<(), Failure> {
-    let total = bound::left(
-        state,
-        bound::Flight { judges: bound::judges(state), attempts: 0, evaluations: 1 },
-        spent(state),
-    );
+    let total = bound::written(state);
     let parallel = state.constraints().max_parallel_agents;
     let widest = ahead.steps.iter().map(Vec::len).max().unwrap_or(0);
     match door.voice {
@@ -214,10 +210,6 @@ fn dry_run(door: &Door, state: &State, ahead: &aot_core::coordinator::Forecast) 
         }
     }
     Ok(())
-}
-
-fn spent(state: &State) -> u64 {
-    state.control.spent.as_ref().map_or(0, |spent| spent.seconds)
 }
 
 fn bound_json(bound: &Bound) -> Value {
