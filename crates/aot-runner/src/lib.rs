@@ -1,6 +1,8 @@
 //! Makes a loop happen: files, processes, trees. Has no terminal and no rules of its own.
 
 #[cfg(unix)]
+pub mod agents;
+#[cfg(unix)]
 pub mod checks;
 #[cfg(unix)]
 pub mod crew;
