@@ -141,7 +141,7 @@ pub fn alive(mark: &str) -> Vec<String> {
     for entry in fs::read_dir("/proc").expect("this is Linux").flatten() {
         let folder = entry.path();
         let Ok(environment) = fs::read(folder.join("environ")) else { continue };
-        if environment.windows(mark.len()).any(|part| part == mark.as_bytes()) {
+        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
             let words = fs::read(folder.join("cmdline")).unwrap_or_default();
             let words = String::from_utf8_lossy(&words).replace('\0', " ");
             found.push(format!("{}: {words}", folder.display()));
