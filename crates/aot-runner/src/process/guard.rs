@@ -4,24 +4,27 @@
 //! which the job cannot kill. The inner one does the work, the outer one passes words in and the report out.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait};
 
-use super::How;
 #[cfg(not(target_os = "linux"))]
 use super::cage::CageError;
 #[cfg(target_os = "linux")]
 use super::cage::bwrap;
 use super::cage::{Cage, Kind};
+use super::{How, Input};
 
 /// The first word on the command line of a guard.
 pub const WORD: &str = "__guard";
@@ -55,11 +58,81 @@ pub fn is_called(words: &[OsString]) -> bool {
 /// What the words of a guard say.
 struct Order<'w> {
     grace: Duration,
-    /// So many bytes for the program's standard input come on the line.
-    input: Option<u64>,
+    input: Fed<'w>,
     place: Place,
     program: &'w OsString,
     arguments: &'w [OsString],
+}
+
+/// Where the program's standard input comes from.
+#[derive(Clone, Copy)]
+enum Fed<'w> {
+    Nothing,
+    /// So many bytes come on the line.
+    Line(u64),
+    File(&'w Path),
+}
+
+/// Stands before the path of a file, so that no name can be taken for a count.
+const FILE: &str = "@";
+
+impl<'w> Fed<'w> {
+    fn read(word: &'w OsStr) -> Option<Fed<'w>> {
+        if let Some(path) = word.as_bytes().strip_prefix(FILE.as_bytes()) {
+            return Some(Fed::File(Path::new(OsStr::from_bytes(path))));
+        }
+        match word.to_str()? {
+            "none" => Some(Fed::Nothing),
+            count => count.parse().ok().map(Fed::Line),
+        }
+    }
+
+    fn word(self) -> OsString {
+        match self {
+            Fed::Nothing => "none".into(),
+            Fed::Line(count) => count.to_string().into(),
+            Fed::File(path) => {
+                let mut word = OsString::from(FILE);
+                word.push(path);
+                word
+            }
+        }
+    }
+
+    fn length(self) -> u64 {
+        match self {
+            Fed::Line(count) => count,
+            Fed::Nothing | Fed::File(_) => 0,
+        }
+    }
+
+    fn stdio(self) -> io::Result<Stdio> {
+        match self {
+            Fed::Nothing => Ok(Stdio::null()),
+            Fed::Line(_) => Ok(Stdio::piped()),
+            Fed::File(path) => open_input(path).map(Stdio::from).map_err(|error| {
+                io::Error::other(format!("its input {} cannot be opened: {error}", path.display()))
+            }),
+        }
+    }
+}
+
+/// The word that says where a program's input comes from.
+pub(super) fn input_word(input: &Input) -> OsString {
+    let fed = match input {
+        Input::None => Fed::Nothing,
+        Input::Bytes(bytes) => Fed::Line(bytes.len() as u64),
+        Input::File(path) => Fed::File(path),
+    };
+    fed.word()
+}
+
+/// A FIFO to which nobody writes any more is at its end; to wait for a writer would be to wait forever.
+fn open_input(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
 }
 
 /// Where a guard stands.
@@ -72,7 +145,7 @@ enum Place {
 }
 
 impl Order<'_> {
-    /// `__guard GRACE_MS INPUT_BYTES|none CAGE_BYTES|none|in-FILE PROGRAM ARGUMENT…`
+    /// `__guard GRACE_MS INPUT_BYTES|none|@PATH CAGE_BYTES|none|in-FILE PROGRAM ARGUMENT…`
     fn read(words: &[OsString]) -> Option<Order<'_>> {
         let word = |place: usize| words.get(place).and_then(|word| word.to_str());
         let place = match word(4)? {
@@ -84,7 +157,7 @@ impl Order<'_> {
         };
         Some(Order {
             grace: Duration::from_millis(word(2)?.parse().ok()?),
-            input: word(3)?.parse().ok(),
+            input: Fed::read(words.get(3)?)?,
             place,
             program: words.get(5)?,
             arguments: &words[6..],
@@ -94,9 +167,8 @@ impl Order<'_> {
     /// The same order for a guard within the cage.
     #[cfg(target_os = "linux")]
     fn for_inside(&self, file: i32) -> Vec<OsString> {
-        let input = self.input.map_or_else(|| "none".to_owned(), |count| count.to_string());
         let mut words: Vec<OsString> =
-            vec![WORD.into(), self.grace.as_millis().to_string().into(), input.into()];
+            vec![WORD.into(), self.grace.as_millis().to_string().into(), self.input.word()];
         words.push(format!("in-{file}").into());
         words.push(self.program.clone());
         words.extend_from_slice(self.arguments);
@@ -150,7 +222,7 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
             Some(cage.ok_or_else(|| io::Error::other("the cage cannot be read"))?)
         }
     };
-    let bytes = take(line, order.input.unwrap_or(0))?;
+    let bytes = take(line, order.input.length())?;
     match cage {
         Some(cage) if cage.kind == Kind::Bwrap => relay(line, order, &cage, bytes),
         cage => direct(line, order, cage.filter(|cage| cage.kind != Kind::None), bytes),
@@ -173,7 +245,7 @@ fn direct(
     let mut command = Command::new(order.program);
     // A group of its own, so that a program that signals its group does not hit the guard.
     command.args(order.arguments).process_group(0);
-    command.stdin(if order.input.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdin(order.input.stdio()?);
     let mut child = match cage {
         None => command.spawn()?,
         Some(cage) => spawn_restricted(&cage, command)?,
@@ -443,6 +515,25 @@ pub(super) fn read_report(report: &str) -> (How, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_input_is_read_as_it_was_written() {
+        let odd = Path::new(OsStr::from_bytes(b"/a \xff\nnone"));
+        let inputs =
+            [Input::None, Input::Bytes(vec![0; 12]), Input::File(odd.into()), Input::File("7".into())];
+        for input in inputs {
+            let word = input_word(&input);
+            let read = Fed::read(&word).expect("it can be read");
+            assert_eq!(read.word(), word, "{input:?}");
+            match (&input, read) {
+                (Input::None, Fed::Nothing) => {}
+                (Input::Bytes(_), Fed::Line(12)) => {}
+                (Input::File(path), Fed::File(other)) => assert_eq!(path, other),
+                (Input::None | Input::Bytes(_) | Input::File(_), _) => panic!("{input:?} became another"),
+            }
+        }
+        assert!(Fed::read(OsStr::new("a file")).is_none());
+    }
 
     #[test]
     fn a_report_is_read_as_it_was_written() {

@@ -8,6 +8,7 @@
 
 pub mod cage;
 mod captured;
+mod feed;
 pub mod guard;
 mod switch;
 
@@ -26,8 +27,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cage::Cage;
 pub use captured::Captured;
+pub use feed::Feed;
 pub use guard::MARK;
-pub use switch::Switch;
+pub use switch::{Switch, Wire};
 
 /// How long a guard may take to clear what it guards, once it was told to.
 const CLEARING: Duration = Duration::from_secs(20);
@@ -68,7 +70,19 @@ pub enum Input {
     /// Standard input is empty.
     None,
     Bytes(Vec<u8>),
+    /// A file, or a FIFO that is filled while the program runs: see [`Feed`].
+    File(PathBuf),
 }
+
+/// Where something was printed. Streams that are kept together are all output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Output,
+    Errors,
+}
+
+/// Hears what a program prints while it runs, on the threads that read its streams: a slow one slows the program.
+pub type Tap = Arc<dyn Fn(Stream, &[u8]) + Send + Sync>;
 
 /// Whether standard output and standard error are kept as one text, in the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +179,16 @@ impl Guard {
         Guard { program: self.program.clone(), switch: switch.clone() }
     }
 
+    /// The switch that ends what this guard runs.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
     pub fn start(&self, job: &Job) -> io::Result<Running> {
+        self.start_tapped(job, None)
+    }
+
+    fn start_tapped(&self, job: &Job, tap: Option<Tap>) -> io::Result<Running> {
         let cage = match &job.cage {
             None => Vec::new(),
             Some(cage) => {
@@ -175,7 +198,7 @@ impl Guard {
         };
         let (line, theirs) = UnixStream::pair()?;
         let input: &[u8] = match &job.input {
-            Input::None => &[],
+            Input::None | Input::File(_) => &[],
             Input::Bytes(bytes) => bytes,
         };
         let mark = mark();
@@ -191,10 +214,7 @@ impl Guard {
             .arg0("aot")
             .arg(guard::WORD)
             .arg(job.limits.grace.as_millis().to_string())
-            .arg(match job.input {
-                Input::None => "none".to_owned(),
-                Input::Bytes(_) => input.len().to_string(),
-            })
+            .arg(guard::input_word(&job.input))
             .arg(match job.cage {
                 None => "none".to_owned(),
                 Some(_) => cage.len().to_string(),
@@ -206,14 +226,14 @@ impl Guard {
             .env(guard::MARK, &mark)
             .stdin(Stdio::from(OwnedFd::from(theirs)));
         let (output, writer) = io::pipe()?;
-        let mut pipes = vec![output];
+        let mut pipes = vec![(Stream::Output, output)];
         match job.streams {
             Streams::Together => {
                 command.stderr(writer.try_clone()?);
             }
             Streams::Apart => {
                 let (errors, error_writer) = io::pipe()?;
-                pipes.push(errors);
+                pipes.push((Stream::Errors, errors));
                 command.stderr(error_writer);
             }
         }
@@ -223,7 +243,10 @@ impl Guard {
         // Closes our copies of the writing ends: only the program's processes hold them now.
         drop(command);
         let heard = Arc::new(AtomicU64::new(0));
-        let readers = pipes.into_iter().map(|pipe| read(pipe, job.limits, began, Arc::clone(&heard)));
+        let readers = pipes.into_iter().map(|(stream, pipe)| {
+            let tap = tap.clone().map(|tap| (stream, tap));
+            read(pipe, job.limits, began, Arc::clone(&heard), tap)
+        });
         let readers = readers.collect();
         let running = Running {
             guard,
@@ -243,11 +266,21 @@ impl Guard {
 
     /// Starts it and waits for its end, which comes at once when the switch is turned off.
     pub fn run(&self, job: &Job) -> io::Result<Ended> {
+        self.run_tapped(job, None)
+    }
+
+    /// The same, and what it prints is heard as it comes. All of it has been heard when this returns.
+    pub fn run_heard(&self, job: &Job, tap: Tap) -> io::Result<Ended> {
+        self.run_tapped(job, Some(tap))
+    }
+
+    fn run_tapped(&self, job: &Job, tap: Option<Tap>) -> io::Result<Ended> {
         if self.switch.is_off() {
             return Ok(Ended::killed());
         }
-        let running = self.start(job)?;
-        let wire = self.switch.connect(running.killer()?);
+        let running = self.start_tapped(job, tap)?;
+        let killer = running.killer()?;
+        let wire = self.switch.connect(move || killer.kill());
         let ended = running.wait();
         drop(wire);
         Ok(ended)
@@ -353,7 +386,13 @@ fn closed() -> UnixStream {
     line
 }
 
-fn read(mut pipe: PipeReader, limits: Limits, began: Instant, heard: Arc<AtomicU64>) -> JoinHandle<Captured> {
+fn read(
+    mut pipe: PipeReader,
+    limits: Limits,
+    began: Instant,
+    heard: Arc<AtomicU64>,
+    tap: Option<(Stream, Tap)>,
+) -> JoinHandle<Captured> {
     std::thread::spawn(move || {
         let mut captured = Captured::keeping(limits.head, limits.tail);
         let mut chunk = vec![0; CHUNK];
@@ -363,6 +402,9 @@ fn read(mut pipe: PipeReader, limits: Limits, began: Instant, heard: Arc<AtomicU
                 Ok(count) => {
                     heard.store(began.elapsed().as_millis() as u64, Ordering::Release);
                     captured.take(&chunk[..count]);
+                    if let Some((stream, tap)) = &tap {
+                        tap(*stream, &chunk[..count]);
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return captured,

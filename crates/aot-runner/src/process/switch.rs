@@ -1,25 +1,24 @@
 //! Ends many programs at once, those that run and those that would have been started next. Knows nothing of why.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use super::Killer;
 
 /// On until it is turned off; then it stays off.
 #[derive(Clone, Debug, Default)]
 pub struct Switch(Arc<Mutex<Wires>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Wires {
     off: bool,
     next: u64,
-    killers: BTreeMap<u64, Killer>,
+    ends: BTreeMap<u64, Box<dyn Fn() + Send>>,
 }
 
 /// Connects one program; dropped when that has ended.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Wire<'s> {
+pub struct Wire<'s> {
     switch: &'s Switch,
     number: u64,
 }
@@ -28,21 +27,23 @@ impl Switch {
     pub fn turn_off(&self) {
         let mut wires = self.wires();
         wires.off = true;
-        wires.killers.values().for_each(Killer::kill);
+        wires.ends.values().for_each(|end| end());
     }
 
     pub fn is_off(&self) -> bool {
         self.wires().off
     }
 
-    pub(super) fn connect(&self, killer: Killer) -> Wire<'_> {
+    /// Calls this when the switch is turned off, and at once if it is off already. Others wait meanwhile, so that it
+    /// must neither wait itself nor ask the switch.
+    pub fn connect(&self, end: impl Fn() + Send + 'static) -> Wire<'_> {
         let mut wires = self.wires();
         if wires.off {
-            killer.kill();
+            end();
         }
         let number = wires.next;
         wires.next += 1;
-        wires.killers.insert(number, killer);
+        wires.ends.insert(number, Box::new(end));
         Wire { switch: self, number }
     }
 
@@ -54,6 +55,38 @@ impl Switch {
 
 impl Drop for Wire<'_> {
     fn drop(&mut self) {
-        self.switch.wires().killers.remove(&self.number);
+        self.switch.wires().ends.remove(&self.number);
+    }
+}
+
+impl fmt::Debug for Wires {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wires").field("off", &self.off).field("connected", &self.ends.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::Switch;
+
+    #[test]
+    fn whoever_is_connected_is_told_once() {
+        let switch = Switch::default();
+        let (sender, told) = mpsc::channel();
+        let tell = |name: &'static str| {
+            let sender = sender.clone();
+            move || sender.send(name).expect("the test listens")
+        };
+        let gone = switch.connect(tell("gone"));
+        let here = switch.connect(tell("here"));
+        drop(gone);
+        switch.turn_off();
+        let late = switch.connect(tell("late"));
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["here", "late"]);
+        drop((here, late));
+        switch.turn_off();
+        assert_eq!(told.try_iter().count(), 0);
     }
 }

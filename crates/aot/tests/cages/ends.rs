@@ -1,14 +1,15 @@
 //! A job in a cage ends as it would without one, and nobody of it lives on.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::process::Command;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use aot_runner::process::cage::Kind;
-use aot_runner::process::{Environment, How, Input, Streams};
+use aot_runner::process::{Environment, Feed, How, Input, Stream, Streams, Tap};
 
-use super::kit::{Yard, alive, guard, in_time, kinds, mark_of};
+use super::kit::{LONG, Yard, alive, guard, in_time, kinds, mark_of};
 
 /// And without a cage: the ends must be the same.
 fn all() -> impl Iterator<Item = Kind> {
@@ -128,6 +129,73 @@ fn a_job_is_asked_before_it_is_killed() {
     }
 }
 
+/// Every word is answered before the next one is said, so that none of it can have waited for the end.
+#[test]
+fn a_job_is_talked_to_while_it_runs() {
+    for kind in all() {
+        let yard = Yard::of(kind);
+        let mut feed = Feed::make(&yard.path("in/feed")).expect("the name is free");
+        let mut job =
+            yard.job("while read line; do echo \"heard $line\"; echo \"oops $line\" >&2; done; echo bye");
+        job.input = feed.input();
+        job.streams = Streams::Apart;
+        let (sender, heard) = mpsc::channel();
+        let tap: Tap = Arc::new(move |stream, bytes: &[u8]| {
+            sender.send((stream, String::from_utf8_lossy(bytes).into_owned())).expect("the test listens");
+        });
+        let running = std::thread::spawn(move || guard().run_heard(&job, tap).expect("the guard starts"));
+        for word in ["one", "two", "three"] {
+            writeln!(feed, "{word}").expect("it listens");
+            let mut said =
+                [heard.recv_timeout(LONG), heard.recv_timeout(LONG)].map(|said| said.expect("a word"));
+            said.sort_by_key(|(stream, _)| *stream == Stream::Errors);
+            let expected =
+                [(Stream::Output, format!("heard {word}\n")), (Stream::Errors, format!("oops {word}\n"))];
+            assert_eq!(said, expected, "{kind}");
+            feed.reached();
+            assert!(!yard.path("in/feed").exists(), "{kind}: nobody else is to find it");
+        }
+        drop(feed);
+        let ended = in_time("the end of its input", move || running.join().expect("it was started"));
+        assert_eq!(ended.how, How::Exited(0), "{kind}");
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(Stream::Output, "bye\n".to_owned())], "{kind}");
+        assert!(ended.output.whole().expect("it is short").ends_with(b"heard three\nbye\n"), "{kind}");
+    }
+}
+
+#[test]
+fn input_comes_from_a_file_and_ends_where_nobody_writes() {
+    for kind in all() {
+        let yard = Yard::of(kind);
+        let said = |path: &str| {
+            let mut job = yard.job("cat");
+            job.input = Input::File(yard.path(path));
+            let ended = yard.run(job);
+            (ended.how, String::from_utf8(ended.output.whole().expect("it is short")).expect("a text"))
+        };
+        assert_eq!(said("out/file"), (How::Exited(0), "as it was".into()), "{kind}");
+        fifo(&yard);
+        assert_eq!(said("in/line"), (How::Exited(0), String::new()), "{kind}");
+        let (how, _) = said("in/nothing");
+        let How::NotStarted(why) = how else { panic!("{kind}: {how:?}") };
+        assert!(why.contains("in/nothing") && why.contains("No such file"), "{kind}: {why}");
+    }
+}
+
+/// Whoever talks to a program that has ended is told so, and does not wait for it.
+#[test]
+fn a_feed_fails_when_nobody_listens_any_more() {
+    let yard = Yard::of(Kind::None);
+    let mut feed = Feed::make(&yard.path("in/feed")).expect("the name is free");
+    let mut job = yard.job("read line; echo \"$line\"");
+    job.input = feed.input();
+    writeln!(feed, "up").expect("there is room");
+    assert_eq!(yard.run(job).output.whole(), Some(b"up\n".to_vec()));
+    feed.reached();
+    let told = in_time("a write to nobody", move || feed.write_all(&[b'x'; 1 << 20]));
+    assert_eq!(told.expect_err("nobody listens").kind(), ErrorKind::BrokenPipe);
+}
+
 fn fifo(yard: &Yard) -> std::path::PathBuf {
     let path = yard.path("in/line");
     assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo is here").success());
@@ -228,7 +296,7 @@ fn when_the_guard_is_killed_the_cage_falls() {
         let mark = mark_of(&job);
         let guards = found.lines().filter(|pid| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.windows(mark.len()).any(|part| part == mark.as_bytes())
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
         });
         let guards: Vec<&str> = guards.collect();
         assert_eq!(guards.len(), 1, "{kind}: {found}");
