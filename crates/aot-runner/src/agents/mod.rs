@@ -1,6 +1,64 @@
 //! Agents: a brief becomes a running agent, and what it prints becomes a report. Does not retry what failed, does not
 //! judge, and knows nothing of the graph.
 
+mod headless;
+mod listen;
+pub mod profile;
+pub mod redact;
+mod station;
+pub mod submit;
 mod talk;
+mod team;
+mod transcript;
+mod trouble;
 
+use std::path::PathBuf;
+
+use profile::Profile;
+pub use station::{Question, Station};
 pub use talk::{ASKED_AGAIN, Ask, Heard, Report, Said, Used};
+pub use team::{Chosen, Team, TeamError, Wish};
+pub use transcript::{clear as clear_transcripts, of_atom as transcripts_of};
+
+/// Somebody who can be asked.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pub name: String,
+    pub profile: Profile,
+    pub program: PathBuf,
+    /// What stands before the arguments of the profile.
+    pub before: Vec<String>,
+    pub model: Option<String>,
+}
+
+impl Agent {
+    fn ask(&self, ask: &Ask<'_>) -> Report {
+        match self.profile.kind {
+            profile::Kind::Command => headless::ask(self, ask),
+            profile::Kind::Acp => acp(self, ask),
+        }
+    }
+}
+
+fn acp(_: &Agent, _: &Ask<'_>) -> Report {
+    let reason = "it speaks a protocol that this build does not know".into();
+    Report { said: Said::NotStarted { reason }, used: Used::default(), asked: 0 }
+}
+
+/// The brief as it is said: how the answer is given, and why the one before was refused.
+fn in_words(ask: &Ask<'_>, by_tool: bool, refused: Option<&str>) -> String {
+    let mut text = ask.text.to_owned();
+    if by_tool {
+        text.push_str(
+            "\nGive this object by calling the tool `submit_result` with its fields; what you write otherwise is not \
+             read. If the tool says that something is wrong with it, correct that and call it again. Then end.\n",
+        );
+    }
+    if let Some(reason) = refused {
+        text.push_str(&format!(
+            "\n## Asked again\n\nYou were asked this before, and your answer was refused: {reason}\n\nWhat was done to \
+             the files then is still there: do not begin anew, look at it, finish what is missing, and answer.\n"
+        ));
+    }
+    text
+}

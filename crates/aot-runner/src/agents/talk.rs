@@ -33,6 +33,8 @@ pub struct Ask<'a> {
     pub wall: Duration,
     /// How long it may say nothing.
     pub idle: Option<Duration>,
+    /// How often it is asked again while its answer is not valid; [`ASKED_AGAIN`] at most.
+    pub again: u32,
     /// Under the switch that ends it.
     pub guard: &'a Guard,
     /// Our own program, which serves `submit_result`.

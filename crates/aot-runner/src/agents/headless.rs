@@ -1,0 +1,361 @@
+//! An agent that is a command: it is given a brief, prints what it does, and ends. One engine for all of them; what
+//! differs stands in the profile.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aot_core::brief::ANSWER_LIMIT;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::listen::{Listener, Piece, unwrapped};
+use super::profile::{Channel, Input as Given, Profile};
+use super::submit::{self, Envelope};
+use super::talk::{Ask, Heard, Report, Said, Used};
+use super::{Agent, in_words};
+use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams};
+
+/// How long an agent may live on after its time is over.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Of what it prints so much is kept besides what the listener takes from it.
+const HEAD_KEPT: usize = 64 << 10;
+const TAIL_KEPT: usize = 64 << 10;
+
+/// The files of one question in the scratch folder.
+const SCHEMA: &str = "schema.json";
+const ANSWER: &str = "answer.json";
+const RESULT: &str = "result.json";
+
+/// Asks, and asks again while the answer is not valid, within the same time.
+pub(super) fn ask(agent: &Agent, ask: &Ask<'_>) -> Report {
+    let began = Instant::now();
+    let mut before = Used::default();
+    let mut refused: Option<String> = None;
+    let mut asked = 0;
+    loop {
+        let left = ask.wall.saturating_sub(began.elapsed());
+        if asked > 0 && left.is_zero() {
+            let reason = refused.unwrap_or_default();
+            return Report { said: Said::OutOfTime { reason }, used: before, asked };
+        }
+        asked += 1;
+        let turn = match Turn::new(agent, ask, refused.as_deref(), before) {
+            Ok(turn) => turn,
+            Err(reason) => return Report { said: Said::NotStarted { reason }, used: before, asked },
+        };
+        let (concluded, used) = turn.run(left.max(Duration::from_secs(1)));
+        before = used;
+        match concluded {
+            Conclusion::End(said) => return Report { said, used, asked },
+            Conclusion::Again(reason) if asked > ask.again => {
+                return Report { said: Said::Wrong { reason }, used, asked };
+            }
+            Conclusion::Again(reason) => refused = Some(reason),
+        }
+    }
+}
+
+enum Conclusion {
+    End(Said),
+    /// There is no valid answer, for this reason.
+    Again(String),
+}
+
+/// One run of the command.
+struct Turn<'t> {
+    profile: &'t Profile,
+    ask: &'t Ask<'t>,
+    program: OsString,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    input: Input,
+    folder: PathBuf,
+    before: Used,
+}
+
+impl<'t> Turn<'t> {
+    fn new(
+        agent: &'t Agent,
+        ask: &'t Ask<'t>,
+        refused: Option<&str>,
+        before: Used,
+    ) -> Result<Turn<'t>, String> {
+        let profile = &agent.profile;
+        let folder = ask.scratch.join("agent");
+        let prepared = prepare(&folder, ask, profile);
+        prepared.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
+        let prompt = in_words(ask, profile.answer == Channel::Tool, refused);
+        let words = Words::of(agent, ask, &folder, &prompt);
+        let flags = profile.flags(ask.role);
+        for (name, text) in profile.files.iter().chain(&flags.files) {
+            let path = folder.join(name);
+            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+            made.and_then(|()| fs::write(&path, words.fill(text, Escaped::Yes)))
+                .map_err(|error| format!("{name} cannot be written: {error}"))?;
+        }
+        let model = agent.model.as_ref().map(|_| profile.model_arguments.as_slice()).unwrap_or_default();
+        let arguments = profile.arguments.iter().take_while(|argument| *argument != ROLE);
+        let rest = profile.arguments.iter().skip_while(|argument| *argument != ROLE).skip(1);
+        let arguments = arguments.chain(model).chain(&flags.arguments).chain(rest);
+        let arguments = arguments.map(|argument| OsString::from(words.fill(argument, Escaped::No))).collect();
+        let own = profile.environment.iter().chain(&flags.environment);
+        let own = own.map(|(name, value)| (name.into(), words.fill(value, Escaped::No).into()));
+        Ok(Turn {
+            profile,
+            ask,
+            program: agent.program.clone().into_os_string(),
+            arguments,
+            environment: ask.environment.iter().cloned().chain(own).collect(),
+            input: match profile.input {
+                Given::Nothing => Input::None,
+                Given::Prompt => Input::Bytes(prompt.into_bytes()),
+            },
+            folder,
+            before,
+        })
+    }
+
+    fn run(self, wall: Duration) -> (Conclusion, Used) {
+        let job = Job {
+            program: self.program.clone(),
+            arguments: self.arguments.clone(),
+            folder: self.ask.folder.to_path_buf(),
+            environment: Environment::Only(self.environment.clone()),
+            input: self.input.clone(),
+            streams: Streams::Apart,
+            limits: Limits { wall, idle: self.ask.idle, grace: GRACE, head: HEAD_KEPT, tail: TAIL_KEPT },
+            cage: self.ask.cage.clone(),
+        };
+        let mut listener = Listener::new(self.profile);
+        let (chunks, heard) = channel::<Vec<u8>>();
+        let ended = std::thread::scope(|scope| {
+            let listening = scope.spawn(|| {
+                for chunk in heard {
+                    self.tell(listener.take(&chunk));
+                }
+                self.tell(listener.finish());
+            });
+            // The tap lives as long as the program's output; when it goes, the listener ends.
+            let chunks = Mutex::new(chunks);
+            let tap = move |stream, chunk: &[u8]| {
+                if stream == crate::process::Stream::Output {
+                    // A listener that is gone has heard enough.
+                    let _ = chunks.lock().unwrap_or_else(PoisonError::into_inner).send(chunk.to_vec());
+                }
+            };
+            let ended = self.ask.guard.run_heard(&job, Arc::new(tap));
+            let _ = listening.join();
+            ended
+        });
+        let used = self.so_far(listener.used());
+        let conclusion = match ended {
+            Ok(ended) => self.conclude(&listener, &ended),
+            Err(error) => Conclusion::End(Said::NotStarted { reason: error.to_string() }),
+        };
+        (conclusion, used)
+    }
+
+    fn so_far(&self, used: Used) -> Used {
+        let cost_usd = match (self.before.cost_usd, used.cost_usd) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
+        };
+        Used { tokens: self.before.tokens + used.tokens, cost_usd }
+    }
+
+    fn tell(&self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            match piece {
+                Piece::Doing(line) => (self.ask.hear)(Heard::Doing(&line)),
+                Piece::Said(text) => (self.ask.hear)(Heard::Said(&text)),
+                Piece::Used(used) => (self.ask.hear)(Heard::Used(self.so_far(used))),
+            }
+        }
+    }
+
+    /// An end of its own, no trouble and a valid answer make a success; nothing else does.
+    fn conclude(&self, listener: &Listener<'_>, ended: &Ended) -> Conclusion {
+        let mut texts = vec![text(&ended.errors)];
+        if self.profile.events.is_empty() {
+            texts.push(text(&ended.output));
+        }
+        texts.extend(listener.troubles.iter().cloned());
+        let trouble = || self.profile.trouble.of(&texts, Timestamp::now());
+        let exit = match &ended.how {
+            How::Killed => return Conclusion::End(Said::Killed),
+            How::Lost => {
+                let reason = "it was killed from outside".to_owned();
+                return Conclusion::End(Said::NotStarted { reason });
+            }
+            How::NotStarted(why) => return Conclusion::End(Said::NotStarted { reason: why.clone() }),
+            How::OutOfTime | How::Silent => {
+                let silent = ended.how == How::Silent;
+                let reason = if silent { "it said nothing for too long" } else { "its time was over" };
+                let late = Said::OutOfTime { reason: with(reason, listener.troubles.last()) };
+                return Conclusion::End(trouble().unwrap_or(late));
+            }
+            How::Exited(code) => *code,
+            How::Signalled(signal) => 128 + signal,
+        };
+        let answer = self.answer(listener, ended);
+        if exit == 0
+            && listener.troubles.is_empty()
+            && let Ok(Some(answer)) = &answer
+            && (self.ask.read)(answer).is_ok()
+        {
+            return Conclusion::End(Said::Answer(answer.clone()));
+        }
+        if (exit != 0 || !listener.troubles.is_empty())
+            && let Some(said) = trouble()
+        {
+            return Conclusion::End(said);
+        }
+        // Troubles that were overcome are no failure of an agent that answered in the end.
+        let refused = match answer {
+            Ok(Some(answer)) => match (self.ask.read)(&answer) {
+                Ok(()) if exit == 0 => return Conclusion::End(Said::Answer(answer)),
+                Ok(()) => None,
+                Err(reason) => Some(reason),
+            },
+            Ok(None) => Some("there was no answer".to_owned()),
+            Err(reason) => Some(reason),
+        };
+        match (exit, refused) {
+            (0, Some(reason)) if listener.troubles.is_empty() => Conclusion::Again(reason),
+            (_, refused) => {
+                let what = match exit {
+                    0 => refused.unwrap_or_else(|| "it failed".into()),
+                    code => format!("it ended with exit code {code}"),
+                };
+                let last = listener.troubles.last().cloned().or_else(|| last_line(&ended.errors));
+                Conclusion::End(Said::Failed { reason: with(&what, last.as_ref()) })
+            }
+        }
+    }
+
+    /// The answer, wherever the profile says it is.
+    fn answer(&self, listener: &Listener<'_>, ended: &Ended) -> Result<Option<Value>, String> {
+        match self.profile.answer {
+            Channel::Event => Ok(listener.answer.clone()),
+            Channel::File => read_answer(&self.folder.join(ANSWER)),
+            Channel::Output => {
+                let whole = ended.output.whole().ok_or("the answer is too long")?;
+                Ok(as_answer(&String::from_utf8_lossy(&whole)))
+            }
+            Channel::Tool => match submit::read(&self.folder.join(RESULT)) {
+                Ok(Some(Envelope::Accepted(answer))) => Ok(Some(answer)),
+                Ok(Some(Envelope::Refused { reason, .. })) => Err(reason),
+                Ok(None) => Err("the tool `submit_result` was not called".into()),
+                Err(error) => Err(format!("what was submitted cannot be read: {error}")),
+            },
+        }
+    }
+}
+
+fn read_answer(path: &Path) -> Result<Option<Value>, String> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.len() > ANSWER_LIMIT as u64 => Err("the answer is too long".into()),
+        Ok(_) => {
+            let text =
+                fs::read_to_string(path).map_err(|error| format!("the answer cannot be read: {error}"))?;
+            Ok(as_answer(&text))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+fn as_answer(text: &str) -> Option<Value> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| unwrapped(&Value::String(text.to_owned())))
+}
+
+/// Makes the folder new, so that nothing of an earlier turn is taken for this one's.
+fn prepare(folder: &Path, ask: &Ask<'_>, profile: &Profile) -> std::io::Result<()> {
+    let _ = fs::remove_file(folder.join(ANSWER));
+    let _ = fs::remove_file(folder.join(RESULT));
+    fs::create_dir_all(folder)?;
+    let schema = match profile.answer {
+        Channel::Tool => ask.schema.to_string(),
+        Channel::Event | Channel::File | Channel::Output => ask.schema.to_string(),
+    };
+    fs::write(folder.join(SCHEMA), schema)
+}
+
+/// Where the arguments of the role and of the model stand among the others.
+const ROLE: &str = "{role_arguments}";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escaped {
+    /// As it stands between the quotes of JSON or TOML.
+    Yes,
+    No,
+}
+
+/// What the placeholders of a profile stand for.
+struct Words(Vec<(&'static str, String)>);
+
+impl Words {
+    fn of(agent: &Agent, ask: &Ask<'_>, folder: &Path, prompt: &str) -> Words {
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        Words(vec![
+            ("{prompt}", prompt.to_owned()),
+            ("{schema}", ask.schema.to_string()),
+            ("{schema_file}", path(&folder.join(SCHEMA))),
+            ("{answer_file}", path(&folder.join(ANSWER))),
+            ("{result_file}", path(&folder.join(RESULT))),
+            ("{folder}", path(ask.folder)),
+            ("{scratch}", path(folder)),
+            ("{itself}", path(ask.itself)),
+            ("{role}", ask.role.word().to_owned()),
+            ("{model}", agent.model.clone().unwrap_or_default()),
+        ])
+    }
+
+    fn fill(&self, text: &str, escaped: Escaped) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('{') {
+            filled.push_str(&rest[..at]);
+            rest = &rest[at..];
+            match self.0.iter().find(|(name, _)| rest.starts_with(name)) {
+                Some((name, value)) if escaped == Escaped::Yes => {
+                    let quoted = Value::String(value.clone()).to_string();
+                    filled.push_str(&quoted[1..quoted.len() - 1]);
+                    rest = &rest[name.len()..];
+                }
+                Some((name, value)) => {
+                    filled.push_str(value);
+                    rest = &rest[name.len()..];
+                }
+                None => {
+                    filled.push('{');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        filled.push_str(rest);
+        filled
+    }
+}
+
+fn text(output: &Captured) -> String {
+    let (head, tail) = output.parts();
+    format!("{}\n{}", String::from_utf8_lossy(&head), String::from_utf8_lossy(&tail))
+}
+
+fn last_line(output: &Captured) -> Option<String> {
+    let text = text(output);
+    text.lines().rev().map(super::listen::in_one_line).find(|line| !line.is_empty())
+}
+
+fn with(what: &str, detail: Option<&String>) -> String {
+    match detail {
+        Some(detail) => format!("{what}: {}", super::listen::in_one_line(detail)),
+        None => what.to_owned(),
+    }
+}

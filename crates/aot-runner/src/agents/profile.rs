@@ -1,0 +1,436 @@
+//! A profile says how one kind of agent is used: its command line for each role, its variables and files, where its
+//! answer and its usage stand in what it prints, and how its troubles look. Data only: it starts nobody.
+//!
+//! Those that come with the program are TOML like a user's own, and a user's table of the same name is laid over them,
+//! key by key.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use aot_core::brief::Role;
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+use toml::Table;
+
+/// The profiles that come with the program.
+const BUILT_IN: [(&str, &str); 8] = [
+    ("claude", include_str!("profiles/claude.toml")),
+    ("codex", include_str!("profiles/codex.toml")),
+    ("gemini", include_str!("profiles/gemini.toml")),
+    ("opencode", include_str!("profiles/opencode.toml")),
+    ("claude-acp", include_str!("profiles/claude-acp.toml")),
+    ("codex-acp", include_str!("profiles/codex-acp.toml")),
+    ("gemini-acp", include_str!("profiles/gemini-acp.toml")),
+    ("opencode-acp", include_str!("profiles/opencode-acp.toml")),
+];
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Whose profile this one begins with, if it has another name.
+    #[serde(default)]
+    pub like: Option<String>,
+    /// The program, as a name that is looked for or as a path.
+    pub program: String,
+    #[serde(default)]
+    pub kind: Kind,
+    /// What makes it print its version.
+    #[serde(default = "version")]
+    pub version: Vec<String>,
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// What names a model; `{model}` stands for it.
+    #[serde(default)]
+    pub model_arguments: Vec<String>,
+    #[serde(default)]
+    pub model: Option<String>,
+    #[serde(default)]
+    pub input: Input,
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Files made in its scratch folder before it starts.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Names of the user's variables that it gets to see, or beginnings of names with a `*` after them.
+    #[serde(default)]
+    pub variables: Vec<String>,
+    /// What it keeps of its own and must be able to write.
+    #[serde(default)]
+    pub state: Vec<String>,
+    /// What lies in that and is not to be written: settings, hooks, instructions.
+    #[serde(default)]
+    pub spared: Vec<String>,
+    #[serde(default)]
+    pub roles: Roles,
+    #[serde(default)]
+    pub answer: Channel,
+    #[serde(default)]
+    pub events: Vec<Rule>,
+    #[serde(default)]
+    pub trouble: Trouble,
+    #[serde(default)]
+    pub login: Login,
+    #[serde(default)]
+    pub price: Option<Price>,
+    /// Whether it tells what it has cost.
+    #[serde(default)]
+    pub tells_cost: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A command that is given a brief, prints, and ends.
+    #[default]
+    Command,
+    /// It speaks the Agent Client Protocol.
+    Acp,
+}
+
+/// What stands on its standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    #[default]
+    Nothing,
+    Prompt,
+}
+
+/// Where its answer is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// It calls our tool `submit_result`.
+    #[default]
+    Tool,
+    /// In what it prints, where a rule says so.
+    Event,
+    /// In the file `{answer_file}`.
+    File,
+    /// All that it prints is the answer.
+    Output,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Roles {
+    #[serde(default)]
+    pub worker: Flags,
+    #[serde(default)]
+    pub probe: Flags,
+    #[serde(default)]
+    pub judge: Flags,
+    #[serde(default)]
+    pub coordinator: Flags,
+}
+
+/// What one role adds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flags {
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+}
+
+/// What is to be read from a printed line of JSON that fits. Paths are names with dots between them; `name[]` means
+/// every entry of a list.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Each path, and a value that it has to have, or several of which it has to have one.
+    #[serde(default)]
+    pub when: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    pub answer: Option<String>,
+    /// What it does now: what is found at these paths, in this order, in one line.
+    #[serde(default)]
+    pub doing: Vec<String>,
+    /// Text that belongs into a readable transcript.
+    #[serde(default)]
+    pub said: Option<String>,
+    /// What is wrong.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Added up.
+    #[serde(default)]
+    pub tokens: Vec<String>,
+    #[serde(default)]
+    pub input_tokens: Vec<String>,
+    #[serde(default)]
+    pub output_tokens: Vec<String>,
+    #[serde(default)]
+    pub cost_usd: Option<String>,
+    #[serde(default)]
+    pub count: Count,
+}
+
+/// Whether numbers are those of one event, or of all so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Count {
+    #[default]
+    Each,
+    Total,
+}
+
+/// How its troubles look: regular expressions. A group called `epoch`, `seconds` or `minutes` says when to try again.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trouble {
+    #[serde(default)]
+    pub limited: Vec<Pattern>,
+    #[serde(default)]
+    pub unauthenticated: Vec<Pattern>,
+    #[serde(default)]
+    pub unreachable: Vec<Pattern>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Pattern(pub Regex);
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Pattern, String> {
+        let problem = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().to_owned();
+        Regex::new(&text).map(Pattern).map_err(problem)
+    }
+}
+
+/// How to tell, without a network, whether somebody is logged in, and what to do if not.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Login {
+    #[serde(default)]
+    pub variables: Vec<String>,
+    #[serde(default)]
+    pub files: Vec<String>,
+    #[serde(default)]
+    pub hint: String,
+}
+
+/// In US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the profile of agent `{name}`: {problem}")]
+pub struct ProfileError {
+    pub name: String,
+    pub problem: String,
+}
+
+fn version() -> Vec<String> {
+    vec!["--version".into()]
+}
+
+/// The names of those that come with the program.
+pub fn built_in() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+impl Profile {
+    /// The profile of this name: the user's table over the one it is like, if there is one.
+    pub fn named(name: &str, own: Option<&Table>) -> Option<Result<Profile, ProfileError>> {
+        let like = own.and_then(|own| own.get("like")).and_then(toml::Value::as_str).unwrap_or(name);
+        let base = BUILT_IN.iter().find(|(known, _)| *known == like);
+        if base.is_none() && own.is_none() {
+            return None;
+        }
+        let wrong = |problem: String| ProfileError { name: name.to_owned(), problem };
+        if base.is_none() && like != name {
+            return Some(Err(wrong(format!("it is like `{like}`, which is not known"))));
+        }
+        let mut table: Table =
+            base.map(|(_, text)| text.parse().expect("built-in profiles are TOML")).unwrap_or_default();
+        if let Some(own) = own {
+            lay_over(&mut table, own);
+        }
+        let read = Profile::deserialize(table).map_err(|error| wrong(error.message().to_owned()));
+        Some(read.and_then(|profile| profile.checked().map_err(wrong)))
+    }
+
+    fn checked(self) -> Result<Profile, String> {
+        if self.program.trim().is_empty() {
+            return Err("`program` is empty".into());
+        }
+        let finds = self.events.iter().any(|rule| rule.answer.is_some());
+        if self.kind == Kind::Command && self.answer == Channel::Event && !finds {
+            return Err("`answer` is \"event\", and no rule of `events` has an `answer`".into());
+        }
+        Ok(self)
+    }
+
+    pub fn flags(&self, role: Role) -> &Flags {
+        match role {
+            Role::Worker => &self.roles.worker,
+            Role::Probe => &self.roles.probe,
+            Role::Judge => &self.roles.judge,
+            Role::Coordinator => &self.roles.coordinator,
+        }
+    }
+}
+
+/// Tables are laid over tables; anything else takes the place of what was there.
+fn lay_over(base: &mut Table, own: &Table) {
+    for (key, value) in own {
+        match (base.get_mut(key), value) {
+            (Some(toml::Value::Table(base)), toml::Value::Table(own)) => lay_over(base, own),
+            (_, value) => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Folders as a profile names them, with `~` as the user's home and `$NAME` at the beginning as a variable. What is not
+/// there on this machine is left out.
+pub fn places(
+    names: &[String],
+    home: Option<&Path>,
+    variable: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Vec<PathBuf> {
+    let place = |name: &String| {
+        if let Some(rest) = name.strip_prefix("~/") {
+            return home.map(|home| home.join(rest));
+        }
+        match name.strip_prefix('$') {
+            Some(rest) => {
+                let (name, below) = rest.split_once('/').unwrap_or((rest, ""));
+                variable(name).map(|folder| if below.is_empty() { folder } else { folder.join(below) })
+            }
+            None => Some(PathBuf::from(name)),
+        }
+    };
+    names.iter().filter_map(place).filter(|place| place.is_absolute() && place.exists()).collect()
+}
+
+/// All that stands at a path.
+pub fn at<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
+    let mut found = vec![value];
+    for step in path.split('.') {
+        let (name, each) = match step.strip_suffix("[]") {
+            Some(name) => (name, true),
+            None => (step, false),
+        };
+        let mut next = Vec::new();
+        for value in found {
+            let inner = match (name.is_empty(), value) {
+                (true, value) => Some(value),
+                (false, Value::Array(list)) => name.parse::<usize>().ok().and_then(|n| list.get(n)),
+                (false, value) => value.get(name),
+            };
+            match (inner, each) {
+                (Some(Value::Array(list)), true) => next.extend(list),
+                (Some(_), true) | (None, _) => {}
+                (Some(inner), false) => next.push(inner),
+            }
+        }
+        found = next;
+    }
+    found
+}
+
+impl Rule {
+    pub fn fits(&self, line: &Value) -> bool {
+        self.when.iter().all(|(path, wanted)| {
+            let is = |wanted: &toml::Value| at(line, path).iter().any(|found| same(found, wanted));
+            match wanted {
+                toml::Value::Array(several) => several.iter().any(is),
+                one => is(one),
+            }
+        })
+    }
+}
+
+fn same(found: &Value, wanted: &toml::Value) -> bool {
+    match (found, wanted) {
+        (Value::String(found), toml::Value::String(wanted)) => found == wanted,
+        (Value::Bool(found), toml::Value::Boolean(wanted)) => found == wanted,
+        (Value::Number(found), toml::Value::Integer(wanted)) => found.as_i64() == Some(*wanted),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_comes_with_the_program_can_be_read() {
+        for name in built_in() {
+            let profile = Profile::named(name, None).expect("it is built in");
+            profile.unwrap_or_else(|error| panic!("{error}"));
+        }
+        assert!(Profile::named("nobody", None).is_none());
+    }
+
+    fn own(name: &str, text: &str) -> Result<Profile, String> {
+        let table: Table = text.parse().expect("TOML");
+        Profile::named(name, Some(&table)).expect("there is a table").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn own_keys_are_laid_over_built_in_ones() {
+        let mine = own("claude", "model = \"small\"\nroles.worker.arguments = [\"-x\"]").expect("a profile");
+        let theirs = Profile::named("claude", None).expect("built in").expect("a profile");
+        assert_eq!(mine.model.as_deref(), Some("small"));
+        assert_eq!(mine.roles.worker.arguments, ["-x"]);
+        assert_eq!(mine.roles.probe.arguments, theirs.roles.probe.arguments);
+        assert_eq!(mine.program, theirs.program);
+        let like = own("mine", "like = \"codex\"\nprogram = \"/opt/codex\"").expect("a profile");
+        assert_eq!((like.program.as_str(), like.answer), ("/opt/codex", Channel::File));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, expected) in [
+            ("x = 1", "unknown field `x`"),
+            ("program = \" \"", "`program` is empty"),
+            ("program = \"a\"\nlike = \"nobody\"", "it is like `nobody`, which is not known"),
+            (
+                "program = \"a\"\nanswer = \"event\"",
+                "`answer` is \"event\", and no rule of `events` has an `answer`",
+            ),
+            ("program = \"a\"\ntrouble.limited = ['(']", "unclosed group"),
+            ("answer = \"tool\"", "missing field `program`"),
+        ] {
+            let problem = own("mine", text).expect_err(text);
+            assert!(problem.starts_with("the profile of agent `mine`: "), "{problem}");
+            assert!(problem.contains(expected), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn paths_lead_through_lists() {
+        let line = json!({"a": {"b": [{"c": 1}, {"c": 2}, {"d": 3}]}, "l": ["x", "y"]});
+        let found =
+            |path: &str| at(&line, path).into_iter().map(Value::to_string).collect::<Vec<_>>().join(" ");
+        assert_eq!(found("a.b[].c"), "1 2");
+        assert_eq!(found("a.b.1.c"), "2");
+        assert_eq!(found("l[]"), "\"x\" \"y\"");
+        assert_eq!(found("a.x"), "");
+        assert_eq!(found("a[].b"), "");
+    }
+
+    #[test]
+    fn a_rule_fits_what_it_names() {
+        let rule = |text: &str| toml::from_str::<Rule>(text).expect("a rule");
+        let line = json!({"type": "item", "item": {"kind": "b"}, "ok": false});
+        assert!(rule("when = { type = \"item\", \"item.kind\" = [\"a\", \"b\"], ok = false }").fits(&line));
+        assert!(!rule("when = { type = \"item\", \"item.kind\" = \"a\" }").fits(&line));
+        assert!(!rule("when = { none = true }").fits(&line));
+        assert!(rule("").fits(&line));
+    }
+}

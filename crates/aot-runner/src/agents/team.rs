@@ -1,0 +1,287 @@
+//! Who is asked in which role: by the command line, by `aot.toml`, or whoever is found alone.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use aot_core::brief::Role;
+use aot_core::state::{Atom, State};
+use toml::Table;
+
+use super::Agent;
+use super::profile::{self, Kind, Profile, ProfileError};
+
+/// Said instead of a name: nobody.
+const NOBODY: &str = "none";
+
+/// The beginning of a name that is a command which speaks the Agent Client Protocol.
+const ACP: &str = "acp:";
+
+/// Agents that are looked for when none is named.
+pub const LOOKED_FOR: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+const ROLES: [Role; 4] = [Role::Worker, Role::Probe, Role::Judge, Role::Coordinator];
+
+/// A wish from the command line: for all roles, or for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub role: Option<Role>,
+    pub name: String,
+}
+
+impl Wish {
+    /// `NAME` or `ROLE=NAME`.
+    pub fn read(text: &str) -> Result<Wish, String> {
+        let (role, name) = match text.split_once('=') {
+            Some((role, name)) if !role.contains([':', ' ']) => {
+                let known = ROLES.into_iter().find(|known| known.word() == role);
+                let known =
+                    known.ok_or_else(|| format!("`{role}` is no role: worker, probe, judge, coordinator"))?;
+                (Some(known), name)
+            }
+            Some(_) | None => (None, text),
+        };
+        if name.trim().is_empty() {
+            return Err("no agent is named".into());
+        }
+        Ok(Wish { role, name: name.trim().to_owned() })
+    }
+}
+
+/// Who is wanted, by settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chosen {
+    pub default: Option<String>,
+    pub roles: BTreeMap<&'static str, String>,
+    pub models: BTreeMap<String, String>,
+    /// The user's own profiles.
+    pub own: BTreeMap<String, Table>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TeamError {
+    #[error("agent `{0}` is not known")]
+    Unknown(String),
+    #[error("agent `{name}` is not installed: no `{program}` is found")]
+    NotFound { name: String, program: String },
+    #[error("several agents are found: {}", .0.join(", "))]
+    Several(Vec<String>),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error(
+        "agent `{0}` does not tell what it costs, and its profile has no price, but the loop has `max_cost_usd`"
+    )]
+    NoPrice(String),
+}
+
+impl TeamError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            TeamError::Unknown(_) => {
+                "`aot agents` lists those that are known; others need a table [agent.NAME] in aot.toml".into()
+            }
+            TeamError::NotFound { .. } => {
+                "install it, or name another one: `aot agents` lists those that are found".into()
+            }
+            TeamError::Several(names) => {
+                format!("name one: --agent {}", names.first().map_or("NAME", String::as_str))
+            }
+            TeamError::Profile(_) => "correct it in aot.toml".into(),
+            TeamError::NoPrice(name) => format!(
+                "add to aot.toml: [agent.{name}.price] with input and output, in US dollars for a million tokens"
+            ),
+        }
+    }
+}
+
+/// Those who are at hand.
+#[derive(Clone, Debug, Default)]
+pub struct Team {
+    roles: BTreeMap<&'static str, Agent>,
+    named: BTreeMap<String, Agent>,
+}
+
+impl Team {
+    /// Who solves, looks into, judges or plans. An atom may want somebody of its own.
+    pub fn member(&self, role: Role, atom: Option<&Atom>) -> Option<&Agent> {
+        let own = atom.and_then(|atom| atom.agent.as_ref()).and_then(|name| self.named.get(name));
+        own.filter(|_| role == Role::Worker).or_else(|| self.roles.get(role.word()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.roles.is_empty() && self.named.is_empty()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Agent> {
+        self.roles.values().chain(self.named.values())
+    }
+
+    /// Brings together who is wanted. `alone` says that whoever is found alone may be taken without being named.
+    pub fn gather(
+        wishes: &[Wish],
+        chosen: &Chosen,
+        state: &State,
+        alone: bool,
+        find: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> Result<Team, TeamError> {
+        let hire = |name: &str| hire(name, chosen, find);
+        let mut team = Team::default();
+        let wished = |role: Option<Role>| {
+            wishes.iter().rev().find(|wish| wish.role == role).map(|wish| wish.name.clone())
+        };
+        let everybody = wished(None).or_else(|| chosen.default.clone());
+        let mut fallback = everybody;
+        let named_worker = wished(Some(Role::Worker)).or_else(|| chosen.roles.get("worker").cloned());
+        if named_worker.is_none() && fallback.is_none() && alone {
+            fallback = only(chosen, find)?;
+        }
+        for role in ROLES {
+            let name = wished(Some(role))
+                .or_else(|| wished(None))
+                .or_else(|| chosen.roles.get(role.word()).cloned())
+                .or_else(|| fallback.clone())
+                .or_else(|| named_worker.clone());
+            let Some(name) = name.filter(|name| name != NOBODY) else { continue };
+            let mut agent = hire(&name)?;
+            if let Some(model) = chosen.models.get(role.word()) {
+                agent.model = Some(model.clone());
+            }
+            team.roles.insert(role.word(), agent);
+        }
+        for name in state.atoms.values().filter_map(|atom| atom.agent.as_ref()) {
+            if !team.named.contains_key(name) {
+                team.named.insert(name.clone(), hire(name)?);
+            }
+        }
+        if state.constraints().max_cost_usd.is_some() {
+            let costless =
+                team.all().find(|agent| !agent.profile.tells_cost && agent.profile.price.is_none());
+            if let Some(agent) = costless {
+                return Err(TeamError::NoPrice(agent.name.clone()));
+            }
+        }
+        Ok(team)
+    }
+}
+
+/// Whoever is found alone.
+fn only(chosen: &Chosen, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<String>, TeamError> {
+    let own = chosen.own.keys().map(String::as_str).filter(|name| !LOOKED_FOR.contains(name));
+    let found: Vec<String> = LOOKED_FOR
+        .into_iter()
+        .chain(own)
+        .filter(|name| hire(name, chosen, find).is_ok())
+        .map(str::to_owned)
+        .collect();
+    match &found[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        _ => Err(TeamError::Several(found)),
+    }
+}
+
+/// The agent of a name, if its program is there.
+pub fn hire(name: &str, chosen: &Chosen, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Agent, TeamError> {
+    if let Some(command) = name.strip_prefix(ACP) {
+        return by_protocol(name, command, find);
+    }
+    let profile =
+        Profile::named(name, chosen.own.get(name)).ok_or_else(|| TeamError::Unknown(name.to_owned()))??;
+    let program = find(&profile.program)
+        .ok_or_else(|| TeamError::NotFound { name: name.to_owned(), program: profile.program.clone() })?;
+    Ok(Agent { name: name.to_owned(), model: profile.model.clone(), profile, program, before: Vec::new() })
+}
+
+/// A command that speaks the protocol. If its program is one that we know, it gets what that one needs.
+fn by_protocol(
+    name: &str,
+    command: &str,
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Result<Agent, TeamError> {
+    let mut words = command.split_whitespace().map(str::to_owned);
+    let first = words.next().ok_or_else(|| TeamError::Unknown(name.to_owned()))?;
+    let program =
+        find(&first).ok_or_else(|| TeamError::NotFound { name: name.to_owned(), program: first.clone() })?;
+    let base = first.rsplit('/').next().unwrap_or(&first);
+    let known = profile::built_in().filter_map(|known| Profile::named(known, None)?.ok());
+    let known = known.into_iter().find(|known| known.kind == Kind::Acp && known.program == base);
+    let plain = || {
+        let text = |text: &str| toml::Value::String(text.to_owned());
+        let table =
+            Table::from_iter([("kind".to_owned(), text("acp")), ("program".to_owned(), text(&first))]);
+        Profile::named(name, Some(&table)).expect("there is a table").expect("it is whole")
+    };
+    let mut profile = known.unwrap_or_else(plain);
+    profile.arguments.clear();
+    Ok(Agent { name: name.to_owned(), model: None, profile, program, before: words.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read() {
+        let read = |text: &str| Wish::read(text).map(|wish| (wish.role.map(Role::word), wish.name));
+        assert_eq!(read("claude"), Ok((None, "claude".into())));
+        assert_eq!(read("probe=codex"), Ok((Some("probe"), "codex".into())));
+        assert_eq!(read("acp:x --flag=1"), Ok((None, "acp:x --flag=1".into())));
+        assert_eq!(read("worker=acp:x --a=b"), Ok((Some("worker"), "acp:x --a=b".into())));
+        assert!(read("boss=codex").is_err());
+        assert!(read("").is_err());
+        assert!(read("worker=").is_err());
+    }
+
+    fn state() -> State {
+        let text = aot_testkit::fixtures::with_graph("atoms: []\n");
+        let reading = aot_core::contract::read(text.into_bytes()).expect("a file");
+        reading.state.expect("a state")
+    }
+
+    fn gathered(wishes: &[&str], chosen: &str, there: &[&str], alone: bool) -> String {
+        let wishes: Vec<Wish> = wishes.iter().map(|wish| Wish::read(wish).expect("a wish")).collect();
+        let mut settings = Chosen::default();
+        for pair in chosen.split_whitespace() {
+            let (role, name) = pair.split_once('=').expect("a pair");
+            match ROLES.into_iter().find(|known| known.word() == role) {
+                Some(role) => {
+                    settings.roles.insert(role.word(), name.to_owned());
+                }
+                None => settings.default = Some(name.to_owned()),
+            }
+        }
+        let find = |program: &str| there.contains(&program).then(|| PathBuf::from(program));
+        match Team::gather(&wishes, &settings, &state(), alone, &find) {
+            Ok(team) => ROLES
+                .into_iter()
+                .map(|role| team.member(role, None).map_or("-", |agent| agent.name.as_str()).to_owned())
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(error) => format!("! {error}"),
+        }
+    }
+
+    #[test]
+    fn seats_are_filled_in_order() {
+        let all = ["claude", "codex", "gemini", "opencode"];
+        // worker, probe, judge, coordinator
+        assert_eq!(gathered(&["claude"], "", &all, true), "claude claude claude claude");
+        assert_eq!(gathered(&["claude", "probe=codex"], "", &all, true), "claude codex claude claude");
+        assert_eq!(gathered(&["claude"], "worker=codex", &all, true), "claude claude claude claude");
+        assert_eq!(gathered(&["probe=codex"], "worker=gemini", &all, true), "gemini codex gemini gemini");
+        assert_eq!(gathered(&[], "default=codex judge=claude", &all, true), "codex codex claude codex");
+        assert_eq!(gathered(&["claude", "coordinator=none"], "", &all, true), "claude claude claude -");
+        assert_eq!(gathered(&[], "", &["codex"], true), "codex codex codex codex");
+        assert_eq!(gathered(&[], "", &["codex"], false), "- - - -");
+        assert_eq!(gathered(&[], "", &[], true), "- - - -");
+        assert_eq!(
+            gathered(&[], "", &all, true),
+            "! several agents are found: claude, codex, gemini, opencode"
+        );
+        assert_eq!(gathered(&["nobody"], "", &all, true), "! agent `nobody` is not known");
+        assert_eq!(
+            gathered(&["codex"], "", &["claude"], true),
+            "! agent `codex` is not installed: no `codex` is found"
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! What is kept of each agent's run: what it did and said, bounded, without secrets, to be read by people. Nothing rests
+//! on it (D32).
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::redact::Secrets;
+use super::talk::{Heard, Report, Said};
+
+/// So much of the beginning and of the end is kept.
+const HEAD: usize = 32 << 10;
+const TAIL: usize = 96 << 10;
+
+/// So many transcripts are kept, the newest ones.
+const KEPT: usize = 400;
+
+const FOLDER: &str = "agents";
+
+/// A transcript that is being written.
+#[derive(Debug)]
+pub(super) struct Transcript {
+    head: String,
+    tail: VecDeque<String>,
+    tail_bytes: usize,
+    omitted: usize,
+    secrets: Secrets,
+}
+
+impl Transcript {
+    pub fn new(title: &str, brief: &str, secrets: Secrets) -> Transcript {
+        let head = secrets.redact(&format!("{title}\n\n{}\n", brief.trim_end())).into_owned();
+        Transcript { head, tail: VecDeque::new(), tail_bytes: 0, omitted: 0, secrets }
+    }
+
+    pub fn hear(&mut self, heard: Heard<'_>) {
+        let now = Timestamp::now().strftime("%H:%M:%S");
+        let text = match heard {
+            Heard::Doing(line) => format!("{now} - {line}\n"),
+            Heard::Said(text) => format!("{now} {}\n", text.trim_end()),
+            Heard::Used(_) => return,
+        };
+        self.add(&text);
+    }
+
+    fn add(&mut self, text: &str) {
+        let text = self.secrets.redact(text).into_owned();
+        if self.tail.is_empty() && self.head.len() + text.len() <= HEAD {
+            self.head.push_str(&text);
+            return;
+        }
+        self.tail_bytes += text.len();
+        self.tail.push_back(text);
+        while self.tail_bytes > TAIL
+            && let Some(gone) = self.tail.pop_front()
+        {
+            self.tail_bytes -= gone.len();
+            self.omitted += gone.len();
+        }
+    }
+
+    /// Writes it, with how it ended.
+    pub fn keep(mut self, sidecar: &Path, name: &str, report: &Report, seconds: u64) -> io::Result<()> {
+        let ending = ending(report, seconds);
+        self.add(&ending);
+        let mut text = self.head;
+        if self.omitted > 0 {
+            let _ = writeln!(text, "[… {} bytes left out …]", self.omitted);
+        }
+        self.tail.iter().for_each(|piece| text.push_str(piece));
+        let folder = sidecar.join(FOLDER);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(format!("{name}.txt")), text)
+    }
+}
+
+fn ending(report: &Report, seconds: u64) -> String {
+    let how = match &report.said {
+        Said::Answer(answer) => format!("answered: {answer}"),
+        Said::Wrong { reason } => format!("gave no valid answer: {reason}"),
+        Said::Limited { reason, .. } => format!("was refused by a limit: {reason}"),
+        Said::Unauthenticated { reason } => format!("is not logged in: {reason}"),
+        Said::Unreachable { reason } => format!("could not reach its model: {reason}"),
+        Said::Failed { reason } => format!("failed: {reason}"),
+        Said::OutOfTime { reason } => format!("took too long: {reason}"),
+        Said::Killed => "was ended".into(),
+        Said::NotStarted { reason } => format!("was not started: {reason}"),
+    };
+    let used = report.used;
+    let cost = used.cost_usd.map(|cost| format!(", {cost:.4} USD")).unwrap_or_default();
+    let times = if report.asked > 1 { format!(", asked {} times", report.asked) } else { String::new() };
+    format!("\n{how}\n{seconds} s, {} tokens{cost}{times}\n", used.tokens)
+}
+
+/// The transcripts of an atom, or of all the others if it is none, the oldest first.
+pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(sidecar.join(FOLDER)).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| is_of(name, atom)))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// `A1-2.worker.txt` is of `A1`, and of no `A`.
+fn is_of(name: &str, atom: &str) -> bool {
+    let attempt = name.strip_prefix(atom).and_then(|rest| rest.strip_prefix('-'));
+    attempt.and_then(|rest| rest.split('.').next()).is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Removes all but the newest.
+pub fn clear(sidecar: &Path) {
+    let entries = fs::read_dir(sidecar.join(FOLDER)).into_iter().flatten().flatten();
+    let mut all: Vec<_> =
+        entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    all.sort();
+    let older = all.len().saturating_sub(KEPT);
+    for (_, path) in &all[..older] {
+        // One more or less is no harm.
+        let _ = fs::remove_file(path);
+    }
+}
