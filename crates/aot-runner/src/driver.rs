@@ -4,12 +4,14 @@
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
+use aot_core::brief::Role;
 use aot_core::coordinator::{Crew as Seats, Dispatch, Event, Found, Hold, Seat, Settings, Trees};
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
 use jiff::Timestamp;
 
+use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Seal;
 use crate::crew::{Crew, Kit, Word, clear_outputs, clear_scratch};
 use crate::shell::{Beginning, Notice, Ran, RunError, Shell};
@@ -75,6 +77,7 @@ pub fn run(
 ) -> Result<Ran, RunError> {
     clear_scratch(&kit.project);
     clear_outputs(&kit.project);
+    clear_transcripts(&kit.project.sidecar);
     let loop_id = name(&mut store, asked)?;
     let (_, state) = store.load::<Refusal>()?;
     let state = state.clone();
@@ -106,12 +109,13 @@ pub fn run(
         None => Hold::Nobody,
     };
     let settings = Settings {
-        crew: Seats { worker: Seat::Empty, probe: Seat::Empty, coordinator: Seat::Empty },
+        crew: seats(&kit.team, &state),
         dispatch: Dispatch::Rolling,
         trees: match ground.trees() {
             Kind::Worktrees | Kind::Bare => Trees::Separate,
             Kind::InPlace => Trees::Shared,
         },
+        patience: kit.patience,
     };
     let watching = words.clone();
     let watch = Watch::new(store.file().home(), move |notice| {
@@ -135,6 +139,19 @@ pub fn run(
     drop(watch);
     drop(seated);
     ran
+}
+
+/// Which roles have somebody. Atoms that each want somebody of their own need nobody else.
+pub fn seats(team: &Team, state: &State) -> Seats {
+    let seat = |taken: bool| if taken { Seat::Taken } else { Seat::Empty };
+    let open = state.atoms.values().filter(|atom| atom.run.is_none() && atom.status != AtomStatus::Resolved);
+    let mut open = open.peekable();
+    let by_name = open.peek().is_some() && open.all(|atom| team.member(Role::Worker, Some(atom)).is_some());
+    Seats {
+        worker: seat(team.member(Role::Worker, None).is_some() || by_name),
+        probe: seat(team.member(Role::Probe, None).is_some()),
+        coordinator: seat(team.member(Role::Coordinator, None).is_some()),
+    }
 }
 
 /// A loop has a name before its first commit, and a branch if one was asked for.

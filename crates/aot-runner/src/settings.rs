@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aot_core::state::Span;
+use toml::Table;
 use toml::de::{DeTable, DeValue};
 
+use crate::agents::profile::{Profile, lay_over};
+use crate::agents::{Chosen, ROLES};
 use crate::environment;
 use crate::process::cage::{Choice, Kind, Network};
 
@@ -18,8 +21,9 @@ pub const FILE: &str = "aot.toml";
 /// A longer one is not read.
 const MOST: u64 = 1 << 20;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
+    pub agents: Chosen,
     pub judge: JudgeSettings,
     pub cage: CageSettings,
     pub work: WorkSettings,
@@ -72,7 +76,7 @@ pub struct Fault {
 }
 
 /// Settings, and what was odd about the files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Read {
     pub settings: Settings,
     pub warnings: Vec<Fault>,
@@ -107,13 +111,68 @@ impl File<'_> {
             .map_err(|error| self.fault(error.span().unwrap_or(0..0), error.message().to_owned()))?;
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
+                ("agents", DeValue::Table(agents)) => self.agents(agents, all)?,
+                ("agent", DeValue::Table(agent)) => self.profiles(agent, all)?,
                 ("judge", DeValue::Table(judge)) => self.judge(judge, all)?,
                 ("cage", DeValue::Table(cage)) => self.cage(cage, all)?,
                 ("work", DeValue::Table(work)) => self.work(work, all)?,
-                (name @ ("judge" | "cage" | "work"), _) => {
+                (name @ ("agents" | "agent" | "judge" | "cage" | "work"), _) => {
                     return Err(self.fault(value.span(), format!("`{name}` is a table: write `[{name}]`")));
                 }
                 (other, _) => all.warnings.push(self.fault(key.span(), format!("`{other}` is not known"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is asked in which role.
+    fn agents(&self, table: &DeTable<'_>, all: &mut Read) -> Result<(), Fault> {
+        let chosen = &mut all.settings.agents;
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            let wrong = |wanted: &str| self.fault(value.span(), format!("`agents.{name}` is {wanted}"));
+            let text = value.get_ref().as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+            match (name, ROLES.into_iter().find(|role| role.word() == name)) {
+                ("default", _) => {
+                    chosen.default = Some(text.ok_or_else(|| wrong("the name of an agent"))?);
+                }
+                (_, Some(role)) => {
+                    chosen.roles.insert(role.word(), text.ok_or_else(|| wrong("the name of an agent"))?);
+                }
+                ("models", None) => {
+                    let table = value.get_ref().as_table();
+                    for (role, model) in table.ok_or_else(|| wrong("a table of roles and models"))? {
+                        let known = ROLES.into_iter().find(|known| known.word() == role.get_ref().as_ref());
+                        let model = model.get_ref().as_str().filter(|model| !model.trim().is_empty());
+                        let (Some(known), Some(model)) = (known, model) else {
+                            return Err(wrong("a table of roles and models"));
+                        };
+                        chosen.models.insert(known.word().to_owned(), model.to_owned());
+                    }
+                }
+                (other, None) => {
+                    all.warnings.push(self.fault(key.span(), format!("`agents.{other}` is not known")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The user's own profiles; the project's are laid over the user's.
+    fn profiles(&self, table: &DeTable<'_>, all: &mut Read) -> Result<(), Fault> {
+        let whole: Table = self.text.parse().map_err(|_| self.fault(0..0, "it cannot be read".into()))?;
+        for key in table.keys() {
+            let name = key.get_ref().as_ref();
+            let own = whole.get("agent").and_then(|agents| agents.get(name)).and_then(toml::Value::as_table);
+            let Some(own) = own else {
+                return Err(
+                    self.fault(key.span(), format!("`agent.{name}` is a table: write `[agent.{name}]`"))
+                );
+            };
+            let laid = all.settings.agents.own.entry(name.to_owned()).or_default();
+            lay_over(laid, own);
+            if let Some(Err(error)) = Profile::named(name, Some(laid)) {
+                return Err(self.fault(key.span(), error.problem));
             }
         }
         Ok(())
@@ -257,6 +316,12 @@ mod tests {
                         folders.join(" ")
                     );
                 }
+                let Chosen { default, roles, models, own } = settings.agents;
+                let roles = roles.into_iter().map(|(role, name)| format!("{role}={name}"));
+                let models = models.into_iter().map(|(role, model)| format!("{role}:{model}"));
+                let own = own.into_keys().map(|name| format!("[{name}]"));
+                rest +=
+                    &default.into_iter().chain(roles).chain(models).chain(own).collect::<Vec<_>>().join(" ");
                 rest += &settings.work.environment.join(" ");
                 if let Some(idle) = settings.work.idle_timeout {
                     rest += &format!("idle {} s", idle.as_secs());
@@ -279,6 +344,27 @@ mod tests {
         check("[judge]\ncommand = 3", "", "! 2:11 `judge.command` is a command, as a text");
         check("[judge]\ntimeout = \"soon\"", "", "! 2:11 `judge.timeout` is a span of time like \"10m\"");
         check("[judge\n", "", "! 1:7 unclosed table, expected `]`");
+    }
+
+    #[test]
+    fn agents_are_chosen() {
+        check("[agents]\ndefault = \"claude\"\nprobe = \"codex\"", "", "claude probe=codex");
+        check(
+            "agents.judge = \"none\"",
+            "[agents]\ndefault = \"gemini\"\njudge = \"x\"",
+            "gemini judge=none",
+        );
+        check("[agents.models]\nworker = \"big\"", "", "worker:big");
+        check("[agent.mine]\nprogram = \"x\"", "[agent.claude]\nmodel = \"m\"", "[claude] [mine]");
+        check("[agent.mine]\nmodel = \"x\"", "[agent.mine]\nprogram = \"m\"", "[mine]");
+        check("[agents]\nworker = 3", "", "! 2:10 `agents.worker` is the name of an agent");
+        check("[agents]\nboss = \"x\"", "", " (2:1 `agents.boss` is not known)");
+        check(
+            "[agent.mine]\nprogram = \"x\"\nflags = 1",
+            "",
+            "! 1:8 unknown field `flags`, expected one of `like`, `program`, `kind`, `version`, `arguments`, `model_arguments`, `model`, `input`, `environment`, `files`, `variables`, `state`, `spared`, `roles`, `answer`, `events`, `trouble`, `login`, `price`, `tells_cost`",
+        );
+        check("agent.mine = 3", "", "! 1:7 `agent.mine` is a table: write `[agent.mine]`");
     }
 
     #[test]

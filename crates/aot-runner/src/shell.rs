@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use aot_core::brief::{self, Asked, Given, Leftover};
 use aot_core::coordinator::{
-    Coordinator, Effect, Evaluation as Seen, Event, JobId, Settings, StopHow, Task, Usage,
+    Coordinator, Effect, Evaluation as Seen, Event, Job, JobId, Settings, StopHow, Task, Usage,
 };
 use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, Red};
@@ -16,6 +17,7 @@ use aot_core::state::State;
 use aot_core::verdict::{Outcome, Verdict};
 use jiff::Timestamp;
 
+use crate::agents::Used;
 use crate::checks::seal::Altered;
 use crate::crew::{Crew, Hurry, Order, Said, Word, excerpt};
 use crate::process::cage;
@@ -64,6 +66,18 @@ pub enum Notice<'n> {
     },
     Killed {
         job: &'n JobId,
+    },
+    /// What an agent does now.
+    Doing {
+        job: &'n JobId,
+        line: &'n str,
+    },
+    /// An agent has ended; without a job it is a judge of the base case or of a check.
+    Asked {
+        job: Option<&'n JobId>,
+        agent: &'n str,
+        used: Used,
+        took: Duration,
     },
     Verifying {
         number: u32,
@@ -153,6 +167,8 @@ pub struct Shell<'s> {
     interrupted: bool,
     altered: Vec<Altered>,
     waiting_told: Option<Instant>,
+    /// Commits of given-up work that could not be taken back.
+    left: Vec<Leftover>,
     halted: Option<Certificate>,
 }
 
@@ -191,6 +207,7 @@ impl<'s> Shell<'s> {
             interrupted: false,
             altered: Vec::new(),
             waiting_told: None,
+            left: Vec::new(),
             halted: None,
         };
         (shell.tell)(Notice::Bound { bound: &shell.bound });
@@ -283,19 +300,28 @@ impl<'s> Shell<'s> {
 
     /// One word of the world as events.
     fn hear(&mut self, word: Word, events: &mut Vec<Event>) -> Result<(), RunError> {
-        let usage = |judges| Usage { agent_runs: judges, ..Usage::default() };
         match word {
-            Word::Ended { job, outcome, judges } => {
-                events.push(Event::Ended { job, outcome, usage: usage(judges) });
-            }
-            Word::Landed { job, binding, judges } => {
+            Word::Ended { job, outcome, usage } => events.push(Event::Ended { job, outcome, usage }),
+            Word::Landed { job, binding, usage } => {
                 self.waiting_told = None;
-                events.push(Event::Landed { job, binding, usage: usage(judges) });
+                events.push(Event::Landed { job, binding, usage });
             }
-            Word::Conflict { job, reason, judges } => {
+            Word::Conflict { job, reason, usage } => {
                 self.waiting_told = None;
-                events.push(Event::Conflict { job, reason, usage: usage(judges) });
+                events.push(Event::Conflict { job, reason, usage });
             }
+            Word::Replanned { job, answer, usage } => {
+                events.push(Event::Replanned { job, answer, usage });
+            }
+            Word::Spent { usage } => events.push(Event::Spent { usage }),
+            Word::Doing { job, line } => (self.tell)(Notice::Doing { job: &job, line: &line }),
+            Word::Asked { job, agent, used, took } => {
+                (self.tell)(Notice::Asked { job: Some(&job), agent: &agent, used, took });
+            }
+            Word::Judged { agent, used, took } => {
+                (self.tell)(Notice::Asked { job: None, agent: &agent, used, took });
+            }
+            Word::Stays { atom, commit } => self.left.push(Leftover { commit, atom }),
             Word::Waiting { job, waiting } => {
                 if self.waiting_told.is_none_or(|told| told.elapsed() > WAITING_TOLD) {
                     self.waiting_told = Some(Instant::now());
@@ -329,11 +355,11 @@ impl<'s> Shell<'s> {
         if self.coordinator.verifying() != Some(number) {
             return;
         }
-        let (evaluation, judges) = match said {
+        let (evaluation, usage) = match said {
             Said::Lost(reason) => {
                 let text = format!("the evaluation got lost: {reason}");
                 (self.tell)(Notice::Note { text: &text });
-                (Seen::Lost { reason }, 0)
+                (Seen::Lost { reason }, Usage::default())
             }
             Said::Tampered(altered) => {
                 (self.tell)(Notice::Tampered { altered: &altered });
@@ -341,7 +367,7 @@ impl<'s> Shell<'s> {
                 self.altered = altered;
                 return;
             }
-            Said::Seen { evaluation, uncommitted, judges } => {
+            Said::Seen { evaluation, uncommitted, usage } => {
                 let red = evaluation.in_the_way();
                 let verdict = evaluation.verdict;
                 (self.tell)(Notice::Verified { verdict, red: &red, took: evaluation.took });
@@ -358,10 +384,9 @@ impl<'s> Shell<'s> {
                     Verdict::Pending => Seen::Pending { items: red },
                     Verdict::Error => Seen::Error { items: red },
                 };
-                (seen, judges)
+                (seen, usage)
             }
         };
-        let usage = Usage { agent_runs: judges, ..Usage::default() };
         events.push(Event::Verified { number, evaluation, usage });
     }
 
@@ -452,7 +477,7 @@ impl<'s> Shell<'s> {
     fn perform(&mut self, wish: Effect) {
         match wish {
             Effect::Record(_) => unreachable!("what is recorded comes first"),
-            Effect::Start(job) => self.start(job.id),
+            Effect::Start(job) => self.start(&job),
             Effect::Kill(job) => {
                 self.crew.kill(&job);
                 (self.tell)(Notice::Killed { job: &job });
@@ -471,17 +496,25 @@ impl<'s> Shell<'s> {
         }
     }
 
-    fn start(&mut self, job: JobId) {
-        let state = self.coordinator.state();
-        let atom = match &job.task {
-            Task::Probe(atom) | Task::Work(atom) | Task::Check(atom) => state.atoms.get(atom),
-            Task::Replan => None,
+    /// Writes the brief, since only the whole state has what belongs into it, and hands the job to the crew.
+    fn start(&mut self, job: &Job) {
+        let (state, graph) = (self.coordinator.state(), self.coordinator.graph());
+        (self.tell)(Notice::Started { job: &job.id, state });
+        let id = job.id.clone();
+        let given =
+            Given { findings: job.findings.as_deref(), returned: job.returned.as_deref(), left: &self.left };
+        let (atom, brief) = match &job.id.task {
+            Task::Replan => {
+                let asked = Asked { why: job.why.clone(), refusals: job.refusals.clone() };
+                let brief = brief::coordinator(state, graph, &asked);
+                return self.crew.replan(id, brief, excerpt(state));
+            }
+            Task::Probe(atom) => (atom, brief::probe(state, graph, atom, given).ok()),
+            Task::Work(atom) => (atom, brief::worker(state, graph, atom, given).ok()),
+            Task::Check(atom) => (atom, None),
         };
-        (self.tell)(Notice::Started { job: &job, state });
-        match atom {
-            Some(atom) => self.crew.start(Order::of(job, atom, state)),
-            None => self.crew.decline(job),
-        }
+        let atom = state.atoms.get(atom).expect("only what stands in the state is started");
+        self.crew.start(Order::of(id, atom, state, brief.filter(|_| atom.run.is_none())));
     }
 
     fn tell_bound(&mut self) {

@@ -64,6 +64,11 @@ pub enum Failure {
         problem: String,
         hint: String,
     },
+    /// The agents that are wanted cannot be had.
+    Team {
+        problem: String,
+        hint: String,
+    },
     /// There is no such assertion.
     NoAssertion {
         item: String,
@@ -142,7 +147,7 @@ impl Failure {
             | Failure::World { .. } => 1,
             Failure::Halted(code) => *code,
             Failure::Input { .. } => 2,
-            Failure::NotAligned | Failure::NoBaseCase(_) => 3,
+            Failure::NotAligned | Failure::NoBaseCase(_) | Failure::Team { .. } => 3,
             Failure::Tampered(_) => 16,
             Failure::NeedsPerson => 17,
             Failure::NoFolder(_)
@@ -159,6 +164,7 @@ impl Failure {
             Failure::Driven { .. } => "driven".into(),
             Failure::Redirected { .. } => "redirected".into(),
             Failure::Ground { .. } => "ground".into(),
+            Failure::Team { .. } => "agent".into(),
             Failure::NoBaseCase(_) => "no_base_case".into(),
             Failure::Tampered(_) => "tampered".into(),
             Failure::CheckFailed { .. } => "check_failed".into(),
@@ -182,7 +188,7 @@ impl Failure {
             Failure::No | Failure::Halted(_) => "no".into(),
             Failure::Driven { holder } => format!("this loop is driven already, by {holder}"),
             Failure::Redirected { holder } => format!("somebody redirects this loop already: {holder}"),
-            Failure::Ground { problem, .. } => problem.clone(),
+            Failure::Ground { problem, .. } | Failure::Team { problem, .. } => problem.clone(),
             Failure::NeedsPerson => "a person is needed".into(),
             Failure::NoBaseCase(problem) => (*problem).into(),
             Failure::Tampered(altered) => {
@@ -238,7 +244,7 @@ impl Failure {
                     .into()
             }
             Failure::Redirected { .. } => "wait until that redirect is made".into(),
-            Failure::Ground { hint, .. } => hint.clone(),
+            Failure::Ground { hint, .. } | Failure::Team { hint, .. } => hint.clone(),
             Failure::NoBaseCase(_) => {
                 "write `objective.base_case`: a `checklist` with at least one item".into()
             }

@@ -108,6 +108,32 @@ pub fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }
 
+/// A program, by a path or by a name that is looked for.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let is_program =
+        |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && is_executable(&meta));
+    if name.contains('/') {
+        let path = match name.strip_prefix("~/") {
+            Some(rest) => home()?.join(rest),
+            None => std::path::absolute(name).ok()?,
+        };
+        return Some(path).filter(is_program);
+    }
+    let path = search_path();
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(is_program)
+}
+
+#[cfg(unix)]
+fn is_executable(meta: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    meta.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &std::fs::Metadata) -> bool {
+    true
+}
+
 /// The state file of the check that this process is part of, if it is part of one.
 pub fn checking() -> Option<PathBuf> {
     std::env::var_os(CHECKING).map(PathBuf::from)
@@ -119,6 +145,12 @@ pub fn this_program() -> Result<PathBuf, Failure> {
     if cfg!(target_os = "linux") && running.symlink_metadata().is_ok() {
         return Ok(running);
     }
+    std::env::current_exe()
+        .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })
+}
+
+/// Where this program lies, for others that are to start it.
+pub fn program_file() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })
 }

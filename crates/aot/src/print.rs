@@ -1,6 +1,7 @@
 //! What goes to standard output: one JSON object, or lines for people.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -74,10 +75,15 @@ pub fn question(text: &str) -> Option<String> {
     }
 }
 
-/// Writes over the line that says what is going on; an empty text takes it away.
-pub fn live(text: &str) {
+/// How many lines [`live`] has left on the screen, less one.
+static ABOVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Writes over the lines that say what is going on; none takes them away.
+pub fn live(lines: &[String]) {
+    let above = ABOVE.swap(lines.len().saturating_sub(1), Ordering::Relaxed);
+    let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
     // A terminal that has gone away needs no progress.
-    let _ = write!(io::stderr(), "\r\x1b[K{text}");
+    let _ = write!(io::stderr(), "\r{up}\x1b[J{}", lines.join("\n"));
 }
 
 /// A line as a terminal would have left it: without colours and other sequences, after the last carriage return.

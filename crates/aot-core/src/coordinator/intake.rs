@@ -7,10 +7,10 @@ use super::flight::Stage;
 use super::talk::{
     Answer, CheckSeen, Effect, Evaluation, Event, Feasible, Found, Hold, JobId, Outcome, StopHow, Usage,
 };
-use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Phase};
+use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Patience, Phase};
 use crate::rules::advance::{self, Proof};
 use crate::rules::certificate::{Red, WORKING_TREE};
-use crate::rules::converge::{self, BaseCase, PlanFor};
+use crate::rules::converge::{self, BaseCase, PlanFor, Stop};
 use crate::rules::plan::{self, Why};
 use crate::rules::replan::{self, PlanChange};
 use crate::rules::{Change, backtrack};
@@ -48,6 +48,7 @@ impl Coordinator {
                 self.charge(usage);
                 self.replanned(job, answer);
             }
+            Event::Spent { usage } => self.charge(usage),
             Event::Edited { state } => self.edited(*state),
             Event::Tampered { what } => self.tampered = Some(what),
             Event::StopAsked { how, reason } => {
@@ -148,9 +149,18 @@ impl Coordinator {
             }
             return;
         };
-        if let Outcome::Refused { reason: _, retry_after } = &outcome {
-            self.flight.attempts[at].parked = true;
-            self.park(*retry_after);
+        if let Outcome::Refused { reason, retry_after } = &outcome {
+            match self.settings.patience {
+                Patience::Park => {
+                    self.flight.attempts[at].parked = true;
+                    self.park(*retry_after);
+                }
+                Patience::Stop => self.give_up(at, converge::limited(reason), reason),
+            }
+            return;
+        }
+        if let Outcome::Unable { reason } = &outcome {
+            self.give_up(at, converge::unable(reason), reason);
             return;
         }
         self.refused = 0;
@@ -163,14 +173,22 @@ impl Coordinator {
         }
     }
 
+    /// An attempt that came to nothing for a reason that would meet the next one too.
+    fn give_up(&mut self, at: usize, stop: Stop, reason: &str) {
+        let atom = self.flight.attempts.remove(at).atom;
+        self.give_back(atom, reason.to_owned());
+        self.helpless = Some(stop);
+    }
+
     fn probed(&mut self, at: usize, outcome: Outcome) {
         let (feasible, findings) = match outcome {
-            Outcome::Probed { feasible, findings } => (feasible, Some(findings)),
+            Outcome::Probed { feasible, findings, cost: _ } => (feasible, Some(findings)),
             // A probe that brings nothing does not stand in the way of the work.
             Outcome::Done { .. }
             | Outcome::Failed { .. }
             | Outcome::TooLarge { .. }
             | Outcome::Refused { .. }
+            | Outcome::Unable { .. }
             | Outcome::Lost { .. } => (Feasible::Yes, None),
         };
         let atom = self.flight.attempts[at].atom.clone();
@@ -214,7 +232,7 @@ impl Coordinator {
                 self.too_large.insert(atom, reason.clone());
                 self.fail(at, reason);
             }
-            Outcome::Lost { reason } | Outcome::Refused { reason, .. } => {
+            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
                 self.flight.attempts.remove(at);
                 self.give_back(atom, reason);
             }
@@ -248,7 +266,7 @@ impl Coordinator {
             Outcome::Done { check: CheckSeen::None, .. }
             | Outcome::Probed { .. }
             | Outcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
-            Outcome::Lost { reason } | Outcome::Refused { reason, .. } => {
+            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
                 self.flight.attempts.remove(at);
                 self.give_back(atom, reason);
             }
@@ -403,10 +421,18 @@ impl Coordinator {
         let asked = self.flight.replan.take_if(|replan| replan.job() == job);
         let Some(mut replan) = asked else { return };
         match answer {
+            Answer::Refused { reason, retry_after: _ } if self.settings.patience == Patience::Stop => {
+                self.helpless = Some(converge::limited(&reason));
+                return;
+            }
             Answer::Refused { reason: _, retry_after } => {
                 replan.parked = true;
                 self.flight.replan = Some(replan);
                 self.park(retry_after);
+                return;
+            }
+            Answer::Unable { reason } => {
+                self.helpless = Some(converge::unable(&reason));
                 return;
             }
             Answer::Failed { reason } => self.remember_refusal(reason),

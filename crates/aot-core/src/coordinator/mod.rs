@@ -28,7 +28,7 @@ use flight::Flight;
 use crate::rules::Ledger;
 use crate::rules::bound::{self, Bound};
 use crate::rules::certificate::Red;
-use crate::rules::converge::{BaseCase, PlanFor, Standing};
+use crate::rules::converge::{BaseCase, PlanFor, Standing, Stop};
 use crate::rules::gate::Aligned;
 use crate::rules::plan::Floor;
 use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
@@ -39,6 +39,17 @@ pub struct Settings {
     pub crew: Crew,
     pub dispatch: Dispatch,
     pub trees: Trees,
+    pub patience: Patience,
+}
+
+/// What a start that is refused by a limit, or lost to a network that is down, leads to (D12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// The loop is parked, and tries again.
+    #[default]
+    Park,
+    /// It stops.
+    Stop,
 }
 
 /// Who decides when an atom is started.
@@ -94,6 +105,8 @@ pub struct Coordinator {
     held: BTreeMap<AtomId, String>,
     reserved: Vec<AtomId>,
     tampered: Option<String>,
+    /// Something happened that only a person, or time, can mend.
+    helpless: Option<Stop>,
     /// A redirect that nobody holds any more: the loop stops, after what is landing.
     abandoned: bool,
     /// How often in a row a start was refused.
@@ -153,6 +166,7 @@ impl Coordinator {
             held: BTreeMap::new(),
             reserved: Vec::new(),
             tampered: None,
+            helpless: None,
             abandoned: false,
             refused: 0,
             spent_before: spent.seconds,
@@ -275,6 +289,7 @@ impl Coordinator {
             floor: self.floor(&[]),
             running: self.flight.len(),
             tampered: self.tampered.as_deref(),
+            helpless: self.helpless.as_ref(),
             base_case: self.base_case.as_ref(),
             plan: self.plan,
             seconds_spent: self.seconds_spent(),

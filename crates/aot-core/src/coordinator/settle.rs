@@ -259,7 +259,9 @@ impl Coordinator {
                 open.started.len() < plan::starts_per_iteration(state.constraints().max_parallel_agents)
             }
         };
-        may_start && self.flight.len() < parallel as usize
+        may_start
+            && self.flight.len() < parallel as usize
+            && converge::affords(&self.ledger, self.flight.len())
     }
 
     /// All that is due for another plan is asked for at the opening of an iteration, once.

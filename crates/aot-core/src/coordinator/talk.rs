@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::brief::Cost;
 use crate::rules::certificate::{Certificate, Red};
 use crate::rules::plan::Why;
 use crate::rules::replan::PlanChange;
@@ -46,6 +47,10 @@ pub enum Event {
     Replanned {
         job: JobId,
         answer: Answer,
+        usage: Usage,
+    },
+    /// Somebody in flight has used so much since that was last told.
+    Spent {
         usage: Usage,
     },
     /// Somebody else edited the file, and the store merged it.
@@ -112,9 +117,11 @@ pub enum Outcome {
     /// The worker calls the atom too large for one go: a failure, and a replan is due.
     TooLarge { reason: String },
     /// A probe's answer.
-    Probed { feasible: Feasible, findings: String },
+    Probed { feasible: Feasible, findings: String, cost: Option<Cost> },
     /// The start was refused by a rate limit, or the network is down: no agent run, the loop is parked (D12).
     Refused { reason: String, retry_after: Option<Span> },
+    /// Whoever was asked is not logged in: nobody but a person can help, and the loop stops (D12).
+    Unable { reason: String },
     /// Lost through nobody's fault: killed from outside, the machine slept, the tree could not be made.
     Lost { reason: String },
 }
@@ -156,6 +163,10 @@ pub enum Answer {
     Refused {
         reason: String,
         retry_after: Option<Span>,
+    },
+    /// Not logged in: the loop stops.
+    Unable {
+        reason: String,
     },
 }
 

@@ -45,6 +45,8 @@ pub enum Budget {
     Money,
     Tokens,
     Time,
+    /// What an agent's provider grants, for now.
+    Allowance,
 }
 
 impl Verdict {
@@ -181,6 +183,7 @@ fn verdict_of(reason: &str) -> Verdict {
         "iteration limit reached" => Verdict::IterationLimit,
         "budget spent" if rest.ends_with("USD") => Verdict::Budget { what: Budget::Money },
         "budget spent" => Verdict::Budget { what: Budget::Tokens },
+        "limited" => Verdict::Budget { what: Budget::Allowance },
         "time is up" => Verdict::Budget { what: Budget::Time },
         "deadlock" => Verdict::Deadlock { atoms: vec![AtomId::new(first)] },
         "needs a person" => Verdict::NeedsPerson,
@@ -201,7 +204,7 @@ fn next(verdict: &Verdict, branches: &[Branch], red: &[Red], max_iterations: u32
             next.push("aot redirect --accept".into());
         }
         Verdict::Exhausted { group } => {
-            next.push(format!("aot redirect --add-choice {group}=…"));
+            next.push(format!("aot redirect --add-choice {group} \"…\""));
             next.push(format!("aot or switch {group} … --reason …"));
         }
         Verdict::Stalled => {
@@ -212,15 +215,19 @@ fn next(verdict: &Verdict, branches: &[Branch], red: &[Red], max_iterations: u32
             next.push("aot run".into());
         }
         Verdict::IterationLimit => {
-            next.push(format!("aot redirect --max-iterations {}", max_iterations.saturating_mul(2)));
+            next.push(format!("aot redirect --set max_iterations={}", max_iterations.saturating_mul(2)));
         }
         Verdict::Budget { what } => {
-            let flag = match what {
-                Budget::Money => "--max-cost-usd",
-                Budget::Tokens => "--max-tokens",
-                Budget::Time => "--max-wall-time",
+            let limit = match what {
+                Budget::Money => Some("max_cost_usd"),
+                Budget::Tokens => Some("max_tokens"),
+                Budget::Time => Some("max_wall_time"),
+                Budget::Allowance => None,
             };
-            next.push(format!("aot redirect {flag} …"));
+            next.extend(limit.map(|limit| format!("aot redirect --set {limit}=…")));
+            if limit.is_none() {
+                next.push("aot run, when the limit has lifted".into());
+            }
         }
         Verdict::Deadlock { atoms } => {
             let first = atoms.first().map_or("…", |atom| atom.as_str());

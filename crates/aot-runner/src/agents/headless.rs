@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,25 @@ use aot_core::brief::ANSWER_LIMIT;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::listen::{Listener, Piece, unwrapped};
+use super::listen::{Listener, Piece, in_one_line, unwrapped};
 use super::profile::{Channel, Input as Given, Profile};
 use super::submit::{self, Envelope};
 use super::talk::{Ask, Heard, Report, Said, Used};
 use super::{Agent, in_words};
-use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams};
+use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 
 /// How long an agent may live on after its time is over.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// An agent that cannot overcome a trouble by itself in this time is ended.
+const RETRYING: Duration = Duration::from_secs(60);
+
 /// Of what it prints so much is kept besides what the listener takes from it.
 const HEAD_KEPT: usize = 64 << 10;
 const TAIL_KEPT: usize = 64 << 10;
+
+/// So often it is looked at while it says nothing.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The files of one question in the scratch folder.
 const SCHEMA: &str = "schema.json";
@@ -133,13 +139,18 @@ impl<'t> Turn<'t> {
         };
         let mut listener = Listener::new(self.profile);
         let (chunks, heard) = channel::<Vec<u8>>();
+        // Besides whoever asks, we may end it ourselves.
+        let own = Switch::default();
+        let theirs = self.ask.guard.switch();
+        let wire = theirs.connect({
+            let own = own.clone();
+            move || own.turn_off()
+        });
+        let guard = self.ask.guard.under(&own);
+        let mut hopeless = None;
         let ended = std::thread::scope(|scope| {
-            let listening = scope.spawn(|| {
-                for chunk in heard {
-                    self.tell(listener.take(&chunk));
-                }
-                self.tell(listener.finish());
-            });
+            let (listener, hopeless) = (&mut listener, &mut hopeless);
+            let listening = scope.spawn(|| *hopeless = self.listen(listener, heard, &own));
             // The tap lives as long as the program's output; when it goes, the listener ends.
             let chunks = Mutex::new(chunks);
             let tap = move |stream, chunk: &[u8]| {
@@ -148,16 +159,51 @@ impl<'t> Turn<'t> {
                     let _ = chunks.lock().unwrap_or_else(PoisonError::into_inner).send(chunk.to_vec());
                 }
             };
-            let ended = self.ask.guard.run_heard(&job, Arc::new(tap));
+            let ended = guard.run_heard(&job, Arc::new(tap));
             let _ = listening.join();
             ended
         });
+        drop(wire);
         let used = self.so_far(listener.used());
+        if let Some(said) = hopeless.filter(|_| !theirs.is_off()) {
+            return (Conclusion::End(said), used);
+        }
         let conclusion = match ended {
             Ok(ended) => self.conclude(&listener, &ended),
             Err(error) => Conclusion::End(Said::NotStarted { reason: error.to_string() }),
         };
         (conclusion, used)
+    }
+
+    /// Hears it to its end, and ends it if there is no hope; then why.
+    fn listen(&self, listener: &mut Listener<'_>, heard: Receiver<Vec<u8>>, switch: &Switch) -> Option<Said> {
+        let mut since: Option<Instant> = None;
+        let mut hopeless = None;
+        loop {
+            match heard.recv_timeout(LOOK) {
+                Ok(chunk) => self.tell(listener.take(&chunk)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            since = listener.retrying.as_ref().map(|_| since.unwrap_or_else(Instant::now));
+            if let (None, Some(since), Some(trouble)) = (&hopeless, since, &listener.retrying) {
+                hopeless = self.is_hopeless(trouble, since.elapsed());
+                hopeless.iter().for_each(|_| switch.turn_off());
+            }
+        }
+        self.tell(listener.finish());
+        hopeless
+    }
+
+    /// Nobody gets logged in by trying again; other troubles may pass for a while.
+    fn is_hopeless(&self, trouble: &str, since: Duration) -> Option<Said> {
+        let said = self.profile.trouble.of(&[trouble.to_owned()], Timestamp::now());
+        match said {
+            Some(said @ Said::Unauthenticated { .. }) => Some(said),
+            Some(said) if since > RETRYING => Some(said),
+            None if since > RETRYING => Some(Said::Unreachable { reason: in_one_line(trouble) }),
+            Some(_) | None => None,
+        }
     }
 
     fn so_far(&self, used: Used) -> Used {
@@ -184,7 +230,7 @@ impl<'t> Turn<'t> {
         if self.profile.events.is_empty() {
             texts.push(text(&ended.output));
         }
-        texts.extend(listener.troubles.iter().cloned());
+        texts.extend(listener.retrying.iter().chain(&listener.troubles).cloned());
         let trouble = || self.profile.trouble.of(&texts, Timestamp::now());
         let exit = match &ended.how {
             How::Killed => return Conclusion::End(Said::Killed),
@@ -350,12 +396,12 @@ fn text(output: &Captured) -> String {
 
 fn last_line(output: &Captured) -> Option<String> {
     let text = text(output);
-    text.lines().rev().map(super::listen::in_one_line).find(|line| !line.is_empty())
+    text.lines().rev().map(in_one_line).find(|line| !line.is_empty())
 }
 
 fn with(what: &str, detail: Option<&String>) -> String {
     match detail {
-        Some(detail) => format!("{what}: {}", super::listen::in_one_line(detail)),
+        Some(detail) => format!("{what}: {}", in_one_line(detail)),
         None => what.to_owned(),
     }
 }

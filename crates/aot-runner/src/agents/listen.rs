@@ -27,6 +27,8 @@ pub(super) struct Listener<'p> {
     pub answer: Option<Value>,
     /// What it said was wrong, the latest last.
     pub troubles: Vec<String>,
+    /// What it tries to overcome by itself, and has not yet.
+    pub retrying: Option<String>,
     counts: Counts,
 }
 
@@ -54,6 +56,7 @@ impl<'p> Listener<'p> {
             skipping: false,
             answer: None,
             troubles: Vec::new(),
+            retrying: None,
             counts: Counts::default(),
         }
     }
@@ -115,15 +118,15 @@ impl<'p> Listener<'p> {
                 self.troubled(text);
             }
         }
-        let doing: Vec<String> = rule
-            .doing
-            .iter()
-            .filter_map(|path| {
-                at(line, path).into_iter().filter_map(text_of).find(|text| !text.trim().is_empty())
-            })
-            .collect();
+        let doing = joined(line, &rule.doing);
         if !doing.is_empty() {
-            pieces.push(Piece::Doing(in_one_line(&doing.join(" "))));
+            self.retrying = None;
+            pieces.push(Piece::Doing(in_one_line(&doing)));
+        }
+        let retrying = joined(line, &rule.retrying);
+        if !retrying.is_empty() {
+            pieces.push(Piece::Doing(in_one_line(&format!("tries again: {retrying}"))));
+            self.retrying = Some(retrying);
         }
         if let Some(path) = &rule.said {
             for text in at(line, path).into_iter().filter_map(text_of).filter(|text| !text.trim().is_empty())
@@ -133,6 +136,7 @@ impl<'p> Listener<'p> {
             }
         }
         if self.count(rule, line) {
+            self.retrying = None;
             pieces.push(Piece::Used(self.used()));
         }
     }
@@ -177,6 +181,13 @@ impl<'p> Listener<'p> {
         }
         self.troubles.push(text);
     }
+}
+
+/// What is found at each path first, in one text.
+fn joined(line: &Value, paths: &[String]) -> String {
+    let first =
+        |path: &String| at(line, path).into_iter().filter_map(text_of).find(|text| !text.trim().is_empty());
+    paths.iter().filter_map(first).collect::<Vec<_>>().join(" ")
 }
 
 /// An answer may be an object, or a text that is one.

@@ -1,7 +1,9 @@
 //! Agents: a brief becomes a running agent, and what it prints becomes a report. Does not retry what failed, does not
 //! judge, and knows nothing of the graph.
 
+pub mod find;
 mod headless;
+pub mod judge;
 mod listen;
 pub mod profile;
 pub mod redact;
@@ -17,8 +19,8 @@ use std::path::PathBuf;
 use profile::Profile;
 pub use station::{Question, Station};
 pub use talk::{ASKED_AGAIN, Ask, Heard, Report, Said, Used};
-pub use team::{Chosen, Team, TeamError, Wish};
-pub use transcript::{clear as clear_transcripts, of_atom as transcripts_of};
+pub use team::{Chosen, LOOKED_FOR, ROLES, Team, TeamError, Wish, hire};
+pub use transcript::{Kept, clear as clear_transcripts, of_atom as transcripts_of};
 
 /// Somebody who can be asked.
 #[derive(Clone, Debug)]
@@ -55,10 +57,14 @@ fn in_words(ask: &Ask<'_>, by_tool: bool, refused: Option<&str>) -> String {
         );
     }
     if let Some(reason) = refused {
-        text.push_str(&format!(
-            "\n## Asked again\n\nYou were asked this before, and your answer was refused: {reason}\n\nWhat was done to \
-             the files then is still there: do not begin anew, look at it, finish what is missing, and answer.\n"
-        ));
+        text.push_str(&ask_again(reason));
     }
     text
+}
+
+fn ask_again(reason: &str) -> String {
+    format!(
+        "\n## Asked again\n\nYou were asked this before, and your answer was refused: {reason}\n\nWhat was done to the \
+         files then is still there: do not begin anew, look at it, finish what is missing, and answer.\n"
+    )
 }

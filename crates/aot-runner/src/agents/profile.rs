@@ -156,6 +156,9 @@ pub struct Rule {
     /// What is wrong.
     #[serde(default)]
     pub error: Option<String>,
+    /// What is wrong, while it tries again by itself: what is found at these paths, in one text.
+    #[serde(default)]
+    pub retrying: Vec<String>,
     /// Added up.
     #[serde(default)]
     pub tokens: Vec<String>,
@@ -282,7 +285,7 @@ impl Profile {
 }
 
 /// Tables are laid over tables; anything else takes the place of what was there.
-fn lay_over(base: &mut Table, own: &Table) {
+pub fn lay_over(base: &mut Table, own: &Table) {
     for (key, value) in own {
         match (base.get_mut(key), value) {
             (Some(toml::Value::Table(base)), toml::Value::Table(own)) => lay_over(base, own),

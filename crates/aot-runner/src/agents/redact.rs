@@ -72,8 +72,8 @@ mod tests {
         for (text, expected) in [
             ("nothing here, short words stay", "nothing here, short words stay"),
             ("it is hunter2hunter2!", "it is [redacted]!"),
-            ("Authorization: Bearer abc.def-123456", "Authorization: [redacted]"),
-            ("{\"authorization\": \"Basic Zm9vOmJhcg==\"}", "{\"authorization\": \"[redacted]\"}"),
+            ("Authorization: Bearer abc.def-123456", "Authorization: Bearer [redacted]"),
+            ("{\"authorization\": \"Basic Zm9vOmJhcg==\"}", "{\"authorization\": \"Basic [redacted]\"}"),
             ("curl -H 'x-api-key: k-123456'", "curl -H 'x-api-key: [redacted]'"),
             ("{\\\"api_key\\\":\\\"abcdef123\\\"}", "{\\\"api_key\\\":\\\"[redacted]\\\"}"),
             ("key sk-ant-REDACTED end", "key [redacted] end"),

@@ -81,7 +81,7 @@ impl Station {
         let secrets = environment.iter().filter_map(|(name, value)| {
             sounds_secret(name.to_str()?).then(|| value.to_string_lossy().into_owned())
         });
-        let title = format!("{} asks {}", question.name, question.agent.name);
+        let title = format!("{} by {}", question.name, question.agent.name);
         let transcript = Mutex::new(Transcript::new(&title, &question.brief.text, Secrets::new(secrets)));
         let hear = |heard: Heard<'_>| {
             transcript.lock().unwrap_or_else(PoisonError::into_inner).hear(heard);

@@ -19,7 +19,7 @@ const ACP: &str = "acp:";
 /// Agents that are looked for when none is named.
 pub const LOOKED_FOR: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-const ROLES: [Role; 4] = [Role::Worker, Role::Probe, Role::Judge, Role::Coordinator];
+pub const ROLES: [Role; 4] = [Role::Worker, Role::Probe, Role::Judge, Role::Coordinator];
 
 /// A wish from the command line: for all roles, or for one.
 #[derive(Clone, Debug, PartialEq, Eq)]

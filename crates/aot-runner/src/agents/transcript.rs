@@ -21,6 +21,18 @@ const KEPT: usize = 400;
 
 const FOLDER: &str = "agents";
 
+/// Between what it was told and what it did.
+const RUN: &str = "---------------- what it did ----------------";
+
+/// A transcript that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub path: PathBuf,
+    pub title: String,
+    pub brief: String,
+    pub run: String,
+}
+
 /// A transcript that is being written.
 #[derive(Debug)]
 pub(super) struct Transcript {
@@ -33,7 +45,7 @@ pub(super) struct Transcript {
 
 impl Transcript {
     pub fn new(title: &str, brief: &str, secrets: Secrets) -> Transcript {
-        let head = secrets.redact(&format!("{title}\n\n{}\n", brief.trim_end())).into_owned();
+        let head = secrets.redact(&format!("{title}\n\n{}\n\n{RUN}\n", brief.trim_end())).into_owned();
         Transcript { head, tail: VecDeque::new(), tail_bytes: 0, omitted: 0, secrets }
     }
 
@@ -96,15 +108,23 @@ fn ending(report: &Report, seconds: u64) -> String {
     format!("\n{how}\n{seconds} s, {} tokens{cost}{times}\n", used.tokens)
 }
 
-/// The transcripts of an atom, or of all the others if it is none, the oldest first.
-pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<PathBuf> {
+/// The transcripts of an atom (or of what stands in its place: `replan`, `base-case`), the oldest first.
+pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<Kept> {
     let entries = fs::read_dir(sidecar.join(FOLDER)).into_iter().flatten().flatten();
     let mut found: Vec<_> = entries
         .filter(|entry| entry.file_name().to_str().is_some_and(|name| is_of(name, atom)))
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
     found.sort();
-    found.into_iter().map(|(_, path)| path).collect()
+    found.into_iter().filter_map(|(_, path)| read(path)).collect()
+}
+
+fn read(path: PathBuf) -> Option<Kept> {
+    let text = fs::read_to_string(&path).ok()?;
+    let (told, run) = text.split_once(RUN).unwrap_or((&text, ""));
+    let (title, brief) = told.split_once('\n').unwrap_or((told, ""));
+    let (title, brief, run) = (title.to_owned(), brief.trim().to_owned(), run.trim().to_owned());
+    Some(Kept { path, title, brief, run })
 }
 
 /// `A1-2.worker.txt` is of `A1`, and of no `A`.

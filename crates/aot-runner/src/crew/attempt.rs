@@ -3,17 +3,17 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aot_core::brief::Brief;
 use aot_core::coordinator::{CheckSeen, JobId, Outcome, Task};
 use aot_core::state::{Atom, State};
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
 
+use super::meter::Meter;
 use super::{Desk, Done, Hand, Scratch, few};
 use crate::checks::files::Pattern;
-use crate::checks::judge::Judge;
 use crate::checks::{Checker, Occasion, Whose};
 use crate::crew::Word;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
@@ -34,7 +34,7 @@ const LINE_KEPT: usize = 300;
 const OUTPUTS_KEPT: usize = 200;
 
 /// So many paths are named in a refusal.
-const PATHS_NAMED: usize = 5;
+pub(super) const PATHS_NAMED: usize = 5;
 
 /// What is to be done, with all that its thread needs of the state.
 #[derive(Clone, Debug)]
@@ -43,11 +43,13 @@ pub struct Order {
     pub atom: Atom,
     /// The state without the other atoms and without its history.
     pub state: State,
+    /// What an agent is told, if it is one that is asked.
+    pub brief: Option<Brief>,
 }
 
 impl Order {
-    pub fn of(job: JobId, atom: &Atom, state: &State) -> Order {
-        Order { job, atom: atom.clone(), state: excerpt(state) }
+    pub fn of(job: JobId, atom: &Atom, state: &State, brief: Option<Brief>) -> Order {
+        Order { job, atom: atom.clone(), state: excerpt(state), brief }
     }
 }
 
@@ -68,16 +70,15 @@ pub fn excerpt(state: &State) -> State {
 impl Desk {
     pub(super) fn attempt(&self, hand: &Hand, order: Order) {
         let job = order.job.clone();
-        let judges = AtomicU64::new(0);
+        let meter = Meter::default();
         let outcome = {
             let _place = self.shared_place();
-            self.attempted(hand, order, &judges)
+            self.attempted(hand, order, &meter)
         };
-        let judges = judges.into_inner();
-        self.say(Word::Ended { job, outcome, judges });
+        self.say(Word::Ended { job, outcome, usage: meter.take() });
     }
 
-    fn attempted(&self, hand: &Hand, order: Order, judges: &AtomicU64) -> Outcome {
+    fn attempted(&self, hand: &Hand, order: Order, meter: &Meter) -> Outcome {
         let lost = |reason: String| Outcome::Lost { reason };
         if hand.switch.is_off() {
             return lost("it was killed".into());
@@ -87,12 +88,17 @@ impl Desk {
             Err(error) => return lost(error.to_string()),
         };
         let worked = match &order.job.task {
-            Task::Work(_) => match &order.atom.run {
-                Some(command) => self.run(hand, &order, &lent, command),
-                None => Err(lost("it needs an agent, and there is none".into())),
+            Task::Work(_) => match (&order.atom.run, &order.brief) {
+                (Some(command), _) => self.run(hand, &order, &lent, command),
+                (None, Some(brief)) => self.work(hand, &order, &lent, brief, meter),
+                (None, None) => Err(lost("nobody wrote a brief for it".into())),
             },
             Task::Check(_) => Ok(("its check was run".to_owned(), Vec::new())),
-            Task::Probe(_) | Task::Replan => Err(lost("it needs an agent, and there is none".into())),
+            Task::Probe(_) => Err(match &order.brief {
+                Some(brief) => self.probe(hand, &order, &lent, brief, meter),
+                None => lost("nobody wrote a brief for it".into()),
+            }),
+            Task::Replan => Err(lost("a plan is nothing to work on".into())),
         };
         let (summary, artifacts) = match worked {
             Ok(worked) => worked,
@@ -101,7 +107,7 @@ impl Desk {
                 return outcome;
             }
         };
-        let check = seen(self, &order, &lent, &hand.switch, judges);
+        let check = seen(self, &order, &lent, &hand.switch, meter);
         if hand.switch.is_off() {
             self.give_back(lent, End::Discarded { reason: "it was killed".into() });
             return lost("it was killed".into());
@@ -243,35 +249,30 @@ pub fn clear_outputs(project: &Project) {
 }
 
 /// Runs the check of the atom, and says what the program itself saw (D22).
-pub(super) fn seen(
-    desk: &Desk,
-    order: &Order,
-    lent: &Lent,
-    switch: &Switch,
-    judges: &AtomicU64,
-) -> CheckSeen {
+pub(super) fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, meter: &Meter) -> CheckSeen {
     let Some(checks) = &order.atom.check else { return CheckSeen::None };
     let project = Project { root: lent.root().to_path_buf(), ..desk.kit.project.clone() };
     let guard = desk.kit.guard.under(switch);
-    let judge = desk.judge(&guard);
     let scratch = match desk.scratch() {
         Ok(scratch) => scratch,
         Err(error) => {
             return CheckSeen::Error { reason: format!("no scratch folder could be made: {error}") };
         }
     };
-    let checker = Checker {
-        project: &project,
-        guard: &guard,
-        shell: desk.kit.shell.clone(),
-        judge: judge.as_ref().map(|judge| judge as &dyn Judge),
-        jobs: Jobs::default(),
-        cage: desk.cage(lent, &scratch),
-    };
-    let whose = Whose::Atom(&order.atom.id);
-    let now = Timestamp::now();
-    let evaluated = checker.evaluate(&order.state, checks, whose, Occasion::Decide, now, &mut |_| {});
-    judges.fetch_add(judge.map_or(0, |judge| judge.asked.into_inner()), Ordering::Relaxed);
+    let name = format!("{}-{}", order.atom.id, order.job.attempt);
+    let wall = Duration::from_secs(order.state.constraints().agent_timeout().seconds().max(1));
+    let evaluated = desk.with_judge(switch, meter, name, wall, |judge| {
+        let checker = Checker {
+            project: &project,
+            guard: &guard,
+            shell: desk.kit.shell.clone(),
+            judge,
+            jobs: Jobs::default(),
+            cage: desk.cage(lent, &scratch),
+        };
+        let whose = Whose::Atom(&order.atom.id);
+        checker.evaluate(&order.state, checks, whose, Occasion::Decide, Timestamp::now(), &mut |_| {})
+    });
     let evaluation = match evaluated {
         Ok(evaluation) => evaluation,
         Err(error) => return CheckSeen::Error { reason: format!("the tree cannot be looked at: {error}") },
@@ -297,7 +298,7 @@ fn why(evaluation: &crate::checks::Evaluation) -> String {
 fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Failed { reason } | Outcome::TooLarge { reason } => End::Failed { reason: reason.clone() },
-        Outcome::Lost { reason } | Outcome::Refused { reason, .. } => {
+        Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
             End::Discarded { reason: reason.clone() }
         }
         Outcome::Done { .. } | Outcome::Probed { .. } => {
@@ -307,7 +308,7 @@ fn end_of(outcome: &Outcome) -> End {
 }
 
 /// The changed paths that no worker may change (D21).
-fn protected(patterns: &[String], changed: &[String]) -> Vec<String> {
+pub(super) fn protected(patterns: &[String], changed: &[String]) -> Vec<String> {
     // Settings say how workers are caged: whoever could change them could open the next cage.
     let own = settings::FILE.to_owned();
     let patterns = patterns.iter().chain([&own]);

@@ -1,7 +1,10 @@
 //! Starts and kills many: each attempt on a thread of its own, with a tree, a cage, a scratch folder and limits. Knows
 //! nothing of the graph, and does not judge what it sees.
 
+mod asking;
 mod attempt;
+mod judging;
+mod meter;
 mod word;
 
 use std::collections::HashMap;
@@ -14,17 +17,20 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{CheckSeen, JobId, Outcome, Task};
+use aot_core::brief::Brief;
+use aot_core::coordinator::{CheckSeen, JobId, Patience, Task, Usage};
 use aot_core::state::{AtomId, Binding, State};
 use aot_core::verdict::Jobs;
 use jiff::Timestamp;
 
-use crate::checks::judge::{self, CommandJudge, Judge, Request};
+use crate::agents::{Station, Team};
 use crate::checks::seal::Seal;
 use crate::checks::{Checker, Occasion, Progress, Whose};
 use crate::process::cage::{self, Cage, Network};
 use crate::process::{Guard, Switch};
 use crate::tree::{End, Ground, GroundError, Kind, Landing, Lent, Message, Project, Reverted, Waiting};
+
+use meter::Meter;
 
 pub use attempt::{Order, clear_outputs, excerpt};
 pub use word::{Said, Word};
@@ -43,6 +49,11 @@ pub struct Kit {
     pub guard: Guard,
     pub shell: PathBuf,
     pub judge: Option<JudgeCommand>,
+    /// Who is asked in which role, and what their runs need.
+    pub team: Team,
+    pub station: Station,
+    /// Whether a limit is waited for.
+    pub patience: Patience,
     pub cage: Caging,
     /// The variables that workers see, besides those of the job.
     pub environment: Vec<(OsString, OsString)>,
@@ -137,10 +148,12 @@ impl Crew {
         self.thread(&name_of(&job), Word::lost(job), move |desk| desk.attempt(&hand, order));
     }
 
-    /// Nobody is there for it.
-    pub fn decline(&mut self, job: JobId) {
-        let outcome = Outcome::Lost { reason: "it needs an agent, and there is none".into() };
-        self.say(Word::Ended { job, outcome, judges: 0 });
+    /// Asks the coordinator agent.
+    pub fn replan(&mut self, job: JobId, brief: Brief, state: State) {
+        let hand = Arc::new(Hand { switch: Switch::default(), done: Mutex::new(None) });
+        self.hands.insert(job.clone(), Arc::clone(&hand));
+        let otherwise = Word::unplanned(job.clone());
+        self.thread(&name_of(&job), otherwise, move |desk| desk.replan(&hand, &job, &brief, &state));
     }
 
     /// The tree of processes is killed and the work discarded. Whatever it still says will be ignored.
@@ -158,7 +171,7 @@ impl Crew {
     pub fn land(&mut self, job: &JobId) {
         let Some(hand) = self.hands.remove(job) else {
             let reason = "its tree is gone".to_owned();
-            self.say(Word::Conflict { job: job.clone(), reason, judges: 0 });
+            self.say(Word::Conflict { job: job.clone(), reason, usage: Usage::default() });
             return;
         };
         let Some(done) = hand.take() else { return };
@@ -296,12 +309,12 @@ impl Desk {
             atom: order.atom.id.clone(),
             attempt: job.attempt,
         };
-        let judges = AtomicU64::new(0);
+        let meter = Meter::default();
         let mut pause = SHORTEST_PAUSE;
         let landing = loop {
             let landing = {
                 let _floor = self.floor();
-                let mut recheck = |lent: &Lent| self.recheck(&order, lent, &hand.switch, &judges);
+                let mut recheck = |lent: &Lent| self.recheck(&order, lent, &hand.switch, &meter);
                 let mut wait = |waiting: &Waiting| {
                     self.say(Word::Waiting { job: job.clone(), waiting: waiting.clone() });
                     ControlFlow::Break(())
@@ -314,24 +327,24 @@ impl Desk {
                 landing => break landing,
             }
         };
-        let judges = judges.into_inner();
+        let usage = meter.take();
         let (word, end) = match landing {
             Ok(Landing::Landed { commit, paths }) => {
                 let artifacts = if artifacts.is_empty() { few(paths) } else { artifacts };
                 let binding = Binding { summary, artifacts, commit };
-                (Word::Landed { job, binding, judges }, End::Landed)
+                (Word::Landed { job, binding, usage }, End::Landed)
             }
             Ok(Landing::Conflict { reason }) => {
                 let end = End::Failed { reason: reason.clone() };
-                (Word::Conflict { job, reason, judges }, end)
+                (Word::Conflict { job, reason, usage }, end)
             }
             Ok(Landing::GivenUp) => {
                 let reason = "the landing waited for uncommitted edits, and the loop went on".to_owned();
-                (Word::Conflict { job, reason: reason.clone(), judges }, End::Discarded { reason })
+                (Word::Conflict { job, reason: reason.clone(), usage }, End::Discarded { reason })
             }
             Err(error) => {
                 let reason = error.to_string();
-                (Word::Conflict { job, reason: reason.clone(), judges }, End::Failed { reason })
+                (Word::Conflict { job, reason: reason.clone(), usage }, End::Failed { reason })
             }
         };
         self.give_back(lent, end);
@@ -352,8 +365,8 @@ impl Desk {
     }
 
     /// The atom's check on the merged tree.
-    fn recheck(&self, order: &Order, lent: &Lent, switch: &Switch, judges: &AtomicU64) -> Result<(), String> {
-        match attempt::seen(self, order, lent, switch, judges) {
+    fn recheck(&self, order: &Order, lent: &Lent, switch: &Switch, meter: &Meter) -> Result<(), String> {
+        match attempt::seen(self, order, lent, switch, meter) {
             CheckSeen::None | CheckSeen::Pass => Ok(()),
             CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason } => {
                 Err(format!("on top of what landed meanwhile, {reason}"))
@@ -387,10 +400,13 @@ impl Desk {
                 let by = &by[..by.len().min(10)];
                 self.note(format!("{atom} is open again: its commit {short} was taken back by {by}"));
             }
-            Ok(Reverted::NotClean { paths }) => self.note(format!(
-                "{atom} is open again, but its commit {short} stays: later work changed {}",
-                paths.join(", ")
-            )),
+            Ok(Reverted::NotClean { paths }) => {
+                self.say(Word::Stays { atom: atom.clone(), commit: short.to_owned() });
+                let paths = paths.join(", ");
+                self.note(format!(
+                    "{atom} is open again, but its commit {short} stays: later work changed {paths}"
+                ));
+            }
             Ok(Reverted::NotThere) => {}
             Ok(Reverted::GivenUp) => {
                 self.note(format!("the commit {short} of {atom} stays: uncommitted edits are in its way"));
@@ -430,31 +446,32 @@ impl Desk {
             return Said::Lost("there is no base case".into());
         };
         let guard = self.kit.guard.under(switch);
-        let judge = self.judge(&guard);
-        let checker = Checker {
-            project: &project,
-            guard: &guard,
-            shell: self.kit.shell.clone(),
-            judge: judge.as_ref().map(|judge| judge as &dyn Judge),
-            jobs: Jobs::default(),
-            cage: None,
-        };
+        let meter = Meter::default();
         let mut on = |progress: Progress<'_>| {
             if let Progress::Ended { leaf, outcome, .. } = progress {
                 self.say(Word::Checked { number, item: leaf.name.clone(), outcome });
             }
         };
-        let seen =
-            checker.evaluate(state, checks, Whose::BaseCase, Occasion::Decide, Timestamp::now(), &mut on);
+        let wall = Duration::from_secs(state.constraints().agent_timeout().seconds().max(1));
+        let name = format!("base-case-{number}");
+        let seen = self.with_judge(switch, &meter, name, wall, |judge| {
+            let checker = Checker {
+                project: &project,
+                guard: &guard,
+                shell: self.kit.shell.clone(),
+                judge,
+                jobs: Jobs::default(),
+                cage: None,
+            };
+            checker.evaluate(state, checks, Whose::BaseCase, Occasion::Decide, Timestamp::now(), &mut on)
+        });
         if switch.is_off() {
             return Said::Lost("it was broken off".into());
         }
         match seen {
-            Ok(evaluation) => Said::Seen {
-                judges: judge.map_or(0, |judge| judge.asked.into_inner()),
-                evaluation: Box::new(evaluation),
-                uncommitted,
-            },
+            Ok(evaluation) => {
+                Said::Seen { usage: meter.take(), evaluation: Box::new(evaluation), uncommitted }
+            }
             Err(error) => Said::Lost(format!("the project's files cannot be looked at: {error}")),
         }
     }
@@ -469,17 +486,6 @@ impl Desk {
             }
             std::thread::sleep(SHORTEST_PAUSE);
         }
-    }
-
-    fn judge(&self, guard: &Guard) -> Option<Counting> {
-        let JudgeCommand { command, time } = self.kit.judge.clone()?;
-        let judge = CommandJudge {
-            command,
-            time: time.unwrap_or(judge::TIME),
-            shell: self.kit.shell.clone(),
-            guard: guard.clone(),
-        };
-        Some(Counting { judge, asked: AtomicU64::new(0) })
     }
 
     /// Where all work in one place, one at a time does.
@@ -538,24 +544,6 @@ impl Drop for Scratch {
 /// Removes what crashed runs left; only for whoever drives.
 pub fn clear_scratch(project: &Project) {
     let _ = fs::remove_dir_all(project.sidecar.join("scratch"));
-}
-
-/// A judge, and how often it was asked: each time is an agent run (D8).
-#[derive(Debug)]
-struct Counting {
-    judge: CommandJudge,
-    asked: AtomicU64,
-}
-
-impl Judge for Counting {
-    fn name(&self) -> String {
-        self.judge.name()
-    }
-
-    fn ask(&self, request: &Request<'_>) -> judge::Asked {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.judge.ask(request)
-    }
 }
 
 /// So many paths are kept as the artifacts of a command.

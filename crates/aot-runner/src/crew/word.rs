@@ -1,9 +1,12 @@
 //! What the crew's threads say to the shell.
 
-use aot_core::coordinator::{JobId, Outcome};
-use aot_core::state::Binding;
+use std::time::Duration;
+
+use aot_core::coordinator::{Answer, JobId, Outcome, Usage};
+use aot_core::state::{AtomId, Binding};
 use aot_core::verdict;
 
+use crate::agents::Used;
 use crate::checks::Evaluation;
 use crate::checks::seal::Altered;
 use crate::tree::Waiting;
@@ -14,17 +17,50 @@ pub enum Word {
     Ended {
         job: JobId,
         outcome: Outcome,
-        judges: u64,
+        usage: Usage,
     },
     Landed {
         job: JobId,
         binding: Binding,
-        judges: u64,
+        usage: Usage,
     },
     Conflict {
         job: JobId,
         reason: String,
-        judges: u64,
+        usage: Usage,
+    },
+    /// The coordinator agent has answered.
+    Replanned {
+        job: JobId,
+        answer: Answer,
+        usage: Usage,
+    },
+    /// An agent under way has used so much more.
+    Spent {
+        usage: Usage,
+    },
+    /// What an agent does now.
+    Doing {
+        job: JobId,
+        line: String,
+    },
+    /// An agent has ended, whatever it said.
+    Asked {
+        job: JobId,
+        agent: String,
+        used: Used,
+        took: Duration,
+    },
+    /// The same of a judge.
+    Judged {
+        agent: String,
+        used: Used,
+        took: Duration,
+    },
+    /// The commit of an atom that is open again stays on the branch.
+    Stays {
+        atom: AtomId,
+        commit: String,
     },
     /// A landing waits.
     Waiting {
@@ -60,7 +96,7 @@ pub enum Said {
         evaluation: Box<Evaluation>,
         /// Edits of tracked files that were there before.
         uncommitted: Vec<String>,
-        judges: u64,
+        usage: Usage,
     },
     Tampered(Vec<Altered>),
     Lost(String),
@@ -70,11 +106,16 @@ const BUG: &str = "aot has a bug; standard error tells where";
 
 impl Word {
     pub(super) fn lost(job: JobId) -> Option<Word> {
-        Some(Word::Ended { job, outcome: Outcome::Lost { reason: BUG.into() }, judges: 0 })
+        Some(Word::Ended { job, outcome: Outcome::Lost { reason: BUG.into() }, usage: Usage::default() })
+    }
+
+    pub(super) fn unplanned(job: JobId) -> Option<Word> {
+        let answer = Answer::Failed { reason: BUG.into() };
+        Some(Word::Replanned { job, answer, usage: Usage::default() })
     }
 
     pub(super) fn unlanded(job: JobId) -> Option<Word> {
-        Some(Word::Conflict { job, reason: BUG.into(), judges: 0 })
+        Some(Word::Conflict { job, reason: BUG.into(), usage: Usage::default() })
     }
 
     pub(super) fn unverified(number: u32) -> Option<Word> {

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use aot_core::rules::Change;
 use aot_core::state::AtomId;
+use aot_runner::agents::{Kept, transcripts_of};
 use aot_runner::store::journal::{Before, Entry};
 use aot_runner::tree::{self, KeptWork};
 use clap::Args;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Door, workshop};
 use crate::failure::{self, Failure, Voice};
 use crate::print::{self, Stream};
-use crate::screens::ink::Ink;
+use crate::screens::ink::{Ink, Paint};
 use crate::screens::log::{draw, draw_atom, draw_kept, is_about, is_told};
 use crate::screens::words::told;
 
@@ -22,14 +23,21 @@ pub struct LogArgs {
     /// How many of the newest entries
     #[arg(short, value_name = "N", default_value = "20")]
     number: NonZeroUsize,
-    /// Only what happened to this atom, attempt by attempt
-    #[arg(long, value_name = "ID")]
+    /// Only what happened to this atom, attempt by attempt, with what its agents did; `replan` and `base-case` for those
+    /// that were asked about the whole
+    #[arg(value_name = "ATOM")]
+    about: Option<String>,
+    /// The same
+    #[arg(long, value_name = "ID", conflicts_with = "about", hide = true)]
     atom: Option<String>,
+    /// Show what the agents were told, too
+    #[arg(long)]
+    briefs: bool,
 }
 
 pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
     let store = door.store()?;
-    let atom = args.atom.as_deref().map(AtomId::new);
+    let atom = args.about.as_deref().or(args.atom.as_deref()).map(AtomId::new);
     let is_wanted = |entry: &Entry<Change>| match (&atom, door.voice) {
         (Some(atom), _) => is_about(entry, atom),
         (None, Voice::Plain) => is_told(entry),
@@ -37,6 +45,10 @@ pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
     };
     let newest = store.journal().newest_where(args.number.get(), is_wanted)?;
     let kept = kept(door, atom.as_ref())?;
+    let agents = match &atom {
+        Some(atom) => transcripts_of(&workshop::project(&door.path()?)?.sidecar, atom.as_str()),
+        None => Vec::new(),
+    };
     if door.voice == Voice::Json {
         let entries = newest.entries.iter().filter(|entry| is_wanted(entry));
         print::json(&json!({
@@ -45,6 +57,7 @@ pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
             "earlier": newest.before == Before::More,
             "unreadable": newest.unreadable,
             "kept": kept.iter().map(kept_object).collect::<Vec<Value>>(),
+            "agents": agents.iter().map(transcript_object).collect::<Vec<Value>>(),
         }));
         return Ok(());
     }
@@ -54,6 +67,7 @@ pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
         _ if !store.journal().is_there() => {
             "there is no journal: nothing was changed through aot, or its folder was deleted".into()
         }
+        Some(_) if !newest.entries.iter().any(is_wanted) && !agents.is_empty() => String::new(),
         Some(atom) if !newest.entries.iter().any(is_wanted) => {
             format!("the journal tells nothing about {atom}")
         }
@@ -61,7 +75,16 @@ pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
         Some(atom) => draw_atom(&newest, atom, &zone, ink),
         None => draw(&newest, &zone, ink),
     };
-    print::line(page.trim_end());
+    if !page.trim_end().is_empty() {
+        print::line(page.trim_end());
+    }
+    for agent in &agents {
+        print::line(&format!("\n{}", ink.paint(Paint::Bold, &agent.title)));
+        if args.briefs {
+            print::line(&format!("{}\n", agent.brief));
+        }
+        agent.run.lines().for_each(|line| print::line(&print::plain(line)));
+    }
     print::out(|stdout| write!(stdout, "{}", draw_kept(&kept, args.number.get(), ink)));
     Ok(())
 }
@@ -79,6 +102,11 @@ fn kept(door: &Door, atom: Option<&AtomId>) -> Result<Vec<KeptWork>, Failure> {
     };
     kept.retain(|work| atom.is_none_or(|atom| work.atom == *atom));
     Ok(kept)
+}
+
+fn transcript_object(kept: &Kept) -> Value {
+    let Kept { path, title, brief, run } = kept;
+    json!({"path": path, "title": title, "brief": brief, "run": run})
 }
 
 fn kept_object(work: &KeptWork) -> Value {

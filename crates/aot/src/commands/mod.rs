@@ -1,5 +1,6 @@
 //! The words of the command line, and which file answers each verb.
 
+mod agents;
 mod atom;
 mod confirm;
 mod demo;
@@ -101,6 +102,8 @@ enum Verb {
     ///
     /// Exits with 0 if nothing essential is missing, and 1 otherwise.
     Doctor,
+    /// List the agents that can be asked: found, version, logged in, how they answer, how they are caged
+    Agents,
     /// Watch a whole loop in a temporary folder: no model, no network, seconds
     Demo(demo::DemoArgs),
 }
@@ -140,6 +143,7 @@ impl Cli {
             Verb::Redirect(args) => redirect::run(&door, &args),
             Verb::Schema => schema::run(),
             Verb::Doctor => doctor::run(&door),
+            Verb::Agents => agents::run(&door),
             Verb::Demo(args) => demo::run(&args),
         }
     }

@@ -4,12 +4,15 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{Crew, Dispatch, Seat, Settings, Trees, forecast};
+use aot_core::coordinator::{Crew, Dispatch, Patience, Seat, Settings, Trees, forecast};
+use aot_core::rules::Ledger;
 use aot_core::rules::bound::{self, Bound};
 use aot_core::rules::certificate::{Certificate, Verdict};
 use aot_core::rules::gate::gate;
+use aot_core::rules::plan;
 use aot_core::state::{IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
+use aot_runner::agents::{Team, Wish};
 use aot_runner::checks::facts;
 use aot_runner::crew::Word;
 use aot_runner::driver::{self, Asked, NotSeated};
@@ -35,6 +38,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// So many findings of the linter are told.
 const ADVICE: usize = 5;
 
+const NOBODY: Crew = Crew { worker: Seat::Empty, probe: Seat::Empty, coordinator: Seat::Empty };
+
 /// The exit code of whoever was interrupted.
 pub const INTERRUPTED: u8 = 130;
 
@@ -46,6 +51,19 @@ pub struct RunArgs {
     /// Land the work on this branch, and leave the checkout alone; it is made if it does not exist
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
+    /// Who is asked: claude, codex, gemini, opencode, a name from aot.toml, or acp:COMMAND; ROLE=NAME for one role
+    /// (worker, probe, judge, coordinator). Without it: as aot.toml says, or the only one that is found
+    #[arg(long, value_name = "NAME", value_parser = Wish::read)]
+    agent: Vec<Wish>,
+    /// Stop when an agent's limit is reached, instead of waiting until it lifts
+    #[arg(long)]
+    no_park: bool,
+}
+
+impl RunArgs {
+    fn patience(&self) -> Patience {
+        if self.no_park { Patience::Stop } else { Patience::Park }
+    }
 }
 
 pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
@@ -63,23 +81,30 @@ pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
             return Err(Failure::NotAligned);
         }
     };
+    let alone = !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), NOBODY).is_empty();
+    let team = workshop.team(&args.agent, &state, alone);
     if args.dry_run {
         let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
         let trees = match mode {
             Some(IsolationMode::InPlace) => Trees::Shared,
             Some(IsolationMode::Worktree | IsolationMode::None) | None => Trees::Separate,
         };
-        let crew = Crew { worker: Seat::Empty, probe: Seat::Empty, coordinator: Seat::Empty };
-        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees };
+        // Without an agent that is found the order and the bound are the same.
+        let crew = match &team {
+            Ok(team) => driver::seats(team, &state),
+            Err(_) => NOBODY,
+        };
+        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees, patience: Patience::Park };
         let ahead = forecast(aligned, settings, jiff::Timestamp::now());
         return dry_run(door, &state, &ahead);
     }
+    let team = team?;
     if door.voice == Voice::Plain {
-        head(&state, &workshop);
+        head(&state, &workshop, &team);
     }
     let ear = listen()?;
     loop {
-        let ran = drive(door, store, &workshop, args, &ear)?;
+        let ran = drive(door, store, (&workshop, &team), args, &ear)?;
         if ran.interrupted {
             return Err(Failure::Halted(INTERRUPTED));
         }
@@ -99,7 +124,13 @@ pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// One run of the loop, shown as it happens.
-fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs, ear: &Ear) -> Result<Ran, Failure> {
+fn drive(
+    door: &Door,
+    store: Store,
+    (workshop, team): (&Workshop, &Team),
+    args: &RunArgs,
+    ear: &Ear,
+) -> Result<Ran, Failure> {
     let seated = driver::sit_down(store.file().home()).map_err(|error| match error {
         NotSeated::Taken { holder } => Failure::Driven { holder },
         NotSeated::File(error) => Failure::File(error),
@@ -107,7 +138,7 @@ fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs, ear: &E
     let began = Instant::now();
     let (words, inbox) = channel();
     *ear.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
-    let kit = workshop.kit()?;
+    let kit = workshop.kit(team.clone(), args.patience())?;
     let live = door.voice == Voice::Plain && print::is_watched();
     let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
     let mut show = screen::Screen::new(Ink::of(Stream::Out), began);
@@ -117,7 +148,7 @@ fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs, ear: &E
         Voice::Plain => {
             let lines = show.lines(&notice);
             if live && !lines.is_empty() {
-                print::live("");
+                print::live(&[]);
             }
             lines.iter().for_each(|line| print::line(line));
             if let Notice::Bound { bound } = &notice
@@ -133,7 +164,7 @@ fn drive(door: &Door, store: Store, workshop: &Workshop, args: &RunArgs, ear: &E
     };
     let ran = driver::run(store, seated, kit, &asked, (words, inbox), &mut tell);
     if live {
-        print::live("");
+        print::live(&[]);
     }
     ear.lock().unwrap_or_else(PoisonError::into_inner).take();
     let ran = ran?;
@@ -162,7 +193,7 @@ fn listen() -> Result<Ear, Failure> {
     Ok(ear)
 }
 
-fn head(state: &State, workshop: &Workshop) {
+fn head(state: &State, workshop: &Workshop, team: &Team) {
     let goal = print::fit(&state.objective.goal, print::COLUMNS - 9);
     print::line(&format!("goal     {goal}"));
     let constraints = state.constraints();
@@ -172,6 +203,9 @@ fn head(state: &State, workshop: &Workshop) {
         constraints.max_parallel_agents,
         constraints.max_iterations
     ));
+    if !team.is_empty() {
+        print::line(&format!("agents   {}", print::fit(&screen::team(team), print::COLUMNS - 9)));
+    }
     let facts = facts::still(state, &workshop.project, &place::search_path());
     let advice = verdict::lint(&state.objective, &facts);
     for advice in advice.iter().take(ADVICE) {
@@ -254,6 +288,22 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
         }
         Notice::Started { job: id, .. } => vec![job("started", id)],
         Notice::Killed { job: id } => vec![job("killed", id)],
+        Notice::Doing { job: id, line } => {
+            let mut object = job("doing", id);
+            object["line"] = json!(line);
+            vec![object]
+        }
+        Notice::Asked { job: id, agent, used, took } => {
+            let mut object = match id {
+                Some(id) => job("agent_run", id),
+                None => json!({"type": "agent_run", "task": "judge"}),
+            };
+            object["agent"] = json!(agent);
+            object["tokens"] = json!(used.tokens);
+            object["cost_usd"] = json!(used.cost_usd);
+            object["milliseconds"] = json!(took.as_millis() as u64);
+            vec![object]
+        }
         Notice::Verifying { number } => vec![json!({"type": "verifying", "number": number})],
         Notice::Checked { item, outcome } => {
             vec![json!({"type": "checked", "item": item, "outcome": outcome})]

@@ -83,9 +83,9 @@ pub fn watched<T>(voice: Voice, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -
                 let names: Vec<&str> = running.values().map(String::as_str).collect();
                 let line =
                     format!("{} s, {done} done, running: {}", began.elapsed().as_secs(), names.join(", "));
-                print::live(&print::fit(&line, COLUMNS - 1));
+                print::live(&[print::fit(&line, COLUMNS - 1)]);
             }
-            print::live("");
+            print::live(&[]);
         });
         run(&mut move |progress| {
             let word = match progress {

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use aot_core::coordinator::Patience;
 use aot_core::state::{Checks, State};
 use aot_core::verdict::Jobs;
+use aot_runner::agents::{Chosen, Station, Team, Wish};
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::Seal;
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
@@ -55,15 +57,43 @@ impl Workshop {
         Ok(Workshop { project, guard, settings, judge, jobs })
     }
 
+    /// The workshop of a project, or of the folder we are in if it has no loop.
+    pub fn here(state: Option<&Path>) -> Result<Workshop, Failure> {
+        let loop_less = place::here()?.join(place::STATE_FILE);
+        Workshop::open(state.unwrap_or(&loop_less), Jobs::default())
+    }
+
     /// What workers are given. What does not hold them in is told.
-    pub fn kit(&self) -> Result<Kit, Failure> {
+    pub fn kit(&self, team: Team, patience: Patience) -> Result<Kit, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
         Home::of(&self.project.state)?.ready()?;
+        let station = self.station()?;
         let judge = self
             .judge
             .as_ref()
             .map(|judge| JudgeCommand { command: judge.command.clone(), time: Some(judge.time) });
-        let ladder = cage::find(&self.guard, wanted.choice, &self.project.sidecar);
+        Ok(Kit {
+            project: self.project.clone(),
+            guard: self.guard.clone(),
+            shell: place::shell(),
+            judge,
+            cage: Caging { kind: station.cage, writable: station.writable.clone(), network: wanted.network },
+            team,
+            station,
+            patience,
+            environment: environment::allowed(std::env::vars_os(), &work.environment),
+            idle: work.idle_timeout,
+        })
+    }
+
+    /// What the runs of agents need. The cage is found by trying.
+    pub fn station(&self) -> Result<Station, Failure> {
+        let Settings { cage: wanted, work, .. } = &self.settings;
+        // Where there is no loop there is no folder of ours, and none is made just to look.
+        let scratch = place::Scratch::make()?;
+        let there = self.project.sidecar.is_dir();
+        let trial = if there { &self.project.sidecar } else { scratch.path() };
+        let ladder = cage::find(&self.guard, wanted.choice, trial);
         if let Err(why) = ladder.as_wanted() {
             return Err(Failure::Input {
                 what: "the cage that aot.toml asks for".into(),
@@ -71,19 +101,26 @@ impl Workshop {
                 hint: "`aot doctor` shows what holds here; `kind = \"auto\"` takes the best of it".into(),
             });
         }
-        Ok(Kit {
-            project: self.project.clone(),
+        Ok(Station {
+            itself: place::program_file()?,
             guard: self.guard.clone(),
-            shell: place::shell(),
-            judge,
-            cage: Caging {
-                kind: ladder.kind,
-                writable: wanted.folders(place::home().as_deref()),
-                network: wanted.network,
-            },
-            environment: environment::allowed(std::env::vars_os(), &work.environment),
-            idle: work.idle_timeout,
+            cage: ladder.kind,
+            writable: wanted.folders(place::home().as_deref()),
+            variables: std::env::vars_os().collect(),
+            further: work.environment.clone(),
+            home: place::home(),
+            sidecar: self.project.sidecar.clone(),
         })
+    }
+
+    /// Who is asked in which role.
+    pub fn team(&self, wishes: &[Wish], state: &State, alone: bool) -> Result<Team, Failure> {
+        let gathered = Team::gather(wishes, &self.settings.agents, state, alone, &place::program);
+        gathered.map_err(|error| Failure::Team { hint: error.hint(), problem: error.to_string() })
+    }
+
+    pub fn chosen(&self) -> &Chosen {
+        &self.settings.agents
     }
 
     pub fn checker(&self) -> Checker<'_> {

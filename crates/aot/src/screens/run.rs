@@ -9,6 +9,7 @@ use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, Red};
 use aot_core::state::{AtomId, State};
 use aot_core::verdict::Verdict;
+use aot_runner::agents::{ROLES, Team};
 use aot_runner::checks::seal::Altered;
 use aot_runner::process::cage;
 use aot_runner::shell::Notice;
@@ -29,6 +30,9 @@ pub struct Screen {
     ink: Ink,
     began: Instant,
     running: Vec<(JobId, Instant)>,
+    /// What agents do now.
+    doing: Vec<(JobId, String)>,
+    parked: Option<jiff::Timestamp>,
     verifying: bool,
     resolved: usize,
     all: usize,
@@ -36,7 +40,16 @@ pub struct Screen {
 
 impl Screen {
     pub fn new(ink: Ink, began: Instant) -> Screen {
-        Screen { ink, began, running: Vec::new(), verifying: false, resolved: 0, all: 0 }
+        Screen {
+            ink,
+            began,
+            running: Vec::new(),
+            doing: Vec::new(),
+            parked: None,
+            verifying: false,
+            resolved: 0,
+            all: 0,
+        }
     }
 
     /// The lines that a notice is worth.
@@ -52,8 +65,23 @@ impl Screen {
                 self.running.push(((*job).clone(), Instant::now()));
                 self.started(job, state).into_iter().collect()
             }
+            Notice::Doing { job, line } => {
+                match self.doing.iter_mut().find(|(known, _)| known == *job) {
+                    Some((_, doing)) => *doing = (*line).to_owned(),
+                    None => self.doing.push(((*job).clone(), (*line).to_owned())),
+                }
+                Vec::new()
+            }
+            Notice::Asked { job, agent, used, took } => {
+                self.doing.retain(|(known, _)| Some(known) != *job);
+                let whose = job.map_or_else(|| "judge".to_owned(), |job| who(&job.task));
+                let cost = used.cost_usd.map(|cost| format!(", {cost:.4} USD")).unwrap_or_default();
+                let text = format!("{agent} took {}, {} tokens{cost}", short(*took), used.tokens);
+                vec![self.row("·", "-", Paint::Dim, &whose, &text)]
+            }
             Notice::Killed { job } => {
                 self.running.retain(|(running, _)| running != *job);
+                self.doing.retain(|(known, _)| known != *job);
                 vec![self.row("×", "x", Paint::Dim, &who(&job.task), "killed")]
             }
             Notice::Verifying { .. } => {
@@ -80,11 +108,22 @@ impl Screen {
         }
     }
 
-    /// What goes on now, for the bottom of a terminal.
-    pub fn now(&self) -> String {
+    /// What goes on now, for the bottom of a terminal: a line for each agent, and one for all.
+    pub fn now(&self) -> Vec<String> {
+        let mut lines = self.agents();
+        lines.push(self.all_in_one());
+        lines
+    }
+
+    fn all_in_one(&self) -> String {
         let mut parts = vec![format!("{} of {} resolved", self.resolved, self.all)];
         if self.verifying {
             parts.push("the base case is being checked".into());
+        }
+        if let Some(until) = self.parked {
+            let left = jiff::Timestamp::now().duration_until(until);
+            let left = Duration::try_from(left).unwrap_or_default();
+            parts.push(format!("parked, goes on in {}", short(left)));
         }
         let running: Vec<String> = self
             .running
@@ -96,6 +135,15 @@ impl Screen {
         }
         let text = format!("{:>7}  {}", short(self.began.elapsed()), parts.join("; "));
         self.ink.paint(Paint::Dim, &self.ink.fit(&text, COLUMNS - 1))
+    }
+
+    /// What each agent does now.
+    fn agents(&self) -> Vec<String> {
+        let line = |(job, doing): &(JobId, String)| {
+            let text = format!("{:>7}  {}: {doing}", "", who(&job.task));
+            self.ink.paint(Paint::Dim, &self.ink.fit(&text, COLUMNS - 1))
+        };
+        self.doing.iter().take(TOLD).map(line).collect()
     }
 
     fn count(&mut self, state: &State) {
@@ -184,6 +232,11 @@ impl Screen {
             | Change::Completed
             | Change::StopRequested { .. } => None,
             other => {
+                match other {
+                    Change::Parked { until } => self.parked = Some(until.at()),
+                    Change::Unparked => self.parked = None,
+                    _ => {}
+                }
                 let text = super::words::told(other, beside)?;
                 Some(self.row("·", "-", Paint::Dim, "", &text))
             }
@@ -347,4 +400,17 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
 
 fn counted(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// Who is asked in which role, in one line.
+pub fn team(team: &Team) -> String {
+    let seats = ROLES.into_iter().map(|role| {
+        let name = team.member(role, None).map_or("nobody", |agent| agent.name.as_str());
+        (role.word(), name)
+    });
+    let seats: Vec<(&str, &str)> = seats.collect();
+    match seats.iter().all(|(_, name)| *name == seats[0].1) {
+        true => format!("{} in every role", seats[0].1),
+        false => seats.iter().map(|(role, name)| format!("{role} {name}")).collect::<Vec<_>>().join(", "),
+    }
 }

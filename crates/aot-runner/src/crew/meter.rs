@@ -1,0 +1,64 @@
+//! What agents use, from where it is heard to where it is charged. Knows no limit.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aot_core::coordinator::Usage;
+
+use crate::agents::Used;
+
+/// What has been used and is not told yet.
+#[derive(Debug, Default)]
+pub(super) struct Meter(Mutex<Usage>);
+
+impl Meter {
+    pub fn add(&self, usage: Usage) {
+        let mut sum = self.locked();
+        sum.agent_runs += usage.agent_runs;
+        sum.tokens += usage.tokens;
+        sum.cost_usd += usage.cost_usd;
+    }
+
+    pub fn take(&self) -> Usage {
+        std::mem::take(&mut *self.locked())
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Of one question: how much of what it has used was told already.
+#[derive(Debug, Default)]
+pub(super) struct Told(Mutex<Used>);
+
+impl Told {
+    /// What has come to it since the last time.
+    pub fn rest(&self, used: Used) -> Usage {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cost = |used: Used| used.cost_usd.unwrap_or(0.0);
+        let rest = Usage {
+            agent_runs: 0,
+            tokens: used.tokens.saturating_sub(told.tokens),
+            cost_usd: (cost(used) - cost(*told)).max(0.0),
+        };
+        // An agent that corrects itself downwards is not paid back.
+        told.tokens = told.tokens.max(used.tokens);
+        told.cost_usd = Some(cost(*told).max(cost(used)));
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_not_told_again() {
+        let told = Told::default();
+        let used = |tokens, cost| Used { tokens, cost_usd: cost };
+        assert_eq!(told.rest(used(100, None)), Usage { agent_runs: 0, tokens: 100, cost_usd: 0.0 });
+        assert_eq!(told.rest(used(150, Some(0.5))), Usage { agent_runs: 0, tokens: 50, cost_usd: 0.5 });
+        assert_eq!(told.rest(used(120, Some(0.25))), Usage::default());
+        assert_eq!(told.rest(used(160, Some(0.75))), Usage { agent_runs: 0, tokens: 10, cost_usd: 0.25 });
+    }
+}
