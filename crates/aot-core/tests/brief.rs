@@ -1,7 +1,7 @@
 //! What the roles are told, and how strictly their answers are read.
 
 use aot_core::brief::{
-    self, Asked, Cost, Given, JudgeAnswer, Leftover, ProbeAnswer, Red, Said, TEXT_LIMIT, Unreadable,
+    self, Asked, Cost, Given, JudgeAnswer, Leftover, ProbeAnswer, Red, Role, Said, TEXT_LIMIT, Unreadable,
     VerifierAnswer, Why, WorkerAnswer, read_plan_change,
 };
 use aot_core::rules::Refusal;
@@ -1392,8 +1392,44 @@ fn read_all<'s>(said: impl Into<Said<'s>>) {
         JudgeAnswer::read(&code_quality(), said).err(),
         read_plan_change(said).err(),
     ];
-    for Unreadable { reason } in reasons.into_iter().flatten() {
+    for Unreadable { reason } in reasons.iter().flatten() {
         assert!(!reason.is_empty() && reason.len() < 8 * 1024, "{reason}");
+    }
+    let [probe, worker, _, judge, coordinator] = reasons;
+    for (role, schema, reason) in [
+        (Role::Probe, ProbeAnswer::schema(), probe),
+        (Role::Worker, WorkerAnswer::schema(), worker),
+        (Role::Judge, JudgeAnswer::schema(&code_quality()), judge),
+        (Role::Coordinator, brief::plan_change_schema(), coordinator),
+    ] {
+        assert_eq!(brief::hold(Some(role), &schema, said).err(), reason, "{}", role.word());
+    }
+}
+
+/// Whoever holds an answer for somebody else says what its reader would say, and passes it on whole.
+#[test]
+fn holding_an_answer() {
+    check(Some(Role::Probe), json!({"feasible": true, "findings": "f"}), "ok");
+    check(
+        Some(Role::Probe),
+        json!({"feasible": true, "findings": ""}),
+        "`findings`: it is empty; wanted: a text",
+    );
+    // Without a role only its shape is looked at.
+    check(None, json!({"feasible": true, "findings": ""}), "ok");
+    check(None, json!({"feasible": 1, "findings": ""}), "`feasible`: found 1; wanted: true or false");
+    for role in Role::ALL {
+        assert_eq!(Role::parse(role.word()), Some(role));
+    }
+    assert_eq!(Role::parse("other"), None);
+
+    fn check(role: Option<Role>, said: Value, wanted: &str) {
+        let held = brief::hold(role, &ProbeAnswer::schema(), &said);
+        if let Ok(held) = &held {
+            assert_eq!(held["cost_estimate"], Value::Null);
+            assert_eq!(brief::hold(role, &ProbeAnswer::schema(), held).as_ref(), Ok(held));
+        }
+        assert_eq!(told(held), wanted, "{said}");
     }
 }
 

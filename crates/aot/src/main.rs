@@ -8,6 +8,7 @@ mod screens;
 
 use std::process::ExitCode;
 
+use aot_runner::agents::submit;
 use aot_runner::process::cage::trial;
 use aot_runner::process::guard;
 
@@ -18,6 +19,9 @@ fn main() -> ExitCode {
     }
     if trial::is_called(&words) {
         return trial::run(&words);
+    }
+    if submit::is_called(&words) {
+        return submit::run(&words);
     }
     failure::guard(commands::run)
 }

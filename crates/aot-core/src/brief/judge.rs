@@ -122,12 +122,18 @@ impl JudgeAnswer {
     pub fn schema(quality: &Quality) -> Value {
         let mut schema = schema_of::<JudgeForm>();
         schema["properties"]["scores"]["items"]["properties"]["criterion"]["enum"] = names(quality).into();
+        debug_assert_eq!(named(&schema), names(quality));
         schema
     }
 
     pub fn read<'s>(quality: &Quality, said: impl Into<Said<'s>>) -> Result<JudgeAnswer, Unreadable> {
-        let form: JudgeForm = read_as(&Self::schema(quality), said.into())?;
-        let names = names(quality);
+        Self::read_by(&Self::schema(quality), said.into())
+    }
+
+    /// By a schema that was made for the same check, which names its criteria.
+    pub(super) fn read_by(schema: &Value, said: Said<'_>) -> Result<JudgeAnswer, Unreadable> {
+        let form: JudgeForm = read_as(schema, said)?;
+        let names = named(schema);
         let mut faults = Faults::default();
         let places: HashMap<&str, usize> =
             names.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
@@ -140,7 +146,7 @@ impl JudgeAnswer {
             if score.evidence.is_empty() {
                 faults.note(&field("evidence"), "it is empty", "at least one place that shows the score");
             }
-            let place = places[score.criterion.as_str()];
+            let Some(&place) = places.get(score.criterion.as_str()) else { continue };
             if given[place].is_some() {
                 let found = format!("`{}` is scored twice", score.criterion);
                 faults.note(&field("criterion"), found, "every criterion exactly once");
@@ -182,6 +188,13 @@ fn weights(quality: &Quality) -> Vec<f64> {
 /// The rubric; plain criteria are one criterion of their own.
 fn criteria(quality: &Quality) -> Vec<Option<&Criterion>> {
     if quality.rubric.is_empty() { vec![None] } else { quality.rubric.iter().map(Some).collect() }
+}
+
+/// The names of the criteria, as a schema has them.
+fn named(schema: &Value) -> Vec<String> {
+    let names =
+        schema.pointer("/properties/scores/items/properties/criterion/enum").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// One short and unique name per criterion, the same in the brief, in the schema and in the reading.

@@ -54,6 +54,12 @@ pub enum Role {
 }
 
 impl Role {
+    pub const ALL: [Role; 4] = [Role::Probe, Role::Worker, Role::Judge, Role::Coordinator];
+
+    pub fn parse(word: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.word() == word)
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Role::Probe => "probe",
@@ -92,6 +98,20 @@ impl Brief {
         debug_assert!(text.len() <= TEXT_LIMIT, "{} bytes for a {}", text.len(), role.word());
         Brief { role, atom, text, schema, cut }
     }
+}
+
+/// Holds an answer against its schema, and against what its role asks for besides. It comes back with everything that
+/// was left out and may be: as null.
+pub fn hold<'s>(role: Option<Role>, schema: &Value, said: impl Into<Said<'s>>) -> Result<Value, Unreadable> {
+    let answer = shape::fit(schema, said.into())?;
+    let held = match role {
+        Some(Role::Probe) => ProbeAnswer::read(&answer).map(drop),
+        Some(Role::Worker) => WorkerAnswer::read(&answer).map(drop),
+        Some(Role::Judge) => JudgeAnswer::read_by(schema, Said::Json(&answer)).map(drop),
+        Some(Role::Coordinator) => read_plan_change(&answer).map(drop),
+        None => Ok(()),
+    };
+    held.map(|()| answer)
 }
 
 fn short(id: &AtomId) -> String {

@@ -8,13 +8,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::brief::ANSWER_LIMIT;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::listen::{Listener, Piece, in_one_line, unwrapped};
 use super::profile::{Channel, Input as Given, Profile};
-use super::submit::{self, Envelope};
+use super::submit::{self, Envelope, Tray};
 use super::talk::{Ask, Heard, Report, Said, Used};
 use super::{Agent, in_words};
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
@@ -33,9 +32,8 @@ const TAIL_KEPT: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The files of one question in the scratch folder.
-const SCHEMA: &str = "schema.json";
+const SCHEMA: &str = "answer-schema.json";
 const ANSWER: &str = "answer.json";
-const RESULT: &str = "result.json";
 
 /// Asks, and asks again while the answer is not valid, within the same time.
 pub(super) fn ask(agent: &Agent, ask: &Ask<'_>) -> Report {
@@ -81,6 +79,7 @@ struct Turn<'t> {
     environment: Vec<(OsString, OsString)>,
     input: Input,
     folder: PathBuf,
+    tray: Tray,
     before: Used,
 }
 
@@ -93,8 +92,10 @@ impl<'t> Turn<'t> {
     ) -> Result<Turn<'t>, String> {
         let profile = &agent.profile;
         let folder = ask.scratch.join("agent");
-        let prepared = prepare(&folder, ask, profile);
-        prepared.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
+        // Nothing of an earlier turn is taken for this one's.
+        let _ = fs::remove_file(folder.join(ANSWER));
+        let tray = fs::create_dir_all(&folder).and_then(|()| Tray::make(&folder, Some(ask.role), ask.schema));
+        let tray = tray.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
         let prompt = in_words(ask, profile.answer == Channel::Tool, refused);
         let words = Words::of(agent, ask, &folder, &prompt);
         let flags = profile.flags(ask.role);
@@ -122,6 +123,7 @@ impl<'t> Turn<'t> {
                 Given::Prompt => Input::Bytes(prompt.into_bytes()),
             },
             folder,
+            tray,
             before,
         })
     }
@@ -288,48 +290,27 @@ impl<'t> Turn<'t> {
     fn answer(&self, listener: &Listener<'_>, ended: &Ended) -> Result<Option<Value>, String> {
         match self.profile.answer {
             Channel::Event => Ok(listener.answer.clone()),
-            Channel::File => read_answer(&self.folder.join(ANSWER)),
+            Channel::File => {
+                let text = submit::read_text(&self.folder.join(ANSWER)).map_err(|error| error.to_string())?;
+                Ok(text.and_then(|text| as_answer(&text)))
+            }
             Channel::Output => {
                 let whole = ended.output.whole().ok_or("the answer is too long")?;
                 Ok(as_answer(&String::from_utf8_lossy(&whole)))
             }
-            Channel::Tool => match submit::read(&self.folder.join(RESULT)) {
+            Channel::Tool => match self.tray.take() {
                 Ok(Some(Envelope::Accepted(answer))) => Ok(Some(answer)),
                 Ok(Some(Envelope::Refused { reason, .. })) => Err(reason),
                 Ok(None) => Err("the tool `submit_result` was not called".into()),
-                Err(error) => Err(format!("what was submitted cannot be read: {error}")),
+                Err(error) => Err(error.to_string()),
             },
         }
-    }
-}
-
-fn read_answer(path: &Path) -> Result<Option<Value>, String> {
-    match fs::metadata(path) {
-        Ok(meta) if meta.len() > ANSWER_LIMIT as u64 => Err("the answer is too long".into()),
-        Ok(_) => {
-            let text =
-                fs::read_to_string(path).map_err(|error| format!("the answer cannot be read: {error}"))?;
-            Ok(as_answer(&text))
-        }
-        Err(_) => Ok(None),
     }
 }
 
 fn as_answer(text: &str) -> Option<Value> {
     let text = text.trim();
     (!text.is_empty()).then(|| unwrapped(&Value::String(text.to_owned())))
-}
-
-/// Makes the folder new, so that nothing of an earlier turn is taken for this one's.
-fn prepare(folder: &Path, ask: &Ask<'_>, profile: &Profile) -> std::io::Result<()> {
-    let _ = fs::remove_file(folder.join(ANSWER));
-    let _ = fs::remove_file(folder.join(RESULT));
-    fs::create_dir_all(folder)?;
-    let schema = match profile.answer {
-        Channel::Tool => ask.schema.to_string(),
-        Channel::Event | Channel::File | Channel::Output => ask.schema.to_string(),
-    };
-    fs::write(folder.join(SCHEMA), schema)
 }
 
 /// Where the arguments of the role and of the model stand among the others.
@@ -353,7 +334,6 @@ impl Words {
             ("{schema}", ask.schema.to_string()),
             ("{schema_file}", path(&folder.join(SCHEMA))),
             ("{answer_file}", path(&folder.join(ANSWER))),
-            ("{result_file}", path(&folder.join(RESULT))),
             ("{folder}", path(ask.folder)),
             ("{scratch}", path(folder)),
             ("{itself}", path(ask.itself)),

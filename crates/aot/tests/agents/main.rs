@@ -1,0 +1,3 @@
+//! Agents: how they are asked, and how they hand in what they found.
+
+mod submit;
