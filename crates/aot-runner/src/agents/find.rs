@@ -129,7 +129,8 @@ fn login(profile: &Profile, station: &Station) -> Login {
         found.map(|(_, value)| PathBuf::from(value))
     };
     let by_key = profile.login.variables.iter().any(|name| variable(name).is_some());
-    let by_file = !profile::places(&profile.login.files, station.home.as_deref(), &variable).is_empty();
+    let files = profile::places(&profile.login.files, station.home.as_deref(), &variable);
+    let by_file = files.iter().any(|file| file.exists());
     match (by_key || by_file, profile.login.variables.is_empty() && profile.login.files.is_empty()) {
         (true, _) => Login::Yes,
         (false, false) => Login::No,

@@ -12,11 +12,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::listen::{Listener, Piece, in_one_line, unwrapped};
-use super::profile::{Channel, Input as Given, Profile};
+use super::profile::{Channel, Input as Given, Keys, Profile, at, places};
 use super::submit::{self, Envelope, Tray};
 use super::talk::{Ask, Heard, Report, Said, Used};
 use super::{Agent, in_words};
-use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
+use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Stream, Streams, Switch};
 
 /// How long an agent may live on after its time is over.
 const GRACE: Duration = Duration::from_secs(5);
@@ -100,10 +100,23 @@ impl<'t> Turn<'t> {
         let words = Words::of(agent, ask, &folder, &prompt);
         let flags = profile.flags(ask.role);
         for (name, text) in profile.files.iter().chain(&flags.files) {
-            let path = folder.join(name);
-            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-            made.and_then(|()| fs::write(&path, words.fill(text, Escaped::Yes)))
+            let text = words.fill(text, Escaped::Yes);
+            let text = match profile.keys.get(name) {
+                Some(keys) => with_keys(text, keys, ask.home),
+                None => text,
+            };
+            place(&folder.join(name), |path| fs::write(path, text))
                 .map_err(|error| format!("{name} cannot be written: {error}"))?;
+        }
+        for (name, target) in &profile.links {
+            let target = places(std::slice::from_ref(target), ask.home, &|_| None);
+            for target in target.iter().filter(|target| target.exists()) {
+                let link = folder.join(name);
+                // Of an earlier turn.
+                let _ = fs::remove_file(&link);
+                place(&link, |path| std::os::unix::fs::symlink(target, path))
+                    .map_err(|error| format!("{name} cannot be linked: {error}"))?;
+            }
         }
         let model = agent.model.as_ref().map(|_| profile.model_arguments.as_slice()).unwrap_or_default();
         let arguments = profile.arguments.iter().take_while(|argument| *argument != ROLE);
@@ -140,7 +153,7 @@ impl<'t> Turn<'t> {
             cage: self.ask.cage.clone(),
         };
         let mut listener = Listener::new(self.profile);
-        let (chunks, heard) = channel::<Vec<u8>>();
+        let (chunks, heard) = channel::<(Stream, Vec<u8>)>();
         // Besides whoever asks, we may end it ourselves.
         let own = Switch::default();
         let theirs = self.ask.guard.switch();
@@ -156,10 +169,8 @@ impl<'t> Turn<'t> {
             // The tap lives as long as the program's output; when it goes, the listener ends.
             let chunks = Mutex::new(chunks);
             let tap = move |stream, chunk: &[u8]| {
-                if stream == crate::process::Stream::Output {
-                    // A listener that is gone has heard enough.
-                    let _ = chunks.lock().unwrap_or_else(PoisonError::into_inner).send(chunk.to_vec());
-                }
+                // A listener that is gone has heard enough.
+                let _ = chunks.lock().unwrap_or_else(PoisonError::into_inner).send((stream, chunk.to_vec()));
             };
             let ended = guard.run_heard(&job, Arc::new(tap));
             let _ = listening.join();
@@ -178,12 +189,18 @@ impl<'t> Turn<'t> {
     }
 
     /// Hears it to its end, and ends it if there is no hope; then why.
-    fn listen(&self, listener: &mut Listener<'_>, heard: Receiver<Vec<u8>>, switch: &Switch) -> Option<Said> {
+    fn listen(
+        &self,
+        listener: &mut Listener<'_>,
+        heard: Receiver<(Stream, Vec<u8>)>,
+        switch: &Switch,
+    ) -> Option<Said> {
         let mut since: Option<Instant> = None;
         let mut hopeless = None;
         loop {
             match heard.recv_timeout(LOOK) {
-                Ok(chunk) => self.tell(listener.take(&chunk)),
+                Ok((Stream::Output, chunk)) => self.tell(listener.take(&chunk)),
+                Ok((Stream::Errors, chunk)) => listener.take_errors(&chunk),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -311,6 +328,31 @@ impl<'t> Turn<'t> {
 fn as_answer(text: &str) -> Option<Value> {
     let text = text.trim();
     (!text.is_empty()).then(|| unwrapped(&Value::String(text.to_owned())))
+}
+
+fn place(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| make(path))
+}
+
+/// Parts of the user's own settings in ours. Without them, or if they cannot be read, ours alone.
+fn with_keys(text: String, keys: &Keys, home: Option<&Path>) -> String {
+    let from = places(std::slice::from_ref(&keys.from), home, &|_| None).into_iter().next();
+    let theirs = from
+        .and_then(|from| fs::read(from).ok())
+        .and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let (Some(theirs), Ok(mut ours)) = (theirs, serde_json::from_str::<Value>(&text)) else { return text };
+    for path in &keys.take {
+        let Some(found) = at(&theirs, path).first().copied().cloned() else { continue };
+        let mut slot = &mut ours;
+        for step in path.split('.') {
+            if !slot.is_object() {
+                *slot = Value::Object(serde_json::Map::new());
+            }
+            slot = &mut slot[step];
+        }
+        *slot = found;
+    }
+    ours.to_string()
 }
 
 /// Where the arguments of the role and of the model stand among the others.

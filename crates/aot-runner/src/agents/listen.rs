@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::profile::{Count, Price, Profile, Rule, at};
+use super::profile::{Count, Pattern, Price, Profile, Rule, at};
 use super::talk::Used;
 
 /// A longer line is not read; agents print whole files.
@@ -65,6 +65,15 @@ impl<'p> Listener<'p> {
         let Counts { tokens, input, output, cost } = self.counts;
         let priced = |price: Price| (input as f64 * price.input + output as f64 * price.output) / 1e6;
         Used { tokens: tokens + input + output, cost_usd: cost.or(self.profile.price.map(priced)) }
+    }
+
+    /// A chunk of standard error: it may tell that it tries again.
+    pub fn take_errors(&mut self, chunk: &[u8]) {
+        let text = String::from_utf8_lossy(chunk);
+        let found = self.profile.trouble.retrying.iter().find_map(|Pattern(pattern)| pattern.find(&text));
+        if let Some(found) = found {
+            self.retrying = Some(found.as_str().to_owned());
+        }
     }
 
     /// A chunk of standard output.

@@ -52,10 +52,19 @@ pub struct Profile {
     /// Files made in its scratch folder before it starts.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// Links made there to files of the user, if they have them.
+    #[serde(default)]
+    pub links: BTreeMap<String, String>,
+    /// Parts of the user's own settings that are laid into such a file.
+    #[serde(default)]
+    pub keys: BTreeMap<String, Keys>,
+    /// Empty files that it needs, made where they are missing.
+    #[serde(default)]
+    pub touch: Vec<String>,
     /// Names of the user's variables that it gets to see, or beginnings of names with a `*` after them.
     #[serde(default)]
     pub variables: Vec<String>,
-    /// What it keeps of its own and must be able to write.
+    /// What it keeps of its own and must be able to write. What ends with a slash is made if it is missing.
     #[serde(default)]
     pub state: Vec<String>,
     /// What lies in that and is not to be written: settings, hooks, instructions.
@@ -181,10 +190,22 @@ pub enum Count {
     Total,
 }
 
+/// What is taken from a JSON file of the user.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    pub from: String,
+    /// Paths, with dots between names.
+    pub take: Vec<String>,
+}
+
 /// How its troubles look: regular expressions. A group called `epoch`, `seconds` or `minutes` says when to try again.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trouble {
+    /// On standard error: it tries again by itself.
+    #[serde(default)]
+    pub retrying: Vec<Pattern>,
     #[serde(default)]
     pub limited: Vec<Pattern>,
     #[serde(default)]
@@ -296,8 +317,8 @@ pub fn lay_over(base: &mut Table, own: &Table) {
     }
 }
 
-/// Folders as a profile names them, with `~` as the user's home and `$NAME` at the beginning as a variable. What is not
-/// there on this machine is left out.
+/// Files and folders as a profile names them, with `~` as the user's home and `$NAME` at the beginning as a variable;
+/// without a home or that variable there is no such place. They need not be there.
 pub fn places(
     names: &[String],
     home: Option<&Path>,
@@ -315,7 +336,7 @@ pub fn places(
             None => Some(PathBuf::from(name)),
         }
     };
-    names.iter().filter_map(place).filter(|place| place.is_absolute() && place.exists()).collect()
+    names.iter().filter_map(place).filter(|place| place.is_absolute()).collect()
 }
 
 /// All that stands at a path.

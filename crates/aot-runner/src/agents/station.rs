@@ -77,6 +77,7 @@ impl Station {
                 return (Report { said: Said::NotStarted { reason }, used: Used::default(), asked: 0 }, None);
             }
         };
+        self.prepare(question.agent);
         let environment = self.environment(question, &scratch.folder);
         let secrets = environment.iter().filter_map(|(name, value)| {
             sounds_secret(name.to_str()?).then(|| value.to_string_lossy().into_owned())
@@ -102,6 +103,7 @@ impl Station {
             idle: question.idle,
             again: question.again,
             guard: &guard,
+            home: self.home.as_deref(),
             itself: &self.itself,
             hear: &hear,
         });
@@ -111,6 +113,23 @@ impl Station {
             report,
             kept.err().map(|error| format!("the transcript of {} could not be kept: {error}", question.name)),
         )
+    }
+
+    /// Makes what an agent needs of its own and does not have yet. What cannot be made it will say itself.
+    fn prepare(&self, agent: &Agent) {
+        let variable = |name: &str| {
+            let found = self.variables.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        let profile = &agent.profile;
+        let folders: Vec<String> = profile.state.iter().filter(|name| name.ends_with('/')).cloned().collect();
+        for folder in profile::places(&folders, self.home.as_deref(), &variable) {
+            let _ = fs::create_dir_all(folder);
+        }
+        for file in profile::places(&profile.touch, self.home.as_deref(), &variable) {
+            let _ = file.parent().map(fs::create_dir_all);
+            let _ = fs::OpenOptions::new().create(true).append(true).open(file);
+        }
     }
 
     /// Only what its role may write; agents need the network for their model.
@@ -129,8 +148,14 @@ impl Station {
             Role::Worker => self.writable.as_slice(),
             Role::Probe | Role::Judge | Role::Coordinator => &[],
         };
-        let writable = writable.chain(places(&profile.state)).chain(further.iter().cloned()).collect();
-        let spared = question.spared.iter().cloned().chain(places(&profile.spared)).collect();
+        let state = places(&profile.state).into_iter().filter(|place| place.exists());
+        let writable = writable.chain(state).chain(further.iter().cloned()).collect();
+        let spared = question
+            .spared
+            .iter()
+            .cloned()
+            .chain(places(&profile.spared).into_iter().filter(|place| place.exists()))
+            .collect();
         Some(Cage { kind: self.cage, writable, spared, network: Network::On })
     }
 

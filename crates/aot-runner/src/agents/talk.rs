@@ -37,6 +37,8 @@ pub struct Ask<'a> {
     pub again: u32,
     /// Under the switch that ends it.
     pub guard: &'a Guard,
+    /// The user's home, where its login is.
+    pub home: Option<&'a Path>,
     /// Our own program, which serves `submit_result`.
     pub itself: &'a Path,
     pub hear: &'a (dyn Fn(Heard<'_>) + Sync),
