@@ -65,7 +65,8 @@ struct Life {
 fn run(state: State, fails: Fails) -> Life {
     let now: Timestamp = "2025-01-15T10:00:00Z".parse().expect("a moment");
     let crew = Crew { worker: Seat::Taken, probe: Seat::Empty, coordinator: Seat::Empty };
-    let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
+    let settings =
+        Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
     let aligned = gate::gate(state).expect("it is aligned");
     let mut queue =
         VecDeque::from([Event::Begun { found: Vec::new(), fingerprint: None, redirect: Hold::Nobody }]);

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Found, Job, JobId, Outcome, Seat, Settings,
-    StopHow, Task, Trees, Usage,
+    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Found, Job, JobId, Outcome, Patience, Seat,
+    Settings, StopHow, Task, Trees, Usage,
 };
 use aot_core::rules::Change;
-use aot_core::rules::certificate::{Certificate, Verdict};
+use aot_core::rules::certificate::{Budget, Certificate, Verdict};
 use aot_core::state::{AtomId, AtomStatus, Closes, Graph, LoopStatus, State, Target, TrailEntry};
 
 use crate::words::of_event;
-use crate::world::{Phase, World, is_agent};
+use crate::world::{Flight, Phase, World, is_agent};
 
 /// A rule that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ struct Step {
     backtracked: bool,
     reshaped: bool,
     opened: bool,
+    /// Somebody new was asked: an attempt by an agent, or a replan.
+    asked: bool,
     /// The results that were in when the iteration closed.
     closed_with: Option<u32>,
 }
@@ -87,6 +89,7 @@ pub struct Audit {
     graph: Graph,
     /// Workers share a tree, or there is none: slots stay free.
     one_tree: bool,
+    patience: Patience,
     jobs: HashSet<JobId>,
     /// Jobs whose start was refused: they may come again.
     refused: HashSet<JobId>,
@@ -101,6 +104,8 @@ pub struct Audit {
     passed: bool,
     /// Somebody changed what nobody may, and no redirect has accepted it.
     tampered: bool,
+    /// What this process was told first of agents that cannot be asked.
+    helpless: Option<Verdict>,
     runs: u64,
     bound: u64,
     bound_at_opening: u64,
@@ -114,6 +119,7 @@ impl Audit {
         Audit {
             graph: Graph::new(state),
             one_tree,
+            patience: settings.patience,
             jobs: HashSet::new(),
             refused: HashSet::new(),
             iteration: Iteration::default(),
@@ -123,6 +129,7 @@ impl Audit {
             above: 0,
             passed: false,
             tampered: false,
+            helpless: None,
             runs: 0,
             bound: u64::MAX,
             bound_at_opening: u64::MAX,
@@ -143,6 +150,7 @@ impl Audit {
             self.results,
             self.above,
             self.passed,
+            self.helpless.clone(),
             self.runs,
             self.bound,
             self.bound_at_opening,
@@ -163,6 +171,15 @@ impl Audit {
             | Event::Replanned { answer: Answer::Refused { .. }, job, .. } => {
                 if word == Word::Awaited {
                     self.refused.insert(job.clone());
+                    if self.patience == Patience::Stop {
+                        self.helpless.get_or_insert(Verdict::Budget { what: Budget::Allowance });
+                    }
+                }
+            }
+            Event::Ended { outcome: Outcome::Unable { .. }, .. }
+            | Event::Replanned { answer: Answer::Unable { .. }, .. } => {
+                if word == Word::Awaited {
+                    self.helpless.get_or_insert(Verdict::NeedsPerson);
                 }
             }
             Event::Begun { .. }
@@ -171,6 +188,7 @@ impl Audit {
             | Event::Conflict { .. }
             | Event::Verified { .. }
             | Event::Replanned { .. }
+            | Event::Spent { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked
@@ -193,6 +211,7 @@ impl Audit {
             | Event::Conflict { .. }
             | Event::Verified { .. }
             | Event::Replanned { .. }
+            | Event::Spent { .. }
             | Event::Edited { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked
@@ -211,6 +230,7 @@ impl Audit {
             Event::Ended { .. }
             | Event::Conflict { .. }
             | Event::Replanned { .. }
+            | Event::Spent { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked
@@ -306,6 +326,7 @@ impl Audit {
         records_what_it_holds(world, coordinator)?;
         flies_what_it_asked_for(world, coordinator)?;
         self.runs_at_most_the_allowed(world, event)?;
+        self.keeps_the_budget(world)?;
         marks_what_flies(world)?;
         self.resolves_parents_with_their_children(state)?;
         self.has_no_cycle(state)?;
@@ -335,6 +356,7 @@ impl Audit {
         self.step = Step::default();
         self.flying.clear();
         self.results = None;
+        self.helpless = None;
     }
 
     /// The process died before it recorded an event: the judges that the event told of are known to nobody. A crash
@@ -436,12 +458,14 @@ impl Audit {
         let control = &state.control;
         let allowed = control.status == LoopStatus::Running && !control.redirect_requested;
         hold(allowed && !control.stop_requested, "nothing starts after a stop", "D13", name)?;
+        hold(self.helpless.is_none(), "nobody is asked after one could not be", "D12", name)?;
         let again = self.refused.remove(id);
         hold(self.jobs.insert(id.clone()) || again, "a job never comes again", "D7, D8", name)?;
         if again {
             return Ok(());
         }
-        self.runs += u64::from(is_agent(state, &id.task));
+        let by_agent = is_agent(state, &id.task);
+        self.runs += u64::from(by_agent);
         if let Task::Work(atom) = &id.task {
             self.runs_alone(world, atom)?;
             self.works_on_what_is_needed(state, atom)?;
@@ -451,6 +475,7 @@ impl Audit {
                 return Ok(());
             }
         }
+        self.step.asked |= by_agent;
         hold(id.attempt == control.iteration, "an attempt has the iteration's number", "D7", name)?;
         hold(control.open.is_some(), "what starts, starts in an iteration", "D7", name)?;
         self.iteration.parallel = self.iteration.parallel.max(state.constraints().max_parallel_agents);
@@ -498,6 +523,21 @@ impl Audit {
         }
         self.above = self.above.min(running);
         hold(running <= most.max(self.above), "at most m run", "D7, D8", || format!("{running} of {most}"))
+    }
+
+    /// Out of money or tokens, all that runs is killed; and before that, nobody is asked beside others whose share would
+    /// go beyond the limit.
+    fn keeps_the_budget(&self, world: &World) -> Held {
+        let state = world.recorded();
+        let left = world.flights().iter().find(|flight| flight.phase != Phase::Landing);
+        hold(!is_spent(state) || left.is_none(), "what has run out ends all that runs", "D12", || {
+            format!("{:?}", left.map(|flight| &flight.job.id))
+        })?;
+        let running = agents(world);
+        let fits = !self.step.asked || running == 1 || fit(state, running, running);
+        hold(fits, "nobody is asked whose share is not there", "D12", || {
+            format!("{running} run after {:?}", state.control.spent)
+        })
     }
 
     fn lands_one_of_a_race(&self, world: &World, job: &JobId) -> Held {
@@ -582,7 +622,9 @@ impl Audit {
             || control.stall_count >= state.constraints().max_stall_count
             || self.passed
             || self.tampered
+            || self.helpless.is_some()
             || is_spent(state)
+            || (agents(world) > 0 && !fit(state, agents(world) + 1, agents(world)))
             || coordinator.verifying().is_some()
             || !coordinator.held().is_empty()
             || world.flights().iter().any(|flight| flight.job.id.task == Task::Replan)
@@ -789,13 +831,24 @@ impl Audit {
                     || self.graph.unresolved(state) == 0
             }
             Verdict::RedirectInterrupted => !control.redirect_requested,
+            Verdict::Budget { what: Budget::Allowance } => {
+                self.helpless.as_ref() == Some(&certificate.verdict)
+            }
+            Verdict::Budget { what: Budget::Money | Budget::Tokens | Budget::Time } => is_spent(state),
             Verdict::Completed
             | Verdict::StoppedByHand
             | Verdict::Tampered
-            | Verdict::Budget { .. }
             | Verdict::NeedsPerson
             | Verdict::NoAgent { .. } => true,
         };
+        // Whoever cannot be asked ends the loop, unless somebody else ended it, or the base case did.
+        let told = match (&self.helpless, &certificate.verdict) {
+            (None, _) | (_, Verdict::Completed | Verdict::StoppedByHand | Verdict::Tampered) => true,
+            (_, Verdict::RedirectInterrupted) => true,
+            // With nothing unresolved, what waits for a person in the base case comes first.
+            (Some(helpless), verdict) => helpless == verdict || *verdict == Verdict::NeedsPerson,
+        };
+        hold(told, "whoever cannot be asked ends the loop", "D12, D13", say)?;
         hold(holds, "the verdict is true of the state", "D13", say)
     }
 }
@@ -848,6 +901,7 @@ fn kills_all(world: &World, event: &Event) -> Held {
         | Event::Conflict { .. }
         | Event::Verified { .. }
         | Event::Replanned { .. }
+        | Event::Spent { .. }
         | Event::Edited { .. }
         | Event::Redirected { .. }
         | Event::RedirectAbandoned
@@ -896,6 +950,27 @@ fn is_spent(state: &State) -> bool {
         || spent.seconds >= limits.max_wall_time().seconds()
 }
 
+/// The agents that run, those among them whose start was refused.
+fn agents(world: &World) -> usize {
+    let runs = |flight: &&Flight| {
+        matches!(flight.phase, Phase::Working | Phase::Parked)
+            && is_agent(world.recorded(), &flight.job.id.task)
+    };
+    world.flights().iter().filter(runs).count()
+}
+
+/// Whether so many agents fit beside what is spent, if each needs what one did on average; `running` are not through.
+fn fit(state: &State, agents: usize, running: usize) -> bool {
+    let (limits, spent) = (state.constraints(), state.control.spent.clone().unwrap_or_default());
+    let ended = spent.agent_runs - running as u64;
+    let fits = |limit: Option<f64>, spent: f64| {
+        limit.is_none_or(|limit| spent + spent * agents as f64 / ended as f64 <= limit + 1e-6)
+    };
+    ended == 0
+        || (fits(limits.max_cost_usd, spent.cost_usd)
+            && fits(limits.max_tokens.map(|limit| limit as f64), spent.tokens as f64))
+}
+
 fn children_resolved(graph: &Graph, state: &State, parent: usize) -> bool {
     graph.child_targets(parent).all(|target: Target| graph.is_resolved(state, target))
 }
@@ -911,7 +986,9 @@ fn failed_atom(event: &Event) -> Option<&AtomId> {
     let failed = match outcome {
         Outcome::Failed { .. } | Outcome::TooLarge { .. } => true,
         Outcome::Done { check, .. } => matches!(check, CheckSeen::Fail { .. }),
-        Outcome::Probed { .. } | Outcome::Refused { .. } | Outcome::Lost { .. } => false,
+        Outcome::Probed { .. } | Outcome::Refused { .. } | Outcome::Unable { .. } | Outcome::Lost { .. } => {
+            false
+        }
     };
     match &job.task {
         Task::Work(atom) | Task::Check(atom) => failed.then_some(atom),
@@ -946,7 +1023,7 @@ fn is_nobodys_fault(event: &Event) -> bool {
     match event {
         Event::Conflict { .. } => true,
         Event::Ended { outcome, .. } => match outcome {
-            Outcome::Lost { .. } | Outcome::Refused { .. } => true,
+            Outcome::Lost { .. } | Outcome::Refused { .. } | Outcome::Unable { .. } => true,
             Outcome::Done { check, .. } => {
                 matches!(check, CheckSeen::Error { .. } | CheckSeen::Pending { .. })
             }
@@ -956,6 +1033,7 @@ fn is_nobodys_fault(event: &Event) -> bool {
         | Event::Landed { .. }
         | Event::Verified { .. }
         | Event::Replanned { .. }
+        | Event::Spent { .. }
         | Event::Edited { .. }
         | Event::Tampered { .. }
         | Event::StopAsked { .. }
@@ -981,7 +1059,8 @@ fn usage_of(event: &Event) -> Option<&Usage> {
         | Event::Landed { usage, .. }
         | Event::Conflict { usage, .. }
         | Event::Verified { usage, .. }
-        | Event::Replanned { usage, .. } => Some(usage),
+        | Event::Replanned { usage, .. }
+        | Event::Spent { usage } => Some(usage),
         Event::Begun { .. }
         | Event::Edited { .. }
         | Event::Redirected { .. }

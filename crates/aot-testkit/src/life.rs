@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use aot_core::coordinator::{
-    Answer, Crew, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Seat, Settings, StopHow,
-    Task, Trees, Usage,
+    Answer, Crew, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Patience, Seat, Settings,
+    StopHow, Task, Trees, Usage,
 };
 use aot_core::rules::certificate::Verdict;
 use aot_core::state::State;
@@ -18,8 +18,8 @@ use crate::chance::Chance;
 use crate::hands;
 use crate::plans;
 use crate::stage::{Cut, Stage, Tracing};
-use crate::temper::{Temper, judges, unresolved};
-use crate::world::Phase;
+use crate::temper::{Temper, judges, on_the_way, unresolved};
+use crate::world::{Phase, is_agent};
 
 /// People interfere, and processes die, at most so often in a life.
 const MAX_INTERFERENCES: u32 = 8;
@@ -90,6 +90,8 @@ struct Foreseen {
 enum Happening {
     Job(JobId, Outcome),
     Replan(JobId),
+    /// Somebody tells what it has used so far; if it was killed meanwhile, that was used all the same.
+    Spent,
     Landing(JobId),
     /// With so many items for judges.
     Verification(u32, usize),
@@ -132,7 +134,8 @@ impl Life {
             coordinator: seat(chance.percent(70)),
         };
         let trees = if chance.percent(90) { Trees::Separate } else { Trees::Shared };
-        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees };
+        let patience = if chance.percent(85) { Patience::Park } else { Patience::Stop };
+        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees, patience };
         let allowed = steps_allowed(&state);
         let stage = Stage::new(state, settings, start_of_time(), tracing);
         Life {
@@ -267,7 +270,7 @@ impl Life {
             Happening::Job(id, _) | Happening::Replan(id) => phase(id) == Some(Phase::Working),
             Happening::Landing(id) => phase(id) == Some(Phase::Landing),
             Happening::Verification(number, _) => self.stage.world.verifying() == Some(*number),
-            Happening::Late(_) | Happening::Unwanted(_) => true,
+            Happening::Spent | Happening::Late(_) | Happening::Unwanted(_) => true,
         }
     }
 
@@ -276,7 +279,8 @@ impl Life {
             Happening::Job(job, outcome) => {
                 let refused = matches!(outcome, Outcome::Refused { .. });
                 self.unasked += u64::from(refused);
-                let usage = if refused { Usage::default() } else { self.usage_of(&job) };
+                let unstarted = refused || matches!(outcome, Outcome::Unable { .. });
+                let usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
                 self.tell(Event::Ended { job, outcome, usage })
             }
             Happening::Replan(id) => {
@@ -284,6 +288,11 @@ impl Life {
                 let answer = self.temper.answer(&mut self.chance, self.stage.world.recorded(), job);
                 self.unasked += u64::from(matches!(answer, Answer::Refused { .. }));
                 self.tell(Event::Replanned { job: id, answer, usage: Usage::default() })
+            }
+            Happening::Spent => {
+                self.unasked += 1;
+                let usage = on_the_way(&mut self.chance);
+                self.tell(Event::Spent { usage })
             }
             Happening::Landing(job) => {
                 let usage = self.usage_of(&job);
@@ -419,6 +428,10 @@ impl Life {
                         }
                         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
                             let (outcome, after) = self.temper.outcome(&mut self.chance, state, job);
+                            if is_agent(state, &job.id.task) && self.chance.percent(self.temper.tells) {
+                                let sooner = self.chance.between(0, after);
+                                self.plan(sooner, Happening::Spent);
+                            }
                             self.plan(after, Happening::Job(job.id.clone(), outcome));
                         }
                     }

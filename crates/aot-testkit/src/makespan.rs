@@ -5,7 +5,8 @@
 use std::fmt;
 
 use aot_core::coordinator::{
-    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Seat, Settings, Trees, Usage,
+    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Seat, Settings, Trees,
+    Usage,
 };
 use aot_core::state::{Atom, AtomId, Span, State};
 use jiff::Timestamp;
@@ -171,7 +172,8 @@ impl Task {
     /// The same graph through the coordinator, in virtual time. Landings and evaluations take no time.
     pub fn by_coordinator(&self, m: u32) -> Result<u64, Breach> {
         let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: Seat::Taken };
-        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
+        let settings =
+            Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
         let mut stage = Stage::new(self.state(m), settings, Timestamp::UNIX_EPOCH, Tracing::Off);
         let mut now = 0;
         let mut running: Vec<(u64, aot_core::coordinator::JobId)> = Vec::new();

@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hasher};
 
 use aot_core::coordinator::{
-    Answer, CheckSeen, Crew, Dispatch, Evaluation, Event, Feasible, Hold, Job, JobId, Outcome, Seat,
-    Settings, StopHow, Task, Trees, Usage, Why,
+    Answer, CheckSeen, Crew, Dispatch, Evaluation, Event, Feasible, Hold, Job, JobId, Outcome, Patience,
+    Seat, Settings, StopHow, Task, Trees, Usage, Why,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::Red;
@@ -23,7 +23,7 @@ use crate::plans;
 use crate::shapes::{ParentChecks, Shape};
 use crate::stage::{Cut, Stage, Tracing};
 use crate::temper::unresolved;
-use crate::world::Phase;
+use crate::world::{Phase, is_agent};
 
 /// One way to run every graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct Outside {
     pub stops: u8,
     /// Landings that do not merge.
     pub conflicts: u8,
+    /// Agents that are not logged in.
+    pub logouts: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,7 +143,8 @@ fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Brea
     let constraints = plans::limits(setting.parallel, setting.iterations, setting.stalls);
     let state = shape.state(constraints, setting.checks);
     let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: setting.coordinator };
-    let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
+    let settings =
+        Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
     let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, tracing);
     stage.begin(Hold::Nobody, Cut::Never)?;
     Ok(Node { stage, left: setting.outside, path: Vec::new() })
@@ -171,7 +174,12 @@ fn moves(node: &Node) -> Vec<Move> {
     for flight in world.flights() {
         let job = &flight.job.id;
         match flight.phase {
-            Phase::Working => events.extend(ends_of(world.recorded(), &flight.job)),
+            Phase::Working => {
+                events.extend(ends_of(world.recorded(), &flight.job));
+                if node.left.logouts > 0 && is_agent(world.recorded(), &job.task) {
+                    events.push(unable(job));
+                }
+            }
             Phase::Landing => {
                 landings.push(job.clone());
                 if node.left.conflicts > 0 {
@@ -236,11 +244,14 @@ fn take(node: &mut Node, next: Move) -> Result<(), Breach> {
                 Event::RedirectAsked => node.left.redirects -= 1,
                 Event::StopAsked { .. } => node.left.stops -= 1,
                 Event::Conflict { .. } => node.left.conflicts -= 1,
+                Event::Ended { outcome: Outcome::Unable { .. }, .. }
+                | Event::Replanned { answer: Answer::Unable { .. }, .. } => node.left.logouts -= 1,
                 Event::Begun { .. }
                 | Event::Ended { .. }
                 | Event::Landed { .. }
                 | Event::Verified { .. }
                 | Event::Replanned { .. }
+                | Event::Spent { .. }
                 | Event::Edited { .. }
                 | Event::Tampered { .. }
                 | Event::Redirected { .. }
@@ -262,6 +273,16 @@ fn tell(node: &mut Node, event: Event, cut: Cut) -> Result<(), Breach> {
     }
 }
 
+fn unable(job: &JobId) -> Event {
+    let (job, reason, usage) = (job.clone(), "nobody is logged in".to_owned(), Usage::default());
+    match job.task {
+        Task::Replan => Event::Replanned { job, answer: Answer::Unable { reason }, usage },
+        Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
+            Event::Ended { job, outcome: Outcome::Unable { reason }, usage }
+        }
+    }
+}
+
 /// How a job can end.
 fn ends_of(state: &State, job: &Job) -> Vec<Event> {
     let id = &job.id;
@@ -277,7 +298,7 @@ fn ends_of(state: &State, job: &Job) -> Vec<Event> {
             vec![ended(done(CheckSeen::Pass)), ended(done(red))]
         }
         Task::Probe(_) => [Feasible::Yes, Feasible::No]
-            .map(|feasible| ended(Outcome::Probed { feasible, findings: String::new() }))
+            .map(|feasible| ended(Outcome::Probed { feasible, findings: String::new(), cost: None }))
             .into(),
         Task::Replan => answers(state, job)
             .into_iter()
@@ -357,6 +378,7 @@ fn measure(node: &Node) -> Measure {
         + 2 * u64::from(left.redirects)
         + u64::from(left.stops)
         + u64::from(left.conflicts)
+        + u64::from(left.logouts)
         + u64::from(control.redirect_requested);
     let iterations = u64::from(limits.max_iterations.saturating_sub(control.iteration));
     let attempts = control.open.as_ref().map_or(0, |open| {

@@ -150,6 +150,7 @@ impl Stage {
             | Event::Replanned { job, .. } => job,
             Event::Begun { .. }
             | Event::Verified { .. }
+            | Event::Spent { .. }
             | Event::Edited { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
@@ -174,6 +175,7 @@ impl Stage {
                     | Outcome::Failed { .. }
                     | Outcome::TooLarge { .. }
                     | Outcome::Probed { .. }
+                    | Outcome::Unable { .. }
                     | Outcome::Lost { .. },
                     Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan,
                 ) => self.world.end(job),
@@ -186,6 +188,7 @@ impl Stage {
             Event::Woke => self.world.woke(),
             Event::Edited { state } | Event::Redirected { state } => self.world.replace((**state).clone()),
             Event::Begun { .. }
+            | Event::Spent { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked

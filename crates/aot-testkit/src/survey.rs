@@ -18,9 +18,10 @@ pub struct Part {
 /// How graphs of up to `size` atoms are run: with everything that can strike from outside; one atom more with a
 /// crash only; one atom less for many iterations.
 pub fn parts(size: usize) -> Vec<Part> {
-    let nothing = Outside { crashes: 0, redirects: 0, stops: 0, conflicts: 0 };
+    let nothing = Outside { crashes: 0, redirects: 0, stops: 0, conflicts: 0, logouts: 0 };
     let strikes = Outside { crashes: 1, redirects: 1, ..nothing };
     let stops = Outside { stops: 1, conflicts: 1, ..nothing };
+    let ends = Outside { logouts: 1, ..stops };
     let crash = Outside { crashes: 1, ..nothing };
     let (none, all) = (ParentChecks::None, ParentChecks::All);
     let part = |name, size, parallel, iterations, stalls, coordinator, checks, outside| Part {
@@ -32,7 +33,7 @@ pub fn parts(size: usize) -> Vec<Part> {
         part("crash and redirect, two agents", size, 2, 2, 2, Seat::Empty, all, strikes),
         part("crash and redirect, replans", size, 1, 3, 2, Seat::Taken, none, strikes),
         part("stop and conflict, replans", size, 2, 3, 2, Seat::Taken, none, stops),
-        part("stop and conflict, one agent", size, 1, 3, 2, Seat::Empty, all, stops),
+        part("stop, conflict and logout, one agent", size, 1, 3, 2, Seat::Empty, all, ends),
         part("one atom more, crash", size + 1, 2, 2, 2, Seat::Empty, all, crash),
         part("long lives, crash, replans", size.saturating_sub(1), 2, 5, 3, Seat::Taken, all, crash),
     ]

@@ -1,6 +1,7 @@
 //! How a life treats its loop: what comes of jobs, of the base case and of the coordinator agent, and how often
 //! somebody interferes. Draws; performs nothing.
 
+use aot_core::brief::Cost;
 use aot_core::coordinator::{Answer, CheckSeen, Evaluation, Feasible, Job, Outcome, Task, Usage, Why};
 use aot_core::rules::certificate::Red;
 use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
@@ -18,6 +19,9 @@ pub struct Temper {
     pub hang: u64,
     pub lost: u64,
     pub refuse: u64,
+    pub unable: u64,
+    /// What was used, before the end.
+    pub tells: u64,
     pub check_error: u64,
     pub check_pending: u64,
     pub conflict: u64,
@@ -65,6 +69,7 @@ impl Temper {
         };
         let (fail, too_large, hang) = (mostly_none(70, 60), mostly_none(20, 20), mostly_none(20, 20));
         let (lost, refuse, check_error) = (mostly_none(20, 15), mostly_none(15, 15), mostly_none(15, 15));
+        let (unable, tells) = (mostly_none(4, 12), mostly_none(40, 80));
         let (check_pending, conflict, late) = (mostly_none(5, 15), mostly_none(30, 30), mostly_none(50, 100));
         let (crash, interfere) = (mostly_none(30, 12), mostly_none(35, 15));
         let plans =
@@ -88,6 +93,8 @@ impl Temper {
             hang,
             lost,
             refuse,
+            unable,
+            tells,
             check_error,
             check_pending,
             conflict,
@@ -109,6 +116,9 @@ impl Temper {
             let retry_after = chance.percent(30).then(|| Span::from_seconds(chance.between(1, 600)));
             return (Outcome::Refused { reason: "rate limit".into(), retry_after }, 1);
         }
+        if by_agent && chance.percent(self.unable) {
+            return (Outcome::Unable { reason: "nobody is logged in".into() }, 1);
+        }
         if chance.percent(self.lost) {
             return (Outcome::Lost { reason: "killed from outside".into() }, seconds);
         }
@@ -116,7 +126,9 @@ impl Temper {
             Task::Probe(_) if chance.percent(self.fail / 3) => Outcome::Failed { reason: "no answer".into() },
             Task::Probe(_) => {
                 let feasible = if chance.percent(self.fail) { Feasible::No } else { Feasible::Yes };
-                Outcome::Probed { feasible, findings: "looked".into() }
+                let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
+                let cost = chance.percent(80).then(|| *chance.pick(&costs));
+                Outcome::Probed { feasible, findings: "looked".into(), cost }
             }
             Task::Check(atom) => done(self.check(chance, state, atom)),
             Task::Work(atom) => {
@@ -191,6 +203,9 @@ impl Temper {
         if self.down || chance.percent(self.refuse) {
             return Answer::Refused { reason: "rate limit".into(), retry_after: None };
         }
+        if chance.percent(self.unable) {
+            return Answer::Unable { reason: "nobody is logged in".into() };
+        }
         if chance.percent(self.fail / 3) {
             return Answer::Failed { reason: "no answer".into() };
         }
@@ -217,6 +232,11 @@ fn done(check: CheckSeen) -> Outcome {
 
 fn red_check(number: usize) -> Red {
     Red { item: format!("check {number}"), reason: "red".into() }
+}
+
+/// What an agent tells while it runs.
+pub fn on_the_way(chance: &mut Chance) -> Usage {
+    Usage { agent_runs: 0, cost_usd: chance.between(0, 20) as f64 / 10.0, tokens: chance.between(0, 500) }
 }
 
 /// Judges asked about so many items, each once or twice.

@@ -32,7 +32,9 @@ pub fn of_event(event: &Event) -> String {
             Answer::Plan(plan) => format!("{} {plan:?}", of_job(job)),
             Answer::Failed { .. } => format!("{} failed", of_job(job)),
             Answer::Refused { .. } => format!("{} refused", of_job(job)),
+            Answer::Unable { .. } => format!("{} unable", of_job(job)),
         },
+        Event::Spent { usage } => format!("spent {:.1} USD and {} tokens", usage.cost_usd, usage.tokens),
         Event::Edited { state } => format!("edited to {}", of_plan(state)),
         Event::Redirected { state } => format!("redirected to {}", of_plan(state)),
         Event::Tampered { .. } => "tampered".to_owned(),
@@ -78,8 +80,9 @@ fn of_outcome(outcome: &Outcome) -> String {
         Outcome::Done { check, .. } => format!("done, check {check:?}"),
         Outcome::Failed { reason } => format!("failed: {reason}"),
         Outcome::TooLarge { .. } => "too large".to_owned(),
-        Outcome::Probed { feasible, .. } => format!("probed, feasible {feasible:?}"),
+        Outcome::Probed { feasible, cost, .. } => format!("probed, feasible {feasible:?}, cost {cost:?}"),
         Outcome::Refused { .. } => "refused".to_owned(),
+        Outcome::Unable { .. } => "unable".to_owned(),
         Outcome::Lost { .. } => "lost".to_owned(),
     }
 }

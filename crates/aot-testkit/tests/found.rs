@@ -1,8 +1,8 @@
 //! What random lives found in the coordinator, each as a life of a few events. The audit watches every step.
 
 use aot_core::coordinator::{
-    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Seat, Settings, StopHow, Task,
-    Trees, Usage,
+    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Seat, Settings, StopHow,
+    Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::Verdict;
@@ -31,7 +31,8 @@ impl Scene {
         }
         shape(&mut state);
         let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: Seat::Taken };
-        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate };
+        let settings =
+            Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
         let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
         stage.begin(Hold::Nobody, Cut::Never).expect("it begins");
         let mut scene = Scene { stage };

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::page::{clipped, one_line};
 use super::shape::{Faults, Said, Unreadable, fit, schema_of};
+use crate::rules::order::Cost;
 
 // Limits in bytes.
 pub const SUMMARY_LIMIT: usize = 2000;
@@ -30,17 +31,6 @@ pub struct ProbeAnswer {
     pub findings: String,
     /// The work to expect, from tiny (a few lines) to huge (must be cut up); null if unknown.
     pub cost_estimate: Option<Cost>,
-}
-
-/// Ordered, so that the cheapest feasible choice can go first (D10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Cost {
-    Tiny,
-    Small,
-    Medium,
-    Large,
-    Huge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -15,7 +15,7 @@ mod words;
 mod work;
 
 pub use answer::{
-    Cost, EVIDENCE_LIMIT, FINDINGS_LIMIT, MAX_ARTIFACTS, MAX_EVIDENCE, MAX_FAILURES, PATH_LIMIT, ProbeAnswer,
+    EVIDENCE_LIMIT, FINDINGS_LIMIT, MAX_ARTIFACTS, MAX_EVIDENCE, MAX_FAILURES, PATH_LIMIT, ProbeAnswer,
     REASON_LIMIT, SUMMARY_LIMIT, VerifierAnswer, WorkerAnswer,
 };
 pub use change::{
@@ -28,6 +28,7 @@ pub use judge::{
 pub use plan::{Asked, coordinator};
 
 pub use crate::rules::certificate::Red;
+pub use crate::rules::order::Cost;
 pub use crate::rules::plan::Why;
 pub use shape::{ANSWER_LIMIT, MAX_FAULTS, Said, Unreadable};
 pub use work::{Given, Leftover, probe, worker};

@@ -107,6 +107,16 @@ impl Flight {
         self.attempts.len() + usize::from(self.replan.is_some())
     }
 
+    /// The agents among them: a command, a check or a landing is none.
+    pub fn agents(&self, state: &State) -> usize {
+        let by_agent = |attempt: &&Attempt| match attempt.stage {
+            Stage::Probing => true,
+            Stage::Working => state.atoms.get(&attempt.atom).is_some_and(|atom| atom.run.is_none()),
+            Stage::Checking | Stage::Waiting | Stage::Landing => false,
+        };
+        self.attempts.iter().filter(by_agent).count() + usize::from(self.replan.is_some())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

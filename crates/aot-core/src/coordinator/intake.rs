@@ -48,7 +48,7 @@ impl Coordinator {
                 self.charge(usage);
                 self.replanned(job, answer);
             }
-            Event::Spent { usage } => self.charge(usage),
+            Event::Spent { usage } => self.charge(Usage { agent_runs: 0, ..usage }),
             Event::Edited { state } => self.edited(*state),
             Event::Tampered { what } => self.tampered = Some(what),
             Event::StopAsked { how, reason } => {
@@ -66,6 +66,7 @@ impl Coordinator {
     fn begun(&mut self, found: Vec<Found>, fingerprint: Option<Fingerprint>, redirect: Hold) {
         self.adopt(found);
         self.flight.attempts.clear();
+        self.helpless = None;
         self.since = self.ledger.now();
         if self.state().control.redirect_requested {
             match redirect {
@@ -177,7 +178,7 @@ impl Coordinator {
     fn give_up(&mut self, at: usize, stop: Stop, reason: &str) {
         let atom = self.flight.attempts.remove(at).atom;
         self.give_back(atom, reason.to_owned());
-        self.helpless = Some(stop);
+        self.helpless.get_or_insert(stop);
     }
 
     fn probed(&mut self, at: usize, outcome: Outcome) {
@@ -422,7 +423,7 @@ impl Coordinator {
         let Some(mut replan) = asked else { return };
         match answer {
             Answer::Refused { reason, retry_after: _ } if self.settings.patience == Patience::Stop => {
-                self.helpless = Some(converge::limited(&reason));
+                self.helpless.get_or_insert(converge::limited(&reason));
                 return;
             }
             Answer::Refused { reason: _, retry_after } => {
@@ -432,7 +433,7 @@ impl Coordinator {
                 return;
             }
             Answer::Unable { reason } => {
-                self.helpless = Some(converge::unable(&reason));
+                self.helpless.get_or_insert(converge::unable(&reason));
                 return;
             }
             Answer::Failed { reason } => self.remember_refusal(reason),

@@ -105,7 +105,7 @@ pub struct Coordinator {
     held: BTreeMap<AtomId, String>,
     reserved: Vec<AtomId>,
     tampered: Option<String>,
-    /// Something happened that only a person, or time, can mend.
+    /// Something happened that only a person, or time, can mend; the first of it is told.
     helpless: Option<Stop>,
     /// A redirect that nobody holds any more: the loop stops, after what is landing.
     abandoned: bool,

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::flight::{Attempt, Replan, Stage, blank_job};
 use super::talk::{Effect, JobId, Task};
-use super::{Coordinator, Dispatch, Phase, Trees};
+use super::{Coordinator, Dispatch, Patience, Phase, Trees};
 use crate::rules::advance::{self, Attempt as Counted};
 use crate::rules::certificate::{Verdict, certify};
 use crate::rules::converge::{self, BaseCase, Fate, Stop};
@@ -261,7 +261,7 @@ impl Coordinator {
         };
         may_start
             && self.flight.len() < parallel as usize
-            && converge::affords(&self.ledger, self.flight.len())
+            && converge::affords(state.constraints(), &self.spent, self.flight.agents(state))
     }
 
     /// All that is due for another plan is asked for at the opening of an iteration, once.
@@ -366,7 +366,7 @@ impl Coordinator {
         let Some(until) = self.state().control.parked_until.as_ref().map(|until| until.at()) else {
             return false;
         };
-        if self.ledger.now() < until {
+        if self.ledger.now() < until && self.settings.patience == Patience::Park {
             return true;
         }
         self.ledger.enter(Change::Unparked);

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::brief::Cost;
 use crate::rules::certificate::{Certificate, Red};
+use crate::rules::order::Cost;
 use crate::rules::plan::Why;
 use crate::rules::replan::PlanChange;
 use crate::rules::{Change, Refusal};
@@ -49,7 +49,8 @@ pub enum Event {
         answer: Answer,
         usage: Usage,
     },
-    /// Somebody in flight has used so much since that was last told.
+    /// Somebody in flight has used so much since that was last told; the rest comes with its last word, and so do its
+    /// judges. Each is written into the file: whoever hears often tells it seldom.
     Spent {
         usage: Usage,
     },

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::Ledger;
+use super::{Ledger, converge};
 use crate::state::{AtomId, AtomStatus, GroupName, State, TrailEntry};
 
 /// Why a loop halted.
@@ -30,7 +30,7 @@ pub enum Verdict {
     Deadlock {
         atoms: Vec<AtomId>,
     },
-    /// A confirmation, or a check that cannot run (D14).
+    /// A confirmation, a check that cannot run (D14), or an agent that is not logged in (D12).
     NeedsPerson,
     /// These need an agent, and there is none (D27).
     NoAgent {
@@ -114,8 +114,10 @@ pub struct Branch {
 pub fn certify(ledger: &Ledger, verdict: Verdict, reason: String, red: Vec<Red>) -> Certificate {
     let state = ledger.state();
     let branches = branches(state);
+    // A person who is needed is asked about the checks only if they are why.
+    let asked = if reason == converge::needs_person(&red) { red.as_slice() } else { &[] };
     Certificate {
-        next: next(&verdict, &branches, &red, state.constraints().max_iterations),
+        next: next(&verdict, &branches, asked, state.constraints().max_iterations),
         exit: verdict.exit(),
         verdict,
         reason,
@@ -194,7 +196,7 @@ fn verdict_of(reason: &str) -> Verdict {
     }
 }
 
-fn next(verdict: &Verdict, branches: &[Branch], red: &[Red], max_iterations: u32) -> Vec<String> {
+fn next(verdict: &Verdict, branches: &[Branch], asked: &[Red], max_iterations: u32) -> Vec<String> {
     let mut next: Vec<String> = Vec::new();
     match verdict {
         Verdict::Completed => {}
@@ -235,9 +237,9 @@ fn next(verdict: &Verdict, branches: &[Branch], red: &[Red], max_iterations: u32
             next.push("aot graph".into());
         }
         Verdict::NeedsPerson => {
-            next.extend(red.iter().map(|red| match red.item == WORKING_TREE {
+            next.extend(asked.iter().map(|asked| match asked.item == WORKING_TREE {
                 true => "commit or undo what is uncommitted".into(),
-                false => format!("aot confirm \"{}\"", red.item),
+                false => format!("aot confirm \"{}\"", asked.item),
             }));
             next.push("aot run".into());
         }

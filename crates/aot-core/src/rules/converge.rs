@@ -4,7 +4,7 @@
 use super::certificate::{Budget, Red, Verdict};
 use super::plan::{self, Floor, Seat};
 use super::{Change, Ledger, backtrack};
-use crate::state::{AtomId, Target, VerifyWhen};
+use crate::state::{AtomId, Constraints, Spent, Target, VerifyWhen};
 
 /// What the judgement must know besides the state.
 #[derive(Clone, Debug)]
@@ -145,6 +145,30 @@ pub fn affords(ledger: &Ledger, running: usize) -> bool {
         && constraints.max_tokens.is_none_or(|limit| after(spent.tokens as f64) <= limit as f64)
 }
 
+/// Whoever was asked is not logged in: only a person can help (D12).
+pub fn unable(reason: &str) -> Stop {
+    let reason = format!("needs a person: {reason}");
+    Stop { verdict: Verdict::NeedsPerson, reason, running: Fate::Finishes }
+}
+
+/// A limit, and nobody wants to wait until it lifts (D12).
+pub fn limited(reason: &str) -> Stop {
+    let reason = format!("limited: {reason}");
+    Stop { verdict: Verdict::Budget { what: Budget::Allowance }, reason, running: Fate::Finishes }
+}
+
+/// Whether one more agent fits into what is left of the budget, if it and each of those that run need as much as one
+/// did on average so far (D12). With nobody running there is nobody to wait for.
+pub fn affords(constraints: &Constraints, spent: &Spent, running: usize) -> bool {
+    let ended = spent.agent_runs.saturating_sub(running as u64);
+    if running == 0 || ended == 0 {
+        return true;
+    }
+    let after = |spent: f64| spent + spent / ended as f64 * (running as f64 + 1.0);
+    constraints.max_cost_usd.is_none_or(|limit| after(spent.cost_usd) <= limit)
+        && constraints.max_tokens.is_none_or(|limit| after(spent.tokens as f64) <= limit as f64)
+}
+
 /// The stop conditions in the order of D13, from the base case on.
 pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
     let (state, frontier) = (ledger.state(), ledger.frontier());
@@ -160,6 +184,10 @@ pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
             return finishes(Verdict::NeedsPerson, needs_person(items));
         }
         Some(BaseCase::Open(_) | BaseCase::Red(_)) | None => {}
+    }
+    // Nobody can be asked (D12).
+    if let Some(stop) = standing.helpless {
+        return Some(stop.clone());
     }
     // OR group exhausted (D10).
     if let Some(group) = frontier.exhausted(ledger.graph(), state) {
@@ -293,7 +321,7 @@ fn waiting(ledger: &Ledger, place: usize) -> String {
     }
 }
 
-fn needs_person(items: &[Red]) -> String {
+pub(super) fn needs_person(items: &[Red]) -> String {
     let items: Vec<String> = items.iter().map(|red| format!("{} ({})", red.item, red.reason)).collect();
     format!("needs a person: {}", items.join("; "))
 }

@@ -10,6 +10,7 @@ pub mod converge;
 pub mod decompose;
 pub mod gate;
 mod ledger;
+pub mod order;
 pub mod overlap;
 pub mod plan;
 pub mod redirect;

@@ -219,6 +219,157 @@ fn refused_starts_park_the_loop_and_waits_double() {
 }
 
 #[test]
+fn whoever_is_not_logged_in_stops_the_loop() {
+    table(&[
+        (
+            "D12",
+            "m=1; A",
+            "A/",
+            "#1 stall 0 halt needs_person | exit 17 | reason needs a person: nobody is logged in | trail ",
+        ),
+        // What runs finishes and lands, nothing new starts.
+        ("D12", "m=2; A; B; C", "A/", "#1 stall 0 | B | killed "),
+        ("D12", "m=2; A; B; C", "A/ B+", "#1 stall 0 halt needs_person | done B | left 2"),
+        ("D12", "m=2; A; B; C", "A/ B-", "#1 stall 0 halt needs_person | trail B-"),
+        ("D12", "m=2; A; B; C", "B= A/", "#1 stall 0 | B^"),
+        ("D12", "m=2; A; B; C", "A/ B<", "#1 stall 0 halt needs_person | trail "),
+        ("D12", "crew=wp; m=2; A?; B", "B/ A?+", "#1 stall 0 halt needs_person"),
+        // It is nobody's failure.
+        ("D12", "m=1; G=A|B", "A/", "#1 stall 0 halt needs_person | sel G:A | failed  | trail "),
+        // Whoever it is.
+        ("D12", "crew=wp; m=1; A?", "A?/", "#1 stall 0 halt needs_person | exit 17"),
+        ("D12", "crew=wc; A", "A+ v- r/", "#2 stall 1 halt needs_person | exit 17 | red 1"),
+        ("D12", "m=1; P! -> A", "A+ P/", "#2 stall 1 halt needs_person | done A"),
+        // The base case comes first, and a stop by hand before it.
+        ("D13", "m=2; each; L; A; B; C", "A+ B+ v+ L/", "#1 stall 0 halt completed"),
+        ("D13", "m=2; each; L; A; B; C", "A+ B+ L/", "#1 stall 0 | verify"),
+        ("D13", "m=2; each; L; A; B; C", "A+ B+ L/ v+", "#1 stall 0 halt completed"),
+        ("D13", "m=2; each; L; A; B; C", "A+ B+ L/ v-", "#1 stall 0 halt needs_person"),
+        ("D13", "m=2; A||B", "A/ B+ v+", "#1 stall 0 halt completed"),
+        ("D13", "m=2; A||B", "A/ B+ v-", "#1 stall 0 halt needs_person | exit 17"),
+        ("D13", "m=2; A; B", "A/ stop B+", "#1 stall 0 halt stopped_by_hand"),
+        ("D13", "m=2; A; B", "A/ redirect redirected", "#1 stall 0 halt needs_person | killed B"),
+        // Before what follows from it.
+        ("D13", "m=1; N=1; A", "A/", "#1 stall 0 halt needs_person"),
+        ("D13", "m=2; G=A|B; L", "A- B- L/", "#1 stall 0 halt needs_person"),
+        ("D13", "m=1; s=1; A", "A. A/", "#2 stall 1 halt needs_person"),
+        // The checks that are red are not why.
+        ("D13", "A", "A/", "#1 stall 0 halt needs_person | red 1 | next aot run"),
+        ("D15", "m=1; A", "A/ crash", "#2 stall 0 | A | reason none | status running"),
+        ("D15", "m=1; A", "A/ crash A+ v+", "#2 stall 0 halt completed"),
+    ]);
+    let mut world = World::play("m=1; A", "A/");
+    world.word("crash");
+    assert_eq!(world.last_job().returned, None, "what is remembered is lost with the process");
+}
+
+#[test]
+fn whoever_does_not_wait_stops_at_a_limit() {
+    table(&[
+        (
+            "D12",
+            "impatient; m=1; A",
+            "A<",
+            "#1 stall 0 halt budget | exit 15 | reason limited: boom | next aot run, when the limit has lifted",
+        ),
+        ("D12", "impatient; m=1; G=A|B", "A<", "#1 stall 0 halt budget | sel G:A | failed  | trail "),
+        ("D12", "impatient; m=2; A; B; C", "A<", "#1 stall 0 | B | killed "),
+        ("D12", "impatient; m=2; A; B; C", "A< B+", "#1 stall 0 halt budget | done B | left 2"),
+        // The first that is told is told.
+        ("D12", "impatient; m=2; A; B", "A< B/", "#1 stall 0 halt budget | exit 15"),
+        ("D12", "impatient; m=2; A; B", "A/ B<", "#1 stall 0 halt needs_person | exit 17"),
+        ("D12", "impatient; crew=wp; m=1; A?", "A?<", "#1 stall 0 halt budget | reason limited: rate limit"),
+        ("D12", "impatient; crew=wc; A", "A+ v- r<", "#2 stall 1 halt budget | reason limited: rate limit"),
+        ("D15", "impatient; m=1; A", "A< crash", "#2 stall 0 | A | reason none"),
+        ("D15", "impatient; m=1; A", "A< crash A<", "#2 stall 0 halt budget"),
+        // Other ends are what they were.
+        ("D12", "impatient; m=1; A", "A.", "#2 stall 0 | A"),
+    ]);
+    // Who waited has gone, and somebody who does not wait takes the loop up: it is tried at once.
+    let waiting = World::play("m=1; A", "A<");
+    let mut world = World::new("impatient; m=1; A");
+    let mut parked = waiting.file.clone();
+    parked.control.status = LoopStatus::Stopped;
+    world.take_up(parked);
+    assert_eq!(world.tell("#2 stall 0 | A"), "#2 stall 0 | A", "D12");
+    assert!(!world.is_parked(), "D12");
+}
+
+#[test]
+fn what_is_spent_counts_at_once() {
+    table(&[
+        ("D12", "m=1; usd=5; A", "cost4 spent", "#1 stall 0 | A"),
+        (
+            "D12",
+            "m=2; usd=5; A; B",
+            "cost4 spent cost1 spent",
+            "#1 stall 0 halt budget | exit 15 | killed A B | reason budget spent: 5.00 of 5.00 USD | trail ",
+        ),
+        ("D12", "m=1; tok=9; A", "tok9 spent", "#1 stall 0 halt budget | exit 15 | killed A"),
+        ("D12", "m=1; usd=5; G=A|B", "cost5 spent", "#1 stall 0 halt budget | sel G:A | failed "),
+        // What had been told is not told again at the end.
+        ("D12", "m=1; usd=5; A; B", "cost3 spent cost1 A+", "#2 stall 0 | B"),
+        ("D12", "m=1; usd=5; A; B", "cost3 spent cost2 A+", "#1 stall 0 halt budget | done A"),
+        // A landing is let through.
+        ("D12", "m=2; usd=5; A; B", "A= cost5 spent", "#1 stall 0 | A^ | killed B"),
+        ("D12", "m=2; usd=5; A; B", "A= cost5 spent A^", "#1 stall 0 halt budget | done A"),
+        // An evaluation under way is not waited for.
+        ("D12", "usd=5; A", "A+ cost5 spent", "#1 stall 0 halt budget"),
+        ("D12", "crew=wc; usd=5; A", "A+ v- cost5 spent", "#2 stall 0 halt budget | killed replan"),
+        ("D12", "usd=5; A", "stop cost5 spent", "#1 stall 0 halt stopped_by_hand | killed A"),
+        // Without a limit it is only written down.
+        ("D12", "m=1; A", "cost50 spent", "#1 stall 0 | A | runs 1"),
+    ]);
+    let mut world = World::play("m=1; A", "cost2.5 spent tok7 spent cost1 A+");
+    let spent = world.file.control.spent.clone().expect("something was spent");
+    assert_eq!((spent.cost_usd, spent.tokens), (3.5, 7));
+    // Judges are told with the end of what they judged.
+    world.send(Event::Spent { usage: Usage { agent_runs: 3, ..Usage::default() } });
+    assert_eq!(world.tell("#1 stall 0 | runs 1"), "#1 stall 0 | runs 1");
+}
+
+#[test]
+fn money_is_reserved_before_a_start() {
+    table(&[
+        // Nothing is known at first.
+        ("D12", "m=3; usd=9; A; B; C", "", "#1 stall 0 | A B C"),
+        // Four each on average: one more fits beside the one that runs, then none.
+        ("D12", "m=1; usd=9; A; B; C", "cost4 A+", "#2 stall 0 | B"),
+        ("D12", "m=2; usd=12; A; B; C <- A; D <- A", "cost4 A+", "#1 stall 0 | B C"),
+        ("D12", "m=2; usd=11; A; B; C <- A; D <- A", "cost4 A+", "#1 stall 0 | B"),
+        ("D12", "m=9; usd=13; A; B <- A; C <- A; D <- A", "cost4 A+", "#2 stall 0 | B C"),
+        ("D12", "m=9; usd=17; A; B <- A; C <- A; D <- A", "cost4 A+", "#2 stall 0 | B C D"),
+        ("D12", "m=9; tok=13; A; B <- A; C <- A; D <- A", "tok4 A+", "#2 stall 0 | B C"),
+        // What costs less than was thought makes room.
+        ("D12", "m=9; usd=13; A; B <- A; C <- A; D <- A", "cost4 A+ B+", "#2 stall 0 | C D"),
+        ("D12", "m=9; usd=13; A; B <- A; C <- A; D <- A", "cost4 A+ cost4 B+", "#2 stall 0 | C"),
+        // With nobody running one is started, whatever it may cost.
+        ("D12", "m=2; usd=9; A; B <- A; C <- A", "cost8 A+", "#2 stall 0 | B"),
+        ("D12", "m=2; usd=9; A; B <- A; C <- A", "cost8 A+ B+", "#2 stall 0 | C | done A B"),
+        ("D12", "m=2; usd=9; A; B <- A; C <- A", "cost8 A+ B+ C+ v+", "#2 stall 0 halt completed"),
+        ("D12", "m=2; usd=9; A; B <- A; C <- A", "cost8 A+ cost1 B+", "#2 stall 0 halt budget | killed "),
+        // Commands, checks and landings cost nothing.
+        ("D12", "m=3; usd=9; A; B$ <- A; C <- A; D <- A", "cost8 A+", "#2 stall 0 | B C"),
+        ("D12", "m=3; usd=9; A; B <- A; C <- A", "cost8 A+ B=", "#2 stall 0 | B^ C"),
+        // A replan needs its share too, and waits for it.
+        (
+            "D12",
+            "crew=wc; m=2; s=9; usd=20; L; X <- L; A; B; C; D; E",
+            "A- B+ A- C+ cost9 A- cost9 D+",
+            "#3 stall 0 | L | replans 0",
+        ),
+        (
+            "D12",
+            "crew=wc; m=2; s=9; usd=20; L; X <- L; A; B; C; D; E",
+            "A- B+ A- C+ cost9 A- cost9 D+ L+",
+            "#4 stall 0 | replan | why A-",
+        ),
+        // Without a limit nothing is reserved.
+        ("D12", "m=9; A; B <- A; C <- A; D <- A", "cost4 A+", "#2 stall 0 | B C D"),
+    ]);
+}
+
+#[test]
 fn a_stopped_loop_is_taken_up() {
     table(&[
         (
@@ -382,7 +533,7 @@ fn a_certificate_says_what_to_do_next() {
             "D13",
             "m=1; G=A|B",
             "A- B-",
-            "#2 stall 1 halt exhausted | next aot redirect --add-choice G=…; aot or switch G … --reason …",
+            "#2 stall 1 halt exhausted | next aot redirect --add-choice G \"…\"; aot or switch G … --reason …",
         ),
         (
             "D13",
@@ -394,11 +545,11 @@ fn a_certificate_says_what_to_do_next() {
             "D13",
             "m=1; N=3; A; B; C; D",
             "A+ B+ C+",
-            "#3 stall 0 halt iteration_limit | next aot redirect --max-iterations 6",
+            "#3 stall 0 halt iteration_limit | next aot redirect --set max_iterations=6",
         ),
-        ("D13", "usd=5; A", "cost5 A-", "#1 stall 0 halt budget | next aot redirect --max-cost-usd …"),
-        ("D13", "tok=5; A", "tok5 A-", "#1 stall 0 halt budget | next aot redirect --max-tokens …"),
-        ("D13", "wall=60; A", "wait60", "#1 stall 0 halt budget | next aot redirect --max-wall-time …"),
+        ("D13", "usd=5; A", "cost5 A-", "#1 stall 0 halt budget | next aot redirect --set max_cost_usd=…"),
+        ("D13", "tok=5; A", "tok5 A-", "#1 stall 0 halt budget | next aot redirect --set max_tokens=…"),
+        ("D13", "wall=60; A", "wait60", "#1 stall 0 halt budget | next aot redirect --set max_wall_time=…"),
         ("D13", "A <- B; B <- A", "", "#0 stall 0 halt deadlock | next aot redirect --remove A; aot graph"),
         ("D13", "A", "A+ v?", "#1 stall 0 halt needs_person | next aot confirm \"C0\"; aot run"),
         ("D13", "crew=; A", "", "#0 stall 0 halt no_agent | next aot run --agent NAME"),

@@ -7,15 +7,16 @@
 //! as a choice without an atom.
 //! `m=2`, `N=5`, `s=3` are the constraints, `each` verifies each iteration, `crew=wpc` names the roles with an agent,
 //! `shared` has one tree for all, `Q=1` gives the base case quality items, `wall=60`, `usd=5` and `tok=9` are
-//! limits, `host` dispatches on request.
+//! limits, `host` dispatches on request, `impatient` does not wait for a limit to lift.
 //!
 //! **Script**, words: `A+` succeeds and lands, `A=` is done and asks to land, `A^` landed, `A%` conflict, `A-` failed,
-//! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused; `A?+`, `A?-`,
-//! `A?.` a probe's answer; `A@1-` the same for attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
-//! case; the first evaluation is red unless the script begins with one. `r0`, `r-`, `r<`, `r(…)` the plan: `A->B,C` cut,
+//! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused, `A/` not logged
+//! in; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<` and `A?/` as above; `A@1-` the same for
+//! attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
+//! case; the first evaluation is red unless the script begins with one. `r0`, `r-`, `r<`, `r/`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
 //! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`;
-//! `cost3` and `tok3` are what the next result has spent.
+//! `cost3` and `tok3` are what the next result has spent, `spent` tells it at once.
 //!
 //! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
 //! checking) or `#2 stall 1 halt stalled`, then any of `left 3`, `done A B`, `trail …`, `failed G:A`, `sel G:B`,
@@ -24,6 +25,7 @@
 
 use std::collections::BTreeMap;
 
+use aot_core::brief::Cost;
 use aot_core::coordinator::*;
 use aot_core::rules::bound;
 use aot_core::rules::certificate::{Certificate, Red, Verdict, next_steps};
@@ -201,7 +203,9 @@ impl World {
         let mut words = Vec::new();
         for job in self.asked.iter().filter(|job| !self.said.contains(job)) {
             match &job.task {
-                Task::Probe(atom) => words.extend(["?+", "?-", "?."].map(|how| format!("{atom}{how}"))),
+                Task::Probe(atom) => {
+                    words.extend(["?+", "?-", "?+2", "?."].map(|how| format!("{atom}{how}")))
+                }
                 Task::Work(atom) => {
                     words.extend(
                         ["+", "+", "=", "-", "*", "~", ".", "%", "<", "#"].map(|how| format!("{atom}{how}")),
@@ -250,6 +254,10 @@ impl World {
             }
             "abandoned" => return self.send(Event::RedirectAbandoned),
             "tampered" => return self.send(Event::Tampered { what: "tampered: tests".into() }),
+            "spent" => {
+                let usage = std::mem::take(&mut self.usage);
+                return self.send(Event::Spent { usage });
+            }
             "turn" => return self.send(Event::TurnEnded),
             "wake" => return self.send(Event::Woke),
             "crash" => return self.crash(Vec::new()),
@@ -280,7 +288,8 @@ impl World {
         if let Some(rest) = word.strip_prefix('v').filter(|_| self.verify.is_some()) {
             return self.evaluated(rest);
         }
-        if let Some(rest) = word.strip_prefix('r').filter(|rest| rest.starts_with(['0', '-', '<', '('])) {
+        if let Some(rest) = word.strip_prefix('r').filter(|rest| rest.starts_with(['0', '-', '<', '/', '(']))
+        {
             return self.planned(rest);
         }
         self.result(word);
@@ -366,6 +375,12 @@ impl World {
         Correct::Constraints(constraints)
     }
 
+    /// Another process takes this state up.
+    pub fn take_up(&mut self, state: State) {
+        self.file = state;
+        self.crash(Vec::new());
+    }
+
     fn crash(&mut self, found: Vec<&str>) {
         let found = found
             .into_iter()
@@ -417,6 +432,7 @@ impl World {
             "0" => Answer::Plan(PlanChange::default()),
             "-" => Answer::Failed { reason: "no answer".into() },
             "<" => Answer::Refused { reason: "rate limit".into(), retry_after: None },
+            "/" => Answer::Unable { reason: "nobody is logged in".into() },
             plan => Answer::Plan(parse_plan(plan.trim_matches(['(', ')']))),
         };
         self.send(Event::Replanned { job, answer, usage: Usage::default() });
@@ -445,9 +461,10 @@ impl World {
             );
             self.asked.retain(|asked| *asked != job);
             let outcome = match probe {
-                "+" => Outcome::Probed { feasible: Feasible::Yes, findings: "fine".into() },
-                "-" => Outcome::Probed { feasible: Feasible::No, findings: "too hard".into() },
-                _ => Outcome::Lost { reason: "lost".into() },
+                "." => Outcome::Lost { reason: "lost".into() },
+                "<" => Outcome::Refused { reason: "rate limit".into(), retry_after: None },
+                "/" => Outcome::Unable { reason: "nobody is logged in".into() },
+                answer => probed(answer),
             };
             return self.send(Event::Ended { job, outcome, usage });
         }
@@ -479,6 +496,7 @@ impl World {
             "." => Outcome::Lost { reason: why() },
             "#" => Outcome::TooLarge { reason: why() },
             "<" => Outcome::Refused { reason: why(), retry_after: None },
+            "/" => Outcome::Unable { reason: "nobody is logged in".into() },
             other => panic!("{other}?"),
         };
         if matches!(how, "+" | "=" | "%") {
@@ -650,6 +668,18 @@ fn name(job: &JobId) -> String {
     }
 }
 
+/// A probe's answer: `+` or `-`, and a digit for what the work is likely to cost.
+fn probed(answer: &str) -> Outcome {
+    let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
+    let (feasible, findings) = match &answer[..1] {
+        "+" => (Feasible::Yes, "fine"),
+        "-" => (Feasible::No, "too hard"),
+        other => panic!("?{other}?"),
+    };
+    let cost = answer[1..].parse::<usize>().ok().map(|number| costs[number - 1]);
+    Outcome::Probed { feasible, findings: findings.into(), cost }
+}
+
 fn binding(atom: &str) -> Binding {
     Binding {
         summary: format!("did {atom}"),
@@ -686,7 +716,12 @@ struct Known(Settings);
 impl Default for Known {
     fn default() -> Known {
         let crew = Crew { worker: Seat::Taken, probe: Seat::Empty, coordinator: Seat::Empty };
-        Known(Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate })
+        Known(Settings {
+            crew,
+            dispatch: Dispatch::Rolling,
+            trees: Trees::Separate,
+            patience: Patience::Park,
+        })
     }
 }
 
@@ -741,6 +776,7 @@ impl Reader {
             _ => match statement {
                 "each" => state.objective.verify = Some(VerifyWhen::EachIteration),
                 "shared" => self.settings.0.trees = Trees::Shared,
+                "impatient" => self.settings.0.patience = Patience::Stop,
                 "host" => self.settings.0.dispatch = Dispatch::OnRequest,
                 _ => return false,
             },
