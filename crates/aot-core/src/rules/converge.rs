@@ -116,33 +116,7 @@ pub fn urgent(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
     if let Some(what) = standing.tampered {
         return Some(Stop { verdict: Verdict::Tampered, reason: what.to_owned(), running: Fate::Killed });
     }
-    standing.helpless.cloned()
-}
-
-/// Whoever was asked is not logged in: what runs may still finish (D12).
-pub fn unable(reason: &str) -> Stop {
-    let reason = format!("needs a person: {reason}");
-    Stop { verdict: Verdict::NeedsPerson, reason, running: Fate::Finishes }
-}
-
-/// A limit, and nobody wants to wait until it lifts (D12).
-pub fn limited(reason: &str) -> Stop {
-    let reason = format!("limited: {reason}");
-    Stop { verdict: Verdict::Budget { what: Budget::Allowance }, reason, running: Fate::Finishes }
-}
-
-/// Whether one more agent fits into what is left of the budget, if each of those that run needs as much as one did on
-/// average so far. With nobody running there is nobody to wait for.
-pub fn affords(ledger: &Ledger, running: usize) -> bool {
-    let constraints = ledger.state().constraints();
-    let spent = ledger.state().control.spent.clone().unwrap_or_default();
-    let ended = spent.agent_runs.saturating_sub(running as u64);
-    if running == 0 || ended == 0 {
-        return true;
-    }
-    let after = |spent: f64| spent + spent / ended as f64 * (running as f64 + 1.0);
-    constraints.max_cost_usd.is_none_or(|limit| after(spent.cost_usd) <= limit)
-        && constraints.max_tokens.is_none_or(|limit| after(spent.tokens as f64) <= limit as f64)
+    None
 }
 
 /// Whoever was asked is not logged in: only a person can help (D12).
