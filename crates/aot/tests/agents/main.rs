@@ -1,3 +1,11 @@
-//! Agents: how they are asked, and how they hand in what they found.
+//! Agents: how they are asked, how they hand in what they found, and real ones at work with a model that follows a
+//! script. Where the real ones are not installed, that part is left out loudly, and never with `CI=true`.
 
+mod clients;
+mod kit;
+mod loops;
+#[allow(dead_code)]
+#[path = "../run/kit.rs"]
+mod repo;
 mod submit;
+mod troubles;

@@ -217,8 +217,14 @@ impl Repo {
 
     /// Starts it, and hears what it says line by line.
     pub fn start(&self, words: &[&str]) -> Live {
-        let mut child =
-            self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        self.start_dressed(words, |_| {})
+    }
+
+    /// The same, with something more around it.
+    pub fn start_dressed(&self, words: &[&str], dress: impl FnOnce(&mut Command)) -> Live {
+        let mut command = self.command(words);
+        dress(&mut command);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let (sender, lines) = channel();
         let out = child.stdout.take().expect("it was asked for");
         std::thread::spawn(move || {
@@ -284,6 +290,15 @@ impl Repo {
         }
         found.extend(self.processes().iter().map(|(pid, words)| format!("process {pid} {words}")));
         found
+    }
+
+    /// Waits for something that comes soon.
+    pub fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < LONG, "it never came: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Processes that work below this folder.

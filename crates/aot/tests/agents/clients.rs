@@ -1,0 +1,170 @@
+//! Each real agent, headless: it works, it looks without being able to write, it is asked again, it is killed, and it is
+//! given up when its model never answers.
+
+use std::time::Duration;
+
+use aot_testkit::scripted_model::{Moment, Rule, Script};
+
+use crate::kit::{Scene, atom, feasible, file, is_here, is_there, solved};
+use crate::repo::Plan;
+
+fn works(agent: &str) {
+    if !is_here(agent) {
+        return;
+    }
+    let script = Script::new().rule(
+        Rule::on("solve A1")
+            .write("a.txt", "made")
+            .run("cat a.txt")
+            .answer(solved("a.txt is made", &["a.txt"])),
+    );
+    let atoms = atom("A1", "", &file("a.txt"));
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    assert_eq!(scene.repo.atoms(), "A1:resolved");
+    assert_eq!(scene.repo.landed("main"), "A1");
+    assert_eq!(scene.repo.read("a.txt").trim_end(), "made");
+    let runs = Scene::agent_runs(&said);
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0]["agent"], agent);
+    assert!(runs[0]["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{runs:?}");
+    let told = scene.aot(&["log", "A1"]);
+    assert!(told.out.contains("a.txt is made"), "{}", told.out);
+    assert!(!scene.transcripts().contains("nobody-may-see"));
+    assert_eq!(scene.repo.leftovers(), [""; 0]);
+}
+
+/// The probe writes with its tools and through a shell, in its tree and in the project itself; nothing of it stays.
+fn looks(agent: &str, cage: &str) {
+    if !is_here(agent) {
+        return;
+    }
+    let atoms = atom("A1", "", &format!("probe: true, {}", file("a.txt")));
+    let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() };
+    let scene = Scene::new(&plan, Script::new());
+    let outside = scene.repo.path("../sneaky").display().to_string();
+    let inside = scene.repo.path("sneaky").display().to_string();
+    let script = Script::new()
+        .rule(
+            Rule::on("can A1 be done")
+                .write("sneaky", "no")
+                .run(&format!("touch sneaky {inside} {outside}; echo $?"))
+                .answer(feasible("it is easy")),
+        )
+        .rule(
+            Rule::on("solve A1").and("it is easy").write("a.txt", "made").answer(solved("made", &["a.txt"])),
+        );
+    let scene =
+        Scene { model: aot_testkit::scripted_model::ScriptedModel::start(script).expect("a model"), ..scene };
+    scene.at(&scene.model.url());
+    scene.settings(&format!("[cage]\nkind = \"{cage}\"\n"));
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    assert_eq!(scene.repo.landed("main"), "A1");
+    for path in ["sneaky", "../sneaky"] {
+        assert!(!scene.repo.path(path).exists(), "the probe wrote {path}");
+    }
+    assert!(!said.out.contains("although it may only read"), "{}", said.out);
+    assert_eq!(Scene::agent_runs(&said).len(), 2);
+    assert_eq!(scene.repo.leftovers(), [""; 0]);
+}
+
+/// Its first answer is none, or not valid.
+fn is_asked_again(agent: &str) {
+    if !is_here(agent) {
+        return;
+    }
+    let bad = serde_json::json!({"success": "perhaps"});
+    let script = Script::new()
+        .rule(Rule::on("solve A1").and("Asked again").answer(solved("made at last", &["a.txt"])))
+        .rule(Rule::on("solve A1").write("a.txt", "made").answer(bad).say("That was all."));
+    let atoms = atom("A1", "", &file("a.txt"));
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    let state = scene.repo.state();
+    assert_eq!(state["bindings"]["A1"]["summary"], "made at last", "{state}");
+    assert_eq!(state["control"]["spent"]["agent_runs"], 1);
+    assert_eq!(scene.repo.landed("main"), "A1");
+}
+
+/// It is killed while a tool of its own runs, which has left for a session of its own.
+fn is_killed(agent: &str) {
+    if !is_here(agent) {
+        return;
+    }
+    let script = Script::new().rule(
+        Rule::on("solve A1")
+            .run("setsid -f sleep 4711; touch begun; sleep 4711")
+            .answer(solved("never", &[])),
+    );
+    let atoms = atom("A1", "", &file("a.txt"));
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    let live = scene.start(&["run", "--json", "--agent", agent]);
+    scene.repo.wait_until("a tool runs", || {
+        scene.repo.processes().iter().filter(|(_, words)| words.contains("sleep 4711")).count() >= 2
+    });
+    let stopped = scene.aot(&["stop", "--now"]);
+    assert_eq!(stopped.exit, 0, "{}", stopped.err);
+    let said = live.end();
+    assert_eq!(said.exit, 10, "{}{}", said.out, said.err);
+    assert_eq!(scene.repo.processes(), []);
+    assert_eq!(scene.repo.atoms(), "A1:pending");
+    assert_eq!(scene.repo.leftovers(), [""; 0]);
+}
+
+fn is_given_up(agent: &str) {
+    if !is_here(agent) {
+        return;
+    }
+    let script = Script::new().rule(Rule::always().with_or_without_tools().hang(Moment::Start));
+    let atoms = atom("A1", "", &file("a.txt"));
+    let constraints = "max_iterations: 1, max_parallel_agents: 1, max_stall_count: 3, agent_timeout: 8s";
+    let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), constraints, ..Plan::default() };
+    let scene = Scene::new(&plan, script);
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 12, "{}{}", said.out, said.err);
+    let tried = &said.halted()["tried"][0];
+    assert!(tried["reasons"][0].as_str().is_some_and(|reason| reason.contains("time was over")), "{tried}");
+    assert_eq!(scene.repo.processes(), []);
+    assert!(scene.model.wait_for(Duration::ZERO, |_| true).is_some(), "it never asked its model");
+}
+
+macro_rules! for_each_agent {
+    ($($agent:ident),*) => { $(
+        mod $agent {
+            #[test]
+            fn works_and_is_resolved_by_its_check() {
+                super::works(stringify!($agent));
+            }
+
+            #[test]
+            fn looks_and_cannot_write() {
+                super::looks(stringify!($agent), "auto");
+            }
+
+            #[test]
+            fn looks_and_cannot_write_in_the_kernels_cage() {
+                super::looks(stringify!($agent), "landlock");
+            }
+
+            #[test]
+            fn is_asked_again_when_its_answer_is_wrong() {
+                super::is_asked_again(stringify!($agent));
+            }
+
+            #[test]
+            fn is_killed_with_all_its_tools() {
+                super::is_killed(stringify!($agent));
+            }
+
+            #[test]
+            fn is_given_up_when_its_model_never_answers() {
+                super::is_given_up(stringify!($agent));
+            }
+        }
+    )* };
+}
+
+for_each_agent!(claude, codex, gemini, opencode);

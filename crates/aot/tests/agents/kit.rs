@@ -1,0 +1,138 @@
+//! A repository, a loop in it, a real agent, and a model that follows a script.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use aot_testkit::scripted_model::{Script, ScriptedModel};
+use serde_json::{Value, json};
+
+use crate::repo::{Live, Plan, Repo, Said};
+
+/// The agents that are driven headless.
+pub const HEADLESS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+/// Where `clients/install.sh` puts them.
+fn clients() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    target.join("clients/bin")
+}
+
+/// Whether a real agent is here. If not, that is said; where everything has to be tested, it is a failure.
+pub fn is_here(program: &str) -> bool {
+    if clients().join(program).exists() {
+        return true;
+    }
+    assert!(
+        std::env::var_os("CI").is_none_or(|value| value != "true"),
+        "{program} is not installed: run clients/install.sh"
+    );
+    eprintln!("!!! NOT TESTED WITH {program}: clients/install.sh installs it !!!");
+    false
+}
+
+/// A loop with real agents.
+pub struct Scene {
+    pub repo: Repo,
+    pub model: ScriptedModel,
+}
+
+impl Scene {
+    pub fn new(plan: &Plan<'_>, script: Script) -> Scene {
+        let scene = Scene { repo: Repo::with(plan), model: ScriptedModel::start(script).expect("a model") };
+        scene.settings("");
+        scene.at(&scene.model.url());
+        scene
+    }
+
+    /// The user's own `aot.toml`.
+    pub fn settings(&self, text: &str) {
+        self.repo.write("../config/aot/aot.toml", text);
+    }
+
+    /// Where the agents look for their model.
+    pub fn at(&self, url: &str) {
+        self.repo.write("../.codex/config.toml", &format!("openai_base_url = \"{url}/v1\"\n"));
+        let provider = json!({
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "aot",
+            "options": {"baseURL": format!("{url}/v1"), "apiKey": "x"},
+            "models": {"m": {"name": "m", "limit": {"context": 100_000, "output": 8_000}}},
+        });
+        let opencode = json!({"model": "aot/m", "small_model": "aot/m", "provider": {"aot": provider}});
+        self.repo.write("../config/opencode/opencode.json", &opencode.to_string());
+        self.repo.write("../url", url);
+    }
+
+    fn dress<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::iter::once(clients()).chain(std::env::split_paths(&path)));
+        let url = self.repo.read("../url");
+        command
+            .env("PATH", path.expect("no colon in it"))
+            .env("ANTHROPIC_BASE_URL", &url)
+            .env("ANTHROPIC_API_KEY", "a-key-that-nobody-may-see")
+            .env("CODEX_API_KEY", "a-key-that-nobody-may-see")
+            .env("GEMINI_API_KEY", "a-key-that-nobody-may-see")
+            .env("GOOGLE_GEMINI_BASE_URL", &url)
+    }
+
+    pub fn aot(&self, words: &[&str]) -> Said {
+        let output = self.dress(&mut self.repo.command(words)).output().expect("it starts");
+        Said {
+            exit: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    pub fn run(&self, agent: &str) -> Said {
+        self.aot(&["run", "--json", "--agent", agent])
+    }
+
+    pub fn start(&self, words: &[&str]) -> Live {
+        self.repo.start_dressed(words, |command| {
+            self.dress(command);
+        })
+    }
+
+    /// The runs of agents, as they were told: who, for what, how many tokens.
+    pub fn agent_runs(said: &Said) -> Vec<Value> {
+        said.objects().into_iter().filter(|object| object["type"] == "agent_run").collect()
+    }
+
+    /// All transcripts in one text.
+    pub fn transcripts(&self) -> String {
+        let folder = self.repo.path(".claude/aot/agents");
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files.map(|file| std::fs::read_to_string(file.path()).expect("a transcript")).collect()
+    }
+}
+
+/// An atom for an agent.
+pub fn atom(id: &str, after: &str, more: &str) -> String {
+    let more = if more.is_empty() { String::new() } else { format!(", {more}") };
+    format!("  - {{id: {id}, description: \"Make {id}\", status: pending, depends_on: [{after}]{more}}}\n")
+}
+
+/// The check of an atom, or of the base case: a file.
+pub fn file(path: &str) -> String {
+    format!("check: {{type: file, value: {path}}}")
+}
+
+pub fn is_there(path: &str) -> String {
+    format!("      - {{item: \"{path} is there\", check: {{type: file, value: {path}}}}}\n")
+}
+
+/// A worker's answer.
+pub fn solved(summary: &str, artifacts: &[&str]) -> Value {
+    json!({"success": true, "summary": summary, "artifacts": artifacts, "reason": null, "too_large": false})
+}
+
+pub fn unsolved(reason: &str) -> Value {
+    json!({"success": false, "summary": "", "artifacts": [], "reason": reason, "too_large": false})
+}
+
+pub fn feasible(findings: &str) -> Value {
+    json!({"feasible": true, "findings": findings, "cost_estimate": "tiny"})
+}
