@@ -8,8 +8,8 @@ use crate::repo::Plan;
 
 fn everything() -> Script {
     let scores = json!({"scores": [
-        {"criterion": "clarity", "score": 5, "reason": "plain words", "evidence": "a.txt"},
-    ], "evidence": ["a.txt"]});
+        {"criterion": "clarity", "score": 5, "reason": "plain words", "evidence": ["a.txt:1 says a"]},
+    ]});
     Script::new()
         .rule(Rule::on("solve A1").write("a.txt", "a").answer(solved("a is made", &["a.txt"])))
         .rule(Rule::on("solve A2").write("b.txt", "b").answer(solved("b is made", &["b.txt"])))
