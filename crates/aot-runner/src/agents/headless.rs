@@ -1,9 +1,6 @@
 //! An agent that is a command: it is given a brief, prints what it does, and ends. One engine for all of them; what
 //! differs stands in the profile.
 
-use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,8 +9,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::listen::{Listener, Piece, in_one_line, unwrapped};
-use super::profile::{Channel, Input as Given, Keys, Profile, at, places};
-use super::submit::{self, Envelope, Tray};
+use super::prepared::{ANSWER, Prepared};
+use super::profile::{Channel, Input as Given, Profile};
+use super::submit::{self, Envelope};
 use super::talk::{Ask, Heard, Report, Said, Used};
 use super::{Agent, in_words};
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Stream, Streams, Switch};
@@ -30,10 +28,6 @@ const TAIL_KEPT: usize = 64 << 10;
 
 /// So often it is looked at while it says nothing.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// The files of one question in the scratch folder.
-const SCHEMA: &str = "answer-schema.json";
-const ANSWER: &str = "answer.json";
 
 /// Asks, and asks again while the answer is not valid, within the same time.
 pub(super) fn ask(agent: &Agent, ask: &Ask<'_>) -> Report {
@@ -74,12 +68,8 @@ enum Conclusion {
 struct Turn<'t> {
     profile: &'t Profile,
     ask: &'t Ask<'t>,
-    program: OsString,
-    arguments: Vec<OsString>,
-    environment: Vec<(OsString, OsString)>,
+    prepared: Prepared,
     input: Input,
-    folder: PathBuf,
-    tray: Tray,
     before: Used,
 }
 
@@ -91,62 +81,21 @@ impl<'t> Turn<'t> {
         before: Used,
     ) -> Result<Turn<'t>, String> {
         let profile = &agent.profile;
-        let folder = ask.scratch.join("agent");
-        // Nothing of an earlier turn is taken for this one's.
-        let _ = fs::remove_file(folder.join(ANSWER));
-        let tray = fs::create_dir_all(&folder).and_then(|()| Tray::make(&folder, Some(ask.role), ask.schema));
-        let tray = tray.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
         let prompt = in_words(ask, profile.answer == Channel::Tool, refused);
-        let words = Words::of(agent, ask, &folder, &prompt);
-        let flags = profile.flags(ask.role);
-        for (name, text) in profile.files.iter().chain(&flags.files) {
-            let text = words.fill(text, Escaped::Yes);
-            let text = match profile.keys.get(name) {
-                Some(keys) => with_keys(text, keys, ask.home),
-                None => text,
-            };
-            place(&folder.join(name), |path| fs::write(path, text))
-                .map_err(|error| format!("{name} cannot be written: {error}"))?;
-        }
-        for (name, target) in &profile.links {
-            let target = places(std::slice::from_ref(target), ask.home, &|_| None);
-            for target in target.iter().filter(|target| target.exists()) {
-                let link = folder.join(name);
-                // Of an earlier turn.
-                let _ = fs::remove_file(&link);
-                place(&link, |path| std::os::unix::fs::symlink(target, path))
-                    .map_err(|error| format!("{name} cannot be linked: {error}"))?;
-            }
-        }
-        let model = agent.model.as_ref().map(|_| profile.model_arguments.as_slice()).unwrap_or_default();
-        let arguments = profile.arguments.iter().take_while(|argument| *argument != ROLE);
-        let rest = profile.arguments.iter().skip_while(|argument| *argument != ROLE).skip(1);
-        let arguments = arguments.chain(model).chain(&flags.arguments).chain(rest);
-        let arguments = arguments.map(|argument| OsString::from(words.fill(argument, Escaped::No))).collect();
-        let own = profile.environment.iter().chain(&flags.environment);
-        let own = own.map(|(name, value)| (name.into(), words.fill(value, Escaped::No).into()));
-        Ok(Turn {
-            profile,
-            ask,
-            program: agent.program.clone().into_os_string(),
-            arguments,
-            environment: ask.environment.iter().cloned().chain(own).collect(),
-            input: match profile.input {
-                Given::Nothing => Input::None,
-                Given::Prompt => Input::Bytes(prompt.into_bytes()),
-            },
-            folder,
-            tray,
-            before,
-        })
+        let prepared = Prepared::new(agent, ask, &prompt)?;
+        let input = match profile.input {
+            Given::Nothing => Input::None,
+            Given::Prompt => Input::Bytes(prompt.into_bytes()),
+        };
+        Ok(Turn { profile, ask, prepared, input, before })
     }
 
     fn run(self, wall: Duration) -> (Conclusion, Used) {
         let job = Job {
-            program: self.program.clone(),
-            arguments: self.arguments.clone(),
+            program: self.prepared.program.clone(),
+            arguments: self.prepared.arguments.clone(),
             folder: self.ask.folder.to_path_buf(),
-            environment: Environment::Only(self.environment.clone()),
+            environment: Environment::Only(self.prepared.environment.clone()),
             input: self.input.clone(),
             streams: Streams::Apart,
             limits: Limits { wall, idle: self.ask.idle, grace: GRACE, head: HEAD_KEPT, tail: TAIL_KEPT },
@@ -308,14 +257,15 @@ impl<'t> Turn<'t> {
         match self.profile.answer {
             Channel::Event => Ok(listener.answer.clone()),
             Channel::File => {
-                let text = submit::read_text(&self.folder.join(ANSWER)).map_err(|error| error.to_string())?;
+                let text = submit::read_text(&self.prepared.folder.join(ANSWER))
+                    .map_err(|error| error.to_string())?;
                 Ok(text.and_then(|text| as_answer(&text)))
             }
             Channel::Output => {
                 let whole = ended.output.whole().ok_or("the answer is too long")?;
                 Ok(as_answer(&String::from_utf8_lossy(&whole)))
             }
-            Channel::Tool => match self.tray.take() {
+            Channel::Tool => match self.prepared.tray.take() {
                 Ok(Some(Envelope::Accepted(answer))) => Ok(Some(answer)),
                 Ok(Some(Envelope::Refused { reason, .. })) => Err(reason),
                 Ok(None) => Err("the tool `submit_result` was not called".into()),
@@ -328,87 +278,6 @@ impl<'t> Turn<'t> {
 fn as_answer(text: &str) -> Option<Value> {
     let text = text.trim();
     (!text.is_empty()).then(|| unwrapped(&Value::String(text.to_owned())))
-}
-
-fn place(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<()> {
-    path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| make(path))
-}
-
-/// Parts of the user's own settings in ours. Without them, or if they cannot be read, ours alone.
-fn with_keys(text: String, keys: &Keys, home: Option<&Path>) -> String {
-    let from = places(std::slice::from_ref(&keys.from), home, &|_| None).into_iter().next();
-    let theirs = from
-        .and_then(|from| fs::read(from).ok())
-        .and_then(|text| serde_json::from_slice::<Value>(&text).ok());
-    let (Some(theirs), Ok(mut ours)) = (theirs, serde_json::from_str::<Value>(&text)) else { return text };
-    for path in &keys.take {
-        let Some(found) = at(&theirs, path).first().copied().cloned() else { continue };
-        let mut slot = &mut ours;
-        for step in path.split('.') {
-            if !slot.is_object() {
-                *slot = Value::Object(serde_json::Map::new());
-            }
-            slot = &mut slot[step];
-        }
-        *slot = found;
-    }
-    ours.to_string()
-}
-
-/// Where the arguments of the role and of the model stand among the others.
-const ROLE: &str = "{role_arguments}";
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Escaped {
-    /// As it stands between the quotes of JSON or TOML.
-    Yes,
-    No,
-}
-
-/// What the placeholders of a profile stand for.
-struct Words(Vec<(&'static str, String)>);
-
-impl Words {
-    fn of(agent: &Agent, ask: &Ask<'_>, folder: &Path, prompt: &str) -> Words {
-        let path = |path: &Path| path.to_string_lossy().into_owned();
-        Words(vec![
-            ("{prompt}", prompt.to_owned()),
-            ("{schema}", ask.schema.to_string()),
-            ("{schema_file}", path(&folder.join(SCHEMA))),
-            ("{answer_file}", path(&folder.join(ANSWER))),
-            ("{folder}", path(ask.folder)),
-            ("{scratch}", path(folder)),
-            ("{itself}", path(ask.itself)),
-            ("{role}", ask.role.word().to_owned()),
-            ("{model}", agent.model.clone().unwrap_or_default()),
-        ])
-    }
-
-    fn fill(&self, text: &str, escaped: Escaped) -> String {
-        let mut filled = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(at) = rest.find('{') {
-            filled.push_str(&rest[..at]);
-            rest = &rest[at..];
-            match self.0.iter().find(|(name, _)| rest.starts_with(name)) {
-                Some((name, value)) if escaped == Escaped::Yes => {
-                    let quoted = Value::String(value.clone()).to_string();
-                    filled.push_str(&quoted[1..quoted.len() - 1]);
-                    rest = &rest[name.len()..];
-                }
-                Some((name, value)) => {
-                    filled.push_str(value);
-                    rest = &rest[name.len()..];
-                }
-                None => {
-                    filled.push('{');
-                    rest = &rest[1..];
-                }
-            }
-        }
-        filled.push_str(rest);
-        filled
-    }
 }
 
 fn text(output: &Captured) -> String {

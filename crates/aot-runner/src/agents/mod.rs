@@ -5,6 +5,7 @@ pub mod find;
 mod headless;
 pub mod judge;
 mod listen;
+mod prepared;
 pub mod profile;
 pub mod redact;
 mod station;

@@ -1,0 +1,156 @@
+//! What an agent is started with: its command line and variables as its profile has them, with every placeholder filled
+//! in, and the files that it finds. Starts nobody.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::Agent;
+use super::profile::{Keys, at, places};
+use super::submit::Tray;
+use super::talk::Ask;
+
+/// The files of one question in the scratch folder.
+const SCHEMA: &str = "answer-schema.json";
+pub(super) const ANSWER: &str = "answer.json";
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where the files of the question lie.
+    pub folder: PathBuf,
+    pub tray: Tray,
+}
+
+impl Prepared {
+    pub fn new(agent: &Agent, ask: &Ask<'_>, prompt: &str) -> Result<Prepared, String> {
+        let profile = &agent.profile;
+        let folder = ask.scratch.join("agent");
+        // Nothing of an earlier turn is taken for this one's.
+        let _ = fs::remove_file(folder.join(ANSWER));
+        let tray = fs::create_dir_all(&folder).and_then(|()| Tray::make(&folder, Some(ask.role), ask.schema));
+        let tray = tray.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
+        let words = Words::of(agent, ask, &folder, prompt);
+        let flags = profile.flags(ask.role);
+        for (name, text) in profile.files.iter().chain(&flags.files) {
+            let text = words.fill(text, Escaped::Yes);
+            let text = match profile.keys.get(name) {
+                Some(keys) => with_keys(text, keys, ask.home),
+                None => text,
+            };
+            place(&folder.join(name), |path| fs::write(path, text))
+                .map_err(|error| format!("{name} cannot be written: {error}"))?;
+        }
+        for (name, target) in &profile.links {
+            let target = places(std::slice::from_ref(target), ask.home, &|_| None);
+            for target in target.iter().filter(|target| target.exists()) {
+                let link = folder.join(name);
+                // Of an earlier turn.
+                let _ = fs::remove_file(&link);
+                place(&link, |path| std::os::unix::fs::symlink(target, path))
+                    .map_err(|error| format!("{name} cannot be linked: {error}"))?;
+            }
+        }
+        let model = agent.model.as_ref().map(|_| profile.model_arguments.as_slice()).unwrap_or_default();
+        let arguments = profile.arguments.iter().take_while(|argument| *argument != ROLE);
+        let rest = profile.arguments.iter().skip_while(|argument| *argument != ROLE).skip(1);
+        let arguments = arguments.chain(model).chain(&flags.arguments).chain(rest);
+        let arguments = arguments.map(|argument| OsString::from(words.fill(argument, Escaped::No)));
+        // What the user wrote is meant as it stands.
+        let arguments = agent.before.iter().map(OsString::from).chain(arguments).collect();
+        let own = profile.environment.iter().chain(&flags.environment);
+        let own = own.map(|(name, value)| (name.into(), words.fill(value, Escaped::No).into()));
+        Ok(Prepared {
+            program: agent.program.clone().into_os_string(),
+            arguments,
+            environment: ask.environment.iter().cloned().chain(own).collect(),
+            folder,
+            tray,
+        })
+    }
+}
+
+fn place(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| make(path))
+}
+
+/// Parts of the user's own settings in ours. Without them, or if they cannot be read, ours alone.
+fn with_keys(text: String, keys: &Keys, home: Option<&Path>) -> String {
+    let from = places(std::slice::from_ref(&keys.from), home, &|_| None).into_iter().next();
+    let theirs = from
+        .and_then(|from| fs::read(from).ok())
+        .and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let (Some(theirs), Ok(mut ours)) = (theirs, serde_json::from_str::<Value>(&text)) else { return text };
+    for path in &keys.take {
+        let Some(found) = at(&theirs, path).first().copied().cloned() else { continue };
+        let mut slot = &mut ours;
+        for step in path.split('.') {
+            if !slot.is_object() {
+                *slot = Value::Object(serde_json::Map::new());
+            }
+            slot = &mut slot[step];
+        }
+        *slot = found;
+    }
+    ours.to_string()
+}
+
+/// Where the arguments of the role and of the model stand among the others.
+const ROLE: &str = "{role_arguments}";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escaped {
+    /// As it stands between the quotes of JSON or TOML.
+    Yes,
+    No,
+}
+
+/// What the placeholders of a profile stand for.
+struct Words(Vec<(&'static str, String)>);
+
+impl Words {
+    fn of(agent: &Agent, ask: &Ask<'_>, folder: &Path, prompt: &str) -> Words {
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        Words(vec![
+            ("{prompt}", prompt.to_owned()),
+            ("{schema}", ask.schema.to_string()),
+            ("{schema_file}", path(&folder.join(SCHEMA))),
+            ("{answer_file}", path(&folder.join(ANSWER))),
+            ("{folder}", path(ask.folder)),
+            ("{scratch}", path(folder)),
+            ("{itself}", path(ask.itself)),
+            ("{role}", ask.role.word().to_owned()),
+            ("{model}", agent.model.clone().unwrap_or_default()),
+        ])
+    }
+
+    fn fill(&self, text: &str, escaped: Escaped) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('{') {
+            filled.push_str(&rest[..at]);
+            rest = &rest[at..];
+            match self.0.iter().find(|(name, _)| rest.starts_with(name)) {
+                Some((name, value)) if escaped == Escaped::Yes => {
+                    let quoted = Value::String(value.clone()).to_string();
+                    filled.push_str(&quoted[1..quoted.len() - 1]);
+                    rest = &rest[name.len()..];
+                }
+                Some((name, value)) => {
+                    filled.push_str(value);
+                    rest = &rest[name.len()..];
+                }
+                None => {
+                    filled.push('{');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        filled.push_str(rest);
+        filled
+    }
+}
