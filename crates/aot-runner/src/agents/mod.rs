@@ -1,10 +1,12 @@
 //! Agents: a brief becomes a running agent, and what it prints becomes a report. Does not retry what failed, does not
 //! judge, and knows nothing of the graph.
 
+mod acp;
 pub mod find;
 mod headless;
 pub mod judge;
 mod listen;
+mod narrator;
 mod prepared;
 pub mod profile;
 pub mod redact;
@@ -38,14 +40,9 @@ impl Agent {
     fn ask(&self, ask: &Ask<'_>) -> Report {
         match self.profile.kind {
             profile::Kind::Command => headless::ask(self, ask),
-            profile::Kind::Acp => acp(self, ask),
+            profile::Kind::Acp => acp::ask(self, ask),
         }
     }
-}
-
-fn acp(_: &Agent, _: &Ask<'_>) -> Report {
-    let reason = "it speaks a protocol that this build does not know".into();
-    Report { said: Said::NotStarted { reason }, used: Used::default(), asked: 0 }
 }
 
 /// The brief as it is said: how the answer is given, and why the one before was refused.

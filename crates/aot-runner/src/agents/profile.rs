@@ -138,6 +138,9 @@ pub struct Roles {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flags {
+    /// The name of the mode that one who speaks the protocol is set to, if it has it.
+    #[serde(default)]
+    pub mode: Option<String>,
     #[serde(default)]
     pub arguments: Vec<String>,
     #[serde(default)]

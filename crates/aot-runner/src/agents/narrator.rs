@@ -1,0 +1,143 @@
+//! Tells what an agent does from words that come in pieces: one line about now, and a transcript in whole lines. Knows no
+//! protocol.
+
+use super::listen::in_one_line;
+use super::talk::Heard;
+
+/// Of a line so much is told at a time.
+const LONGEST: usize = 4 << 10;
+
+/// So much is remembered of what was said last.
+const REMEMBERED: usize = 2 << 10;
+
+pub(super) struct Narrator<'h> {
+    hear: &'h (dyn Fn(Heard<'_>) + Sync),
+    /// The line of a message that has not ended.
+    line: String,
+    /// Whether the message has had a line that was told as what is done now.
+    told: bool,
+    doing: String,
+    /// The end of what was said since the last turn began.
+    last: String,
+}
+
+impl<'h> Narrator<'h> {
+    pub fn new(hear: &'h (dyn Fn(Heard<'_>) + Sync)) -> Narrator<'h> {
+        Narrator { hear, line: String::new(), told: false, doing: String::new(), last: String::new() }
+    }
+
+    /// A piece of a message.
+    pub fn says(&mut self, text: &str) {
+        self.last.push_str(text);
+        let too_much = self.last.len().saturating_sub(REMEMBERED);
+        self.last.drain(..self.last.ceil_char_boundary(too_much));
+        for part in text.split_inclusive('\n') {
+            self.line.push_str(part);
+            if part.ends_with('\n') || self.line.len() > LONGEST {
+                self.end_line();
+            }
+        }
+    }
+
+    /// Something else than a message, which has ended therefore.
+    pub fn does(&mut self, what: &str) {
+        self.pause();
+        let what = in_one_line(what);
+        if !what.is_empty() && what != self.doing {
+            (self.hear)(Heard::Doing(&what));
+            self.doing = what;
+        }
+    }
+
+    /// A line of the transcript that is no message.
+    pub fn note(&mut self, line: &str) {
+        self.pause();
+        let end = line.floor_char_boundary(LONGEST);
+        (self.hear)(Heard::Said(&format!("{}\n", line[..end].trim_end())));
+    }
+
+    /// The message has ended, as far as it came.
+    pub fn pause(&mut self) {
+        if !self.line.is_empty() {
+            self.line.push('\n');
+            self.end_line();
+        }
+        self.told = false;
+    }
+
+    /// What was said in this turn, and the next one begins.
+    pub fn end_turn(&mut self) -> String {
+        self.pause();
+        std::mem::take(&mut self.last)
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        (self.hear)(Heard::Said(&line));
+        let doing = in_one_line(&line);
+        if !self.told && !doing.is_empty() {
+            self.told = true;
+            (self.hear)(Heard::Doing(&doing));
+            self.doing = doing;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    fn check(tell: impl Fn(&mut Narrator<'_>), expected: &[&str]) {
+        let heard = Mutex::new(Vec::new());
+        let hear = |piece: Heard<'_>| {
+            heard.lock().expect("nobody panics").push(match piece {
+                Heard::Doing(line) => format!("> {line}"),
+                Heard::Said(text) => text.to_owned(),
+                Heard::Used(used) => format!("{used:?}"),
+            });
+        };
+        tell(&mut Narrator::new(&hear));
+        assert_eq!(heard.into_inner().expect("nobody panics"), expected);
+    }
+
+    #[test]
+    fn lines_are_whole_and_the_first_is_what_it_does() {
+        check(
+            |narrator| {
+                ["I lo", "ok at", " it.\nThen", " I\n", "\nwrite"]
+                    .iter()
+                    .for_each(|part| narrator.says(part));
+                narrator.does("Write\tsrc/a.rs");
+                narrator.does("Write src/a.rs");
+                narrator.says("Done.");
+                narrator.note("refused: rm");
+                assert_eq!(narrator.end_turn(), "I look at it.\nThen I\n\nwriteDone.");
+                assert_eq!(narrator.end_turn(), "");
+            },
+            &[
+                "I look at it.\n",
+                "> I look at it.",
+                "Then I\n",
+                "\n",
+                "write\n",
+                "> Write src/a.rs",
+                "Done.\n",
+                "> Done.",
+                "refused: rm\n",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_has_no_end_is_told_in_pieces() {
+        check(
+            |narrator| {
+                narrator.says(&"ä".repeat(3000));
+                assert_eq!(narrator.end_turn().len(), REMEMBERED);
+            },
+            &[&"ä".repeat(3000), &format!("> {}…", "ä".repeat(160))],
+        );
+    }
+}
