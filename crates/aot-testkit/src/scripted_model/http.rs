@@ -13,6 +13,8 @@ const LARGEST_LINE: u64 = 64 << 10;
 pub struct Request {
     pub method: String,
     pub path: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
@@ -57,13 +59,14 @@ pub fn read(stream: &TcpStream) -> io::Result<Option<Request>> {
     let mut words = line.split_ascii_whitespace();
     let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
     let (method, path) = (method.to_owned(), path.to_owned());
+    let mut headers = Vec::new();
     let mut length = 0;
     let mut chunked = false;
     loop {
         let line = read_line(&mut reader)?;
         let Some((name, value)) = line.split_once(':') else { break };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        match name.as_str() {
             "content-length" => {
                 length = value.parse().map_err(|_| bad("a content-length that is no number"))?
             }
@@ -75,9 +78,10 @@ pub fn read(stream: &TcpStream) -> io::Result<Option<Request>> {
             }
             _ => {}
         }
+        headers.push((name, value.to_owned()));
     }
     let body = if chunked { read_chunks(&mut reader)? } else { read_exactly(&mut reader, length)? };
-    Ok(Some(Request { method, path, body }))
+    Ok(Some(Request { method, path, headers, body }))
 }
 
 fn read_line(reader: &mut impl BufRead) -> io::Result<String> {

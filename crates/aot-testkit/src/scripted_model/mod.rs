@@ -44,6 +44,9 @@ pub struct ScriptedModel {
 pub struct Record {
     pub method: String,
     pub path: String,
+    /// The key that the client sent, however it sends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Dialect>,
     /// The rule that answered.
@@ -237,6 +240,7 @@ fn note(request: &Request, body: Value, got: &'static str, shared: &Shared) {
     let record = Record {
         method: request.method.clone(),
         path: request.path.clone(),
+        key: key(request),
         dialect: None,
         rule: None,
         got,
@@ -264,6 +268,7 @@ fn answer(request: &Request, body: Value, conversation: &Conversation, shared: &
     let record = Record {
         method: request.method.clone(),
         path: request.path.clone(),
+        key: key(request),
         dialect: Some(conversation.dialect),
         rule: chosen.map(|(rule, _)| rule),
         got: chosen.map_or("otherwise", |(_, step)| step.name()),
@@ -292,6 +297,12 @@ fn answer(request: &Request, body: Value, conversation: &Conversation, shared: &
         }
         _ => deliver(&reply, conversation, Duration::ZERO, End::Full),
     }
+}
+
+fn key(request: &Request) -> Option<String> {
+    let names = ["authorization", "x-api-key", "x-goog-api-key"];
+    let found = request.headers.iter().find(|(name, _)| names.contains(&name.as_str()));
+    found.map(|(_, value)| value.trim_start_matches("Bearer ").to_owned())
 }
 
 fn keep(record: Record, shared: &Shared) {

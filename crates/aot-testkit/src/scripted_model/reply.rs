@@ -85,7 +85,11 @@ fn run(command: &str, conversation: &Conversation) -> Block {
 }
 
 fn in_shell(command: &str, conversation: &Conversation) -> Option<Block> {
-    let words = json!({"command": command, "cmd": command, "description": "A step of the script"});
+    let words = json!({
+        "command": command, "cmd": command, "description": "A step of the script",
+        // Codex lets a command run on behind the model's back unless told to wait for it; this is its longest wait.
+        "yield_time_ms": 30_000,
+    });
     offered(&SHELLS, &words, conversation)
 }
 

@@ -428,7 +428,7 @@ fn tools_in_a_namespace_are_called_in_it() {
 fn tools_inside_a_program_are_called_by_a_program() {
     let model = serve(Script::new().rule(Rule::on("A3").run("make").submit(json!({"n": 1}))));
     let description = "Runs JavaScript.\n```ts\ndeclare const tools: { exec_command(args: {\n  // Shell: a command.\n  \
-        cmd: string;\n  tty?: boolean;\n}): Promise<{\n  output: string;\n}>; };\n```\n\
+        cmd: string;\n  yield_time_ms?: number;\n}): Promise<{\n  output: string;\n}>; };\n```\n\
         declare const tools: { mcp__aot__submit_result(args: {\n  n: number;\n}): Promise<unknown>; };";
     let exec = json!({"type": "custom", "name": "exec", "description": description});
     let group = json!({"type": "namespace", "name": "functions", "tools": [exec]});
@@ -444,7 +444,7 @@ fn tools_inside_a_program_are_called_by_a_program() {
     };
     let first = ask(&input);
     assert_eq!((&first["name"], &first["namespace"]), (&json!("exec"), &json!("functions")));
-    assert_eq!(first["input"], r#"text(await tools.exec_command({"cmd":"make"}));"#);
+    assert_eq!(first["input"], r#"text(await tools.exec_command({"cmd":"make","yield_time_ms":30000}));"#);
     let mut input = input;
     let more = input.as_array_mut().expect("a list");
     more.push(first);
@@ -513,15 +513,12 @@ fn what_hangs_ends_with_the_server() {
             let seen = model.wait_for(PATIENCE, |record| record.got == "hang").expect("it was asked");
             assert_eq!(seen.prompt, "A3");
             if moment == Moment::Middle {
-                // Half of it arrives while the server lives.
-                let mut first = [0; 12];
-                (&stream).read_exact(&mut first).expect("it has begun");
-                assert_eq!(&first, b"HTTP/1.1 200");
-                drop(model);
-                continue;
+                // It has begun while the server lives, or nothing of it would come.
+                stream.peek(&mut [0]).expect("the first half");
             }
             drop(model);
-            assert_eq!(receive(stream).status, status);
+            let answer = receive(stream);
+            assert_eq!((answer.status, answer.complete), (status, false), "{dialect:?}");
         }
     }
 }
@@ -568,6 +565,19 @@ fn other_questions_are_answered_too() {
     assert_eq!(ask("GET", "/elsewhere").status, 404);
     let got: Vec<_> = model.requests().iter().map(|record| record.got).collect();
     assert_eq!(got, ["presence", "models", "socket", "count", "count", "unknown"]);
+}
+
+#[test]
+fn the_key_is_written_down() {
+    let model = serve(Script::new());
+    for header in ["Authorization: Bearer secret", "x-api-key: secret", "X-Goog-Api-Key: secret"] {
+        let mut stream = TcpStream::connect(model.address()).expect("the model listens");
+        write!(stream, "GET / HTTP/1.1\r\n{header}\r\n\r\n").expect("the model reads");
+        assert_eq!(receive(stream).status, 200);
+    }
+    assert_eq!(receive(request(&model, "GET", "/", "")).status, 200);
+    let keys: Vec<_> = model.requests().into_iter().map(|record| record.key).collect();
+    assert_eq!(keys, [Some("secret".into()), Some("secret".into()), Some("secret".into()), None]);
 }
 
 #[test]
