@@ -16,6 +16,9 @@ if ! command -v bwrap > /dev/null && command -v apt-get > /dev/null; then
         echo 'bubblewrap cannot be installed here; its cage is not tested'
 fi
 
+step 'the agents that are tested'
+clients/install.sh
+
 step 'format'
 cargo fmt --all --check
 

@@ -150,7 +150,7 @@ pub struct Flags {
 }
 
 /// What is to be read from a printed line of JSON that fits. Paths are names with dots between them; `name[]` means
-/// every entry of a list.
+/// every entry of a list or of an object.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -359,6 +359,7 @@ pub fn at<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
             };
             match (inner, each) {
                 (Some(Value::Array(list)), true) => next.extend(list),
+                (Some(Value::Object(entries)), true) => next.extend(entries.values()),
                 (Some(_), true) | (None, _) => {}
                 (Some(inner), false) => next.push(inner),
             }
@@ -447,8 +448,9 @@ mod tests {
         assert_eq!(found("a.b[].c"), "1 2");
         assert_eq!(found("a.b.1.c"), "2");
         assert_eq!(found("l[]"), "\"x\" \"y\"");
+        assert_eq!(found("a[].1.c"), "2");
         assert_eq!(found("a.x"), "");
-        assert_eq!(found("a[].b"), "");
+        assert_eq!(found("l[].b"), "");
     }
 
     #[test]
