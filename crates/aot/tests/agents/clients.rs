@@ -120,7 +120,8 @@ fn is_given_up(agent: &str) {
     }
     let script = Script::new().rule(Rule::always().with_or_without_tools().hang(Moment::Start));
     let atoms = atom("A1", "", &file("a.txt"));
-    let constraints = "max_iterations: 1, max_parallel_agents: 1, max_stall_count: 3, agent_timeout: 8s";
+    // Some need a while before they ask anybody anything.
+    let constraints = "max_iterations: 1, max_parallel_agents: 1, max_stall_count: 3, agent_timeout: 20s";
     let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), constraints, ..Plan::default() };
     let scene = Scene::new(&plan, script);
     let said = scene.run(agent);
