@@ -395,7 +395,10 @@ impl<'c> Call<'c> {
             return Said::Unauthenticated { reason: self.log_in(&error) };
         }
         let is_gone = agent_client_protocol::is_incoming_transport_closed(&error);
-        let texts = vec![text(&ended.errors), if is_gone { String::new() } else { error.to_string() }];
+        let mut texts = vec![text(&ended.errors)];
+        if !is_gone {
+            texts.extend(texts_of(&error));
+        }
         if let Some(said) = self.trouble(texts) {
             return said;
         }
@@ -517,7 +520,6 @@ impl Notes<'_> {
         self.learn(id, fields);
         if let Some(title) = &fields.title {
             self.narrator.does(title);
-            self.narrator.note(&format!("[{}]", in_one_line(title)));
         }
         if fields.status == Some(ToolCallStatus::Failed) {
             let contents = fields.content.iter().flatten();
@@ -631,12 +633,23 @@ fn ask_again(reason: &str) -> String {
     )
 }
 
+/// What an error says: its message, and every text in what comes with it.
+fn texts_of(error: &Error) -> Vec<String> {
+    let mut texts = vec![error.message.clone()];
+    let mut open: Vec<&Value> = error.data.iter().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => texts.push(text.clone()),
+            Value::Array(values) => open.extend(values.iter().rev()),
+            Value::Object(fields) => open.extend(fields.values().rev()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    texts
+}
+
 fn words_of(error: &Error) -> String {
-    let details = error.data.as_ref().map(|data| match data {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    });
-    in_one_line(&[error.message.clone()].into_iter().chain(details).collect::<Vec<_>>().join(": "))
+    in_one_line(&texts_of(error).join(": "))
 }
 
 /// Writes line by line what is said to the agent, until nothing more will be.

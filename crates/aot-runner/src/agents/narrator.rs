@@ -1,5 +1,5 @@
-//! Tells what an agent does from words that come in pieces: one line about now, and a transcript in whole lines. Knows no
-//! protocol.
+//! Tells what an agent does from words that come in pieces: one line about now, and the rest in whole lines. Nothing is
+//! told twice. Knows no protocol.
 
 use super::listen::in_one_line;
 use super::talk::Heard;
@@ -73,13 +73,17 @@ impl<'h> Narrator<'h> {
 
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
-        (self.hear)(Heard::Said(&line));
         let doing = in_one_line(&line);
-        if !self.told && !doing.is_empty() {
-            self.told = true;
-            (self.hear)(Heard::Doing(&doing));
-            self.doing = doing;
+        if self.told || doing.is_empty() {
+            (self.hear)(Heard::Said(&line));
+            return;
         }
+        self.told = true;
+        (self.hear)(Heard::Doing(&doing));
+        if doing.ends_with('…') {
+            (self.hear)(Heard::Said(&line));
+        }
+        self.doing = doing;
     }
 }
 
@@ -116,17 +120,7 @@ mod tests {
                 assert_eq!(narrator.end_turn(), "I look at it.\nThen I\n\nwriteDone.");
                 assert_eq!(narrator.end_turn(), "");
             },
-            &[
-                "I look at it.\n",
-                "> I look at it.",
-                "Then I\n",
-                "\n",
-                "write\n",
-                "> Write src/a.rs",
-                "Done.\n",
-                "> Done.",
-                "refused: rm\n",
-            ],
+            &["> I look at it.", "Then I\n", "\n", "write\n", "> Write src/a.rs", "> Done.", "refused: rm\n"],
         );
     }
 
@@ -137,7 +131,7 @@ mod tests {
                 narrator.says(&"ä".repeat(3000));
                 assert_eq!(narrator.end_turn().len(), REMEMBERED);
             },
-            &[&"ä".repeat(3000), &format!("> {}…", "ä".repeat(160))],
+            &[&format!("> {}…", "ä".repeat(160)), &"ä".repeat(3000)],
         );
     }
 }

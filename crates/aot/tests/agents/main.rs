@@ -1,11 +1,13 @@
 //! Agents: how they are asked, how they hand in what they found, and real ones at work with a model that follows a
 //! script. Where the real ones are not installed, that part is left out loudly, and never with `CI=true`.
 
+mod acp;
 mod clients;
 mod kit;
 mod loops;
 #[allow(dead_code)]
 #[path = "../run/kit.rs"]
 mod repo;
+mod scripted;
 mod submit;
 mod troubles;
