@@ -75,7 +75,9 @@ fn runs(mode: &str, cage: &str) -> Option<Duration> {
     fs::write(root.join(".gitignore"), ".claude/\n").expect("a file");
     if mode == "worktree" {
         for words in [&["init", "-q"][..], &["add", "."], &["commit", "-qm", "x"]] {
-            assert!(as_ada(Command::new("git").arg("-C").arg(&root).args(words)).status().expect("git").success());
+            assert!(
+                as_ada(Command::new("git").arg("-C").arg(&root).args(words)).status().expect("git").success()
+            );
         }
     }
     let began = Instant::now();

@@ -15,8 +15,8 @@ use std::time::Duration;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    AuthMethod, CancelNotification, ContentBlock, Implementation, InitializeRequest, McpServer,
-    McpServerStdio, NewSessionRequest, NewSessionResponse, PermissionOptionKind, PlanEntryStatus,
+    AuthMethod, AuthenticateRequest, CancelNotification, ContentBlock, Implementation, InitializeRequest,
+    McpServer, McpServerStdio, NewSessionRequest, NewSessionResponse, PermissionOptionKind, PlanEntryStatus,
     PromptRequest, PromptResponse, RequestPermissionOutcome, RequestPermissionRequest,
     RequestPermissionResponse, SelectedPermissionOutcome, SessionConfigKind, SessionConfigOptionCategory,
     SessionConfigSelectOptions, SessionId, SessionNotification, SessionUpdate, SetSessionConfigOptionRequest,
@@ -37,7 +37,7 @@ use super::narrator::Narrator;
 use super::prepared::Prepared;
 use super::submit::{self, Envelope};
 use super::talk::{Ask, Heard, Report, Said, Used};
-use super::{Agent, in_words};
+use super::{Agent, ask_again, in_words};
 use crate::process::{
     Captured, Ended, Environment, Feed, How, Input, Job, Limits, Stream, Streams, Switch, Tap,
 };
@@ -284,8 +284,7 @@ impl<'c> Call<'c> {
             return Ok(Said::Failed { reason });
         }
         let _ = self.logins.set(greeting.auth_methods);
-        let begin = NewSessionRequest::new(self.ask.folder).mcp_servers(vec![self.server.clone()]);
-        let session = peer.send_request(begin).block_task().await?;
+        let session = self.begin(peer).await?;
         let id = self.session.get_or_init(|| session.session_id.clone());
         self.set_mode(peer, &session).await;
         let mut text = in_words(self.ask, true, None);
@@ -311,6 +310,32 @@ impl<'c> Call<'c> {
             }
             text = ask_again(&reason);
         }
+    }
+
+    /// Opens a session. An agent that wants to be told by which key it is logged in is told, if it has that key; we log
+    /// nobody in.
+    async fn begin(&self, peer: &ConnectionTo<Peer>) -> Result<NewSessionResponse, Error> {
+        let begin = NewSessionRequest::new(self.ask.folder).mcp_servers(vec![self.server.clone()]);
+        let begun = peer.send_request(begin.clone()).block_task().await;
+        match (begun, self.key()) {
+            (Err(error), Some(method)) if error.code == ErrorCode::AUTH_REQUIRED => {
+                peer.send_request(AuthenticateRequest::new(method)).block_task().await?;
+                peer.send_request(begin).block_task().await
+            }
+            (begun, _) => begun,
+        }
+    }
+
+    /// The way to log in for which it has a key.
+    fn key(&self) -> Option<String> {
+        let has = |wanted: &str| {
+            self.prepared.environment.iter().any(|(name, value)| name == wanted && !value.is_empty())
+        };
+        let known = self.agent.profile.login.methods.iter();
+        let offered = |method: &&String| {
+            self.logins.get().into_iter().flatten().any(|login| *login.id().0 == ***method)
+        };
+        known.filter(|(name, _)| has(name)).map(|(_, method)| method).find(offered).cloned()
     }
 
     /// An agent that has no such mode, or does not want to be in it, works all the same: the cage does not depend on it.
@@ -596,10 +621,10 @@ fn plain(name: &str) -> String {
     letters.strip_suffix("mode").map(str::to_owned).unwrap_or(letters)
 }
 
-/// A worker may do what it likes in its cage. All others read, and hand in.
+/// A worker may do what it likes in its cage. All others read, and hand in; a judge also runs what shows the quality.
 fn may(role: Role, tool: &Tool) -> bool {
     match (role, tool.kind) {
-        (Role::Worker, _) => true,
+        (Role::Worker, _) | (Role::Judge, ToolKind::Execute) => true,
         (
             Role::Probe | Role::Judge | Role::Coordinator,
             ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::Fetch,
@@ -623,14 +648,6 @@ fn gave_up(stop: StopReason) -> Option<&'static str> {
         StopReason::Cancelled => Some("it was cancelled, and not by us"),
         _ => Some("it stopped for a reason that aot does not know"),
     }
-}
-
-fn ask_again(reason: &str) -> String {
-    format!(
-        "This is not an answer yet: {reason}\n\nWhat you did stays. Finish what is missing, and call the tool `{}` with all \
-         its fields.\n",
-        submit::TOOL
-    )
 }
 
 /// What an error says: its message, and every text in what comes with it.

@@ -240,6 +240,9 @@ pub struct Login {
     pub files: Vec<String>,
     #[serde(default)]
     pub hint: String,
+    /// Variables that hold a key, each with the way to log in by it that one who speaks the protocol has to be told.
+    #[serde(default)]
+    pub methods: BTreeMap<String, String>,
 }
 
 /// In US dollars for a million tokens.
@@ -270,7 +273,7 @@ impl Profile {
     /// The profile of this name: the user's table over the one it is like, if there is one.
     pub fn named(name: &str, own: Option<&Table>) -> Option<Result<Profile, ProfileError>> {
         let like = own.and_then(|own| own.get("like")).and_then(toml::Value::as_str).unwrap_or(name);
-        let base = BUILT_IN.iter().find(|(known, _)| *known == like);
+        let base = base_of(like);
         if base.is_none() && own.is_none() {
             return None;
         }
@@ -278,8 +281,7 @@ impl Profile {
         if base.is_none() && like != name {
             return Some(Err(wrong(format!("it is like `{like}`, which is not known"))));
         }
-        let mut table: Table =
-            base.map(|(_, text)| text.parse().expect("built-in profiles are TOML")).unwrap_or_default();
+        let mut table = base.unwrap_or_default();
         if let Some(own) = own {
             lay_over(&mut table, own);
         }
@@ -306,6 +308,15 @@ impl Profile {
             Role::Coordinator => &self.roles.coordinator,
         }
     }
+}
+
+/// One of those that come with the program, over the one it is like.
+fn base_of(name: &str) -> Option<Table> {
+    let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+    let table: Table = text.parse().expect("built-in profiles are TOML");
+    let mut base = table.get("like").and_then(toml::Value::as_str).and_then(base_of).unwrap_or_default();
+    lay_over(&mut base, &table);
+    Some(base)
 }
 
 /// Tables are laid over tables; anything else takes the place of what was there.

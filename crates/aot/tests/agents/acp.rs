@@ -520,8 +520,10 @@ fn permissions_go_by_what_a_tool_does_and_what_an_option_means() {
     let ours = json!({"toolCallId": "t", "title": "aot: submit_result", "kind": "other"});
     let tool = |kind: &str| json!({"toolCallId": "t", "title": "submit_result; rm -rf /", "kind": kind});
     let plain = |kind: &str| json!({"toolCallId": "t", "title": "x", "kind": kind});
-    let mut cases = Vec::new();
-    for kind in ["edit", "delete", "move", "execute", "switch_mode"] {
+    let mut cases: Vec<(&[Role], Value, Value, Option<usize>)> = Vec::new();
+    cases.push((&[Role::Judge], tool("execute"), options(&all), Some(2)));
+    cases.push((&[Role::Probe, Role::Coordinator], tool("execute"), options(&all), Some(3)));
+    for kind in ["edit", "delete", "move", "switch_mode"] {
         cases.push((&readers[..], tool(kind), options(&all), Some(3)));
         cases.push((&worker[..], tool(kind), options(&all), Some(2)));
     }

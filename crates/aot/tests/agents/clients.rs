@@ -1,4 +1,4 @@
-//! Each real agent, headless: it works, it looks without being able to write, it is asked again, it is killed, and it is
+//! Each real agent, headless and over the Agent Client Protocol: it works, it looks without being able to write, it is asked again, it is killed, and it is
 //! given up when its model never answers.
 
 use std::time::Duration;
@@ -9,9 +9,6 @@ use crate::kit::{Scene, atom, feasible, file, is_here, is_there, solved};
 use crate::repo::Plan;
 
 fn works(agent: &str) {
-    if !is_here(agent) {
-        return;
-    }
     let script = Script::new().rule(
         Rule::on("solve A1")
             .write("a.txt", "made")
@@ -37,9 +34,6 @@ fn works(agent: &str) {
 
 /// The probe writes with its tools and through a shell, in its tree and in the project itself; nothing of it stays.
 fn looks(agent: &str, cage: &str) {
-    if !is_here(agent) {
-        return;
-    }
     let atoms = atom("A1", "", &format!("probe: true, {}", file("a.txt")));
     let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() };
     let scene = Scene::new(&plan, Script::new());
@@ -72,12 +66,12 @@ fn looks(agent: &str, cage: &str) {
 
 /// Its first answer is none, or not valid.
 fn is_asked_again(agent: &str) {
-    if !is_here(agent) {
-        return;
-    }
     let bad = serde_json::json!({"success": "perhaps"});
+    let right = solved("made at last", &["a.txt"]);
     let script = Script::new()
-        .rule(Rule::on("solve A1").and("Asked again").answer(solved("made at last", &["a.txt"])))
+        // In the same conversation, after three answers.
+        .rule(Rule::on("solve A1").and("Asked again").from_turn(3).answer(right.clone()))
+        .rule(Rule::on("solve A1").and("Asked again").answer(right))
         .rule(Rule::on("solve A1").write("a.txt", "made").answer(bad).say("That was all."));
     let atoms = atom("A1", "", &file("a.txt"));
     let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
@@ -91,9 +85,6 @@ fn is_asked_again(agent: &str) {
 
 /// It is killed while a tool of its own runs, which has left for a session of its own.
 fn is_killed(agent: &str) {
-    if !is_here(agent) {
-        return;
-    }
     let script = Script::new().rule(
         Rule::on("solve A1")
             .run("setsid -f sleep 4711; touch begun; sleep 4711")
@@ -114,14 +105,12 @@ fn is_killed(agent: &str) {
     assert_eq!(scene.repo.leftovers(), [""; 0]);
 }
 
-fn is_given_up(agent: &str) {
-    if !is_here(agent) {
-        return;
-    }
+/// It must have come so far as to ask its model, and some take long to start.
+fn is_given_up(agent: &str, patience: &str) {
     let script = Script::new().rule(Rule::always().with_or_without_tools().hang(Moment::Start));
     let atoms = atom("A1", "", &file("a.txt"));
-    // Some need a while before they ask anybody anything.
-    let constraints = "max_iterations: 1, max_parallel_agents: 1, max_stall_count: 3, agent_timeout: 20s";
+    let constraints = "max_iterations: 1, max_parallel_agents: 1, max_stall_count: 3, agent_timeout: ";
+    let constraints = &format!("{constraints}{patience}");
     let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), constraints, ..Plan::default() };
     let scene = Scene::new(&plan, script);
     let said = scene.run(agent);
@@ -133,39 +122,62 @@ fn is_given_up(agent: &str) {
 }
 
 macro_rules! for_each_agent {
-    ($($agent:ident),*) => { $(
-        mod $agent {
+    ($($name:ident: $agent:literal, $program:literal, $patience:literal;)*) => { $(
+        mod $name {
+            use super::is_here;
+
             #[test]
             fn works_and_is_resolved_by_its_check() {
-                super::works(stringify!($agent));
+                if is_here($program) {
+                    super::works($agent);
+                }
             }
 
             #[test]
             fn looks_and_cannot_write() {
-                super::looks(stringify!($agent), "auto");
+                if is_here($program) {
+                    super::looks($agent, "auto");
+                }
             }
 
             #[test]
             fn looks_and_cannot_write_in_the_kernels_cage() {
-                super::looks(stringify!($agent), "landlock");
+                if is_here($program) {
+                    super::looks($agent, "landlock");
+                }
             }
 
             #[test]
             fn is_asked_again_when_its_answer_is_wrong() {
-                super::is_asked_again(stringify!($agent));
+                if is_here($program) {
+                    super::is_asked_again($agent);
+                }
             }
 
             #[test]
             fn is_killed_with_all_its_tools() {
-                super::is_killed(stringify!($agent));
+                if is_here($program) {
+                    super::is_killed($agent);
+                }
             }
 
             #[test]
             fn is_given_up_when_its_model_never_answers() {
-                super::is_given_up(stringify!($agent));
+                if is_here($program) {
+                    super::is_given_up($agent, $patience);
+                }
             }
         }
     )* };
 }
 
-for_each_agent!(claude, codex, gemini, opencode);
+for_each_agent! {
+    claude: "claude", "claude", "8s";
+    codex: "codex", "codex", "8s";
+    gemini: "gemini", "gemini", "8s";
+    opencode: "opencode", "opencode", "8s";
+    claude_acp: "claude-acp", "claude-agent-acp", "15s";
+    codex_acp: "codex-acp", "codex-acp", "8s";
+    gemini_acp: "gemini-acp", "gemini", "15s";
+    opencode_acp: "opencode-acp", "opencode", "40s";
+}
