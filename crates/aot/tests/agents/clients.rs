@@ -172,12 +172,12 @@ macro_rules! for_each_agent {
 }
 
 for_each_agent! {
-    claude: "claude", "claude", "8s";
-    codex: "codex", "codex", "8s";
-    gemini: "gemini", "gemini", "8s";
-    opencode: "opencode", "opencode", "8s";
-    claude_acp: "claude-acp", "claude-agent-acp", "15s";
-    codex_acp: "codex-acp", "codex-acp", "8s";
-    gemini_acp: "gemini-acp", "gemini", "15s";
+    claude: "claude", "claude", "12s";
+    codex: "codex", "codex", "12s";
+    gemini: "gemini", "gemini", "15s";
+    opencode: "opencode", "opencode", "25s";
+    claude_acp: "claude-acp", "claude-agent-acp", "20s";
+    codex_acp: "codex-acp", "codex-acp", "12s";
+    gemini_acp: "gemini-acp", "gemini", "20s";
     opencode_acp: "opencode-acp", "opencode", "40s";
 }
