@@ -190,7 +190,7 @@ fn found(ground: &Ground, state: &State) -> Result<Vec<Found>, RunError> {
 }
 
 /// Sorts by time, and no two are the same: the milliseconds, and what no other process has at that moment.
-fn new_id() -> String {
+pub fn new_id() -> String {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let now = Timestamp::now();
     let unique = format!("{} {} {:?}", now.as_nanosecond(), std::process::id(), std::thread::current().id());

@@ -4,7 +4,7 @@
 use aot_core::rules::redirect::{self, Correct};
 use aot_core::rules::reshape::{self, NewAtom};
 use aot_core::rules::{Change, Ledger, apply, backtrack};
-use aot_core::state::{AtomStatus, State};
+use aot_core::state::{AtomStatus, Limit, State};
 use jiff::Timestamp;
 
 use crate::chance::Chance;
@@ -54,11 +54,7 @@ fn correction(state: &State, chance: &mut Chance) -> Correct {
         1 => Correct::BaseCase(plans::judged(chance.below(3))),
         2 => Correct::BackgroundIntent("another background".into()),
         3 => Correct::DefinitionOfDone("done differently".into()),
-        4 => {
-            let mut state = state.clone();
-            limits_changed(&mut state, chance, Timestamp::UNIX_EPOCH);
-            Correct::Constraints(state.objective.constraints)
-        }
+        4 => Correct::Limit(another_limit(state, chance)),
         5 => Correct::AddAtom(NewAtom { depends_on: vec![any(chance)], ..new }),
         6 => Correct::RemoveAtom(any(chance)),
         7 => Correct::Decompose {
@@ -82,13 +78,16 @@ fn correction(state: &State, chance: &mut Chance) -> Correct {
 }
 
 fn limits_changed(state: &mut State, chance: &mut Chance, now: Timestamp) {
-    let mut constraints = state.constraints().clone();
-    match chance.below(3) {
-        0 => constraints.max_iterations += chance.between(1, 3) as u32,
-        1 => constraints.max_parallel_agents = chance.between(1, 4) as u32,
-        _ => constraints.max_stall_count = chance.between(1, 4) as u32,
-    }
+    let constraints = another_limit(state, chance).within(state.constraints().clone());
     apply(state, &Change::ConstraintsSet { constraints }, now).expect("constraints always fit");
+}
+
+fn another_limit(state: &State, chance: &mut Chance) -> Limit {
+    match chance.below(3) {
+        0 => Limit::MaxIterations(state.constraints().max_iterations + chance.between(1, 3) as u32),
+        1 => Limit::MaxParallelAgents(chance.between(1, 4) as u32),
+        _ => Limit::MaxStallCount(chance.between(1, 4) as u32),
+    }
 }
 
 fn reshaped(state: State, chance: &mut Chance, now: Timestamp) -> State {

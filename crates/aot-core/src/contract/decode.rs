@@ -37,23 +37,9 @@ pub(super) fn state(root: Node<'_>, findings: &mut Findings) -> Option<State> {
         bindings: named(bindings, "the binding of", findings, binding),
         trail: each(trail, findings, trail_entry),
         corrections: each(corrections, findings, correction),
-        objective: objective.flatten().unwrap_or_else(blank_objective),
+        objective: objective.flatten().unwrap_or_else(Objective::blank),
         control: control.flatten().unwrap_or_else(Control::fresh),
     })
-}
-
-fn blank_objective() -> Objective {
-    Objective {
-        goal: String::new(),
-        base_case: None,
-        background_intent: String::new(),
-        deliverables: String::new(),
-        definition_of_done: String::new(),
-        constraints: Constraints::default(),
-        protected: Vec::new(),
-        verify: None,
-        isolation: None,
-    }
 }
 
 pub(super) fn each<'d, T>(

@@ -3,6 +3,7 @@
 mod decode;
 mod decode_checks;
 pub mod document;
+mod draft;
 pub mod edit;
 mod finding;
 mod invariants;
@@ -10,6 +11,7 @@ mod read;
 mod write;
 
 pub use document::{Document, Limits, Place};
+pub use draft::{Brought, beside, bring, draft, request};
 pub use finding::{Finding, MAX_FINDINGS, Severity};
 pub use write::{NotWritten, edits, write};
 

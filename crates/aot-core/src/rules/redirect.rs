@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use super::reshape::{self, NewAtom};
 use super::{Change, Ledger, Refusal, advance, backtrack, decompose};
 use crate::state::{
-    AtomId, AtomStatus, Checks, Constraints, CorrectionKind, Fingerprint, GroupName, State, TrailEntry,
+    AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Limit, State, TrailEntry,
 };
 
 /// One thing that a person wants to be different.
@@ -19,7 +19,7 @@ pub enum Correct {
     Deliverables(String),
     DefinitionOfDone(String),
 
-    Constraints(Constraints),
+    Limit(Limit),
     Protected(Vec<String>),
     /// What was changed outside of a redirect was meant (D21). Carries the fingerprint as it is now.
     Accept(Fingerprint),
@@ -64,13 +64,16 @@ pub enum Correct {
 /// Makes all corrections, the alignment first. On a refusal the ledger is spoilt: try on a copy.
 pub fn redirect(ledger: &mut Ledger, corrections: Vec<Correct>) -> Result<(), Refusal> {
     once_each(&corrections)?;
+    side_by_side(&corrections)?;
+    let wanted = corrections.clone();
     let (alignment, rest): (Vec<Correct>, Vec<Correct>) = corrections
         .into_iter()
         .partition(|correction| kind(ledger.state(), correction) == CorrectionKind::ObjectiveChange);
     for correction in alignment.into_iter().chain(rest) {
         correct(ledger, correction)?;
     }
-    ledger.check_shape()
+    ledger.check_shape()?;
+    wanted.iter().try_for_each(|correction| stands(ledger.state(), correction))
 }
 
 /// What kind of correction it is; the contract's four.
@@ -89,7 +92,7 @@ pub fn kind(state: &State, correction: &Correct) -> CorrectionKind {
                 CorrectionKind::ObjectiveChange
             }
         }
-        Correct::Constraints(_) | Correct::Protected(_) => CorrectionKind::ConstraintChange,
+        Correct::Limit(_) | Correct::Protected(_) => CorrectionKind::ConstraintChange,
         Correct::AddAtom(_)
         | Correct::RemoveAtom(_)
         | Correct::Decompose { .. }
@@ -165,7 +168,7 @@ fn perform(ledger: &mut Ledger, correction: Correct) -> Result<String, Refusal> 
             ledger.enter(Change::FingerprintTaken { fingerprint });
             Ok("accepted the base case and the protected files as they are".into())
         }
-        Correct::Constraints(constraints) => constrain(ledger, constraints),
+        Correct::Limit(limit) => constrain(ledger, limit),
         Correct::Protected(protected) => {
             let description = format!("protected: {}", protected.join(", "));
             ledger.enter(Change::ProtectedSet { protected });
@@ -223,21 +226,13 @@ fn perform(ledger: &mut Ledger, correction: Correct) -> Result<String, Refusal> 
     }
 }
 
-fn constrain(ledger: &mut Ledger, constraints: Constraints) -> Result<String, Refusal> {
-    for (name, value) in [
-        ("max_iterations", constraints.max_iterations),
-        ("max_parallel_agents", constraints.max_parallel_agents),
-        ("max_stall_count", constraints.max_stall_count),
-    ] {
-        if value == 0 {
-            return Err(Refusal::TooSmall(name));
-        }
+fn constrain(ledger: &mut Ledger, limit: Limit) -> Result<String, Refusal> {
+    if let Limit::MaxIterations(0) | Limit::MaxParallelAgents(0) | Limit::MaxStallCount(0) = limit {
+        return Err(Refusal::TooSmall(limit.name()));
     }
-    let description = format!(
-        "max_iterations {}, max_parallel_agents {}, max_stall_count {}",
-        constraints.max_iterations, constraints.max_parallel_agents, constraints.max_stall_count
-    );
-    ledger.enter(Change::ConstraintsSet { constraints });
+    let constraints = ledger.state().constraints().clone();
+    let description = format!("{}: {} -> {limit}", limit.name(), limit.standing(&constraints));
+    ledger.enter(Change::ConstraintsSet { constraints: limit.within(constraints) });
     Ok(description)
 }
 
@@ -318,7 +313,7 @@ fn once_each(corrections: &[Correct]) -> Result<(), Refusal> {
             Correct::BackgroundIntent(_) => "background_intent",
             Correct::Deliverables(_) => "deliverables",
             Correct::DefinitionOfDone(_) => "definition_of_done",
-            Correct::Constraints(_) => "constraints",
+            Correct::Limit(limit) => limit.name(),
             Correct::Protected(_) => "protected",
             Correct::Accept(_) => "accept",
             Correct::AddAtom(_)
@@ -336,6 +331,115 @@ fn once_each(corrections: &[Correct]) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// What is wanted of one atom or group cannot be wanted otherwise beside it.
+fn side_by_side(corrections: &[Correct]) -> Result<(), Refusal> {
+    for (place, one) in corrections.iter().enumerate() {
+        for other in &corrections[..place] {
+            if let Some(over) = at_odds(one, other).or_else(|| at_odds(other, one)) {
+                return Err(Refusal::AtOdds { over, one: named(other), other: named(one) });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What two corrections cannot agree on, seen from the first.
+fn at_odds(one: &Correct, other: &Correct) -> Option<String> {
+    let atom = |of: &Correct| match of {
+        Correct::RemoveAtom(atom)
+        | Correct::Withdraw { parent: atom }
+        | Correct::Decompose { parent: atom, .. }
+        | Correct::Dependencies { atom, .. }
+        | Correct::ForceChoice { choice: atom, .. }
+        | Correct::Rebind { atom, .. }
+        | Correct::Redo { atom } => Some(atom.clone()),
+        Correct::AddAtom(new) | Correct::AddChoice { atom: new, .. } => new.id.clone(),
+        Correct::Goal(_)
+        | Correct::BaseCase(_)
+        | Correct::BackgroundIntent(_)
+        | Correct::Deliverables(_)
+        | Correct::DefinitionOfDone(_)
+        | Correct::Limit(_)
+        | Correct::Protected(_)
+        | Correct::Accept(_) => None,
+    };
+    let needs = |of: &Correct| match of {
+        Correct::AddAtom(new) | Correct::AddChoice { atom: new, .. } => new.depends_on.clone(),
+        Correct::Dependencies { depends_on, .. } => depends_on.clone(),
+        _ => Vec::new(),
+    };
+    match (one, other) {
+        (Correct::RemoveAtom(gone), other)
+            if atom(other).as_ref() == Some(gone) || needs(other).contains(gone) =>
+        {
+            Some(gone.to_string())
+        }
+        (Correct::Rebind { atom: kept, .. }, Correct::Redo { atom } | Correct::Rebind { atom, .. })
+        | (Correct::Redo { atom: kept }, Correct::Redo { atom })
+        | (Correct::Dependencies { atom: kept, .. }, Correct::Dependencies { atom, .. })
+            if atom == kept =>
+        {
+            Some(kept.to_string())
+        }
+        (Correct::ForceChoice { group, .. }, Correct::ForceChoice { group: same, .. }) if group == same => {
+            Some(group.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// Whether a correction still holds when all of them are made: one may have undone what another brought.
+fn stands(state: &State, correction: &Correct) -> Result<(), Refusal> {
+    let undone = |over: &str| {
+        Err(Refusal::AtOdds {
+            over: over.to_owned(),
+            one: named(correction),
+            other: "another correction".into(),
+        })
+    };
+    match correction {
+        Correct::ForceChoice { group, choice, .. }
+            if state.or_groups.get(group).is_none_or(|entry| entry.selected != *choice) =>
+        {
+            undone(group.as_str())
+        }
+        Correct::Rebind { atom, summary, .. }
+            if state.bindings.get(atom).is_none_or(|binding| binding.summary != *summary) =>
+        {
+            undone(atom.as_str())
+        }
+        Correct::Redo { atom }
+            if state.atoms.get(atom).is_some_and(|atom| atom.status == AtomStatus::Resolved) =>
+        {
+            undone(atom.as_str())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A correction in two or three words, as a person asked for it.
+fn named(correction: &Correct) -> String {
+    match correction {
+        Correct::Goal(_) => "another goal".into(),
+        Correct::BaseCase(_) => "another base case".into(),
+        Correct::BackgroundIntent(_) => "another background".into(),
+        Correct::Deliverables(_) => "other deliverables".into(),
+        Correct::DefinitionOfDone(_) => "another definition of done".into(),
+        Correct::Limit(limit) => format!("another {}", limit.name()),
+        Correct::Protected(_) => "other protected files".into(),
+        Correct::Accept(_) => "accepting what was changed".into(),
+        Correct::AddAtom(atom) => format!("adding \"{}\"", atom.description),
+        Correct::RemoveAtom(atom) => format!("removing {atom}"),
+        Correct::Decompose { parent, .. } => format!("cutting {parent}"),
+        Correct::Withdraw { parent } => format!("making {parent} whole again"),
+        Correct::Dependencies { atom, depends_on } => format!("{atom} depending on {}", names(depends_on)),
+        Correct::AddChoice { group, atom } => format!("adding \"{}\" to {group}", atom.description),
+        Correct::ForceChoice { group, choice, .. } => format!("{group} taking {choice}"),
+        Correct::Rebind { atom, .. } => format!("another result of {atom}"),
+        Correct::Redo { atom } => format!("doing {atom} again"),
+    }
 }
 
 fn said(name: &'static str, text: String) -> Result<String, Refusal> {

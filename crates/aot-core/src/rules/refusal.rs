@@ -90,6 +90,8 @@ pub enum Refusal {
     TooSmall(&'static str),
     #[error("`{0}` is given twice")]
     Twice(&'static str),
+    #[error("{one} and {other} exclude each other over `{over}`")]
+    AtOdds { over: String, one: String, other: String },
 }
 
 impl Refusal {
@@ -137,6 +139,7 @@ impl Refusal {
             Refusal::Blank(_) => "blank",
             Refusal::TooSmall(_) => "too_small",
             Refusal::Twice(_) => "given_twice",
+            Refusal::AtOdds { .. } => "at_odds",
         }
     }
 
@@ -198,6 +201,7 @@ impl Refusal {
             Refusal::EmptyCheck(_) => "fill the list, or leave the check out".into(),
             Refusal::Blank(_) | Refusal::TooSmall(_) => "give it a value".into(),
             Refusal::Twice(_) => "say it once".into(),
+            Refusal::AtOdds { .. } => "leave one of them out, or make them one after the other".into(),
         }
     }
 }

@@ -92,7 +92,7 @@ pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) ->
 
 /// Gives an asked-for atom its id, and checks what can be checked of it alone.
 pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
-    let id = match new.id {
+    let id = match new.id.clone() {
         None => ledger.state().next_id(),
         Some(id) if !AtomId::is_usable(id.as_str()) => return Err(Refusal::BadId(id.to_string())),
         Some(id) if ledger.state().atoms.contains_key(&id) => return Err(Refusal::IdTaken(id)),
@@ -101,19 +101,7 @@ pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
     if new.description.trim().is_empty() {
         return Err(Refusal::NoDescription);
     }
-    Ok(Atom {
-        id,
-        description: new.description,
-        status: AtomStatus::Pending,
-        depends_on: new.depends_on,
-        or_group: new.or_group,
-        check: new.check,
-        run: new.run,
-        probe: new.probe,
-        agent: new.agent,
-        writes: new.writes,
-        resource: new.resource,
-    })
+    Ok(new.called(id))
 }
 
 pub(super) fn check_references(ledger: &Ledger, added: &[AtomId]) -> Result<(), Refusal> {

@@ -1,15 +1,19 @@
 //! The contract's nouns, and pure questions about them. Nothing here changes itself: that is `rules::apply`.
 
+mod agreement;
 mod checks;
 mod frontier;
 mod graph;
 mod ids;
+mod limit;
 mod path;
 
+pub use agreement::{Agreement, Boundaries, Clarification};
 pub use checks::{Check, Checks, Criterion, Item, Quality, Scope, Wants};
 pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
+pub use limit::{LIMITS, Limit};
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;

@@ -98,6 +98,34 @@ fn several_corrections_are_one_transaction() {
 }
 
 #[test]
+fn corrections_that_exclude_each_other_are_refused() {
+    for (graph, script) in [
+        ("m=1; A; B; C", "fix(-B;C<-B)"),
+        ("m=1; A; B; C", "fix(C<-B;-B)"),
+        ("m=1; A; B", "fix(+C<-B;-B)"),
+        ("m=1; G=A|B; D", "fix(G|C;-C)"),
+        ("m=1; A; B; C", "fix(B<-A;B<-C)"),
+        ("m=1; G=A|B|C", "fix(G=B;G=C)"),
+        ("m=1; G=A|B", "fix(G=B;-B)"),
+        ("m=1; A; B", "A+ fix(A:new;A!)"),
+        ("m=1; A; B", "A+ fix(A:new;A:newer)"),
+        ("m=1; A; B", "A+ fix(A!;A!)"),
+        ("m=1; A; B; C", "fix(B->D;-B)"),
+        // What one brings, the other undoes.
+        ("m=1; A; B <- A; C", "A+ B+ fix(B:new;A!)"),
+        ("m=1; A; B <- A; C", "A+ B+ fix(B:new;A:newer)"),
+    ] {
+        let told = World::play(graph, script).tell("# | refused | corrections");
+        assert!(told.ends_with(" | refused at_odds | corrections "), "req 3.4: {graph}, {script}: {told}");
+    }
+    // The same wishes about different things are fine.
+    table(&[
+        ("req 3.4", "m=1; s=9; A; B; C", "A+ fix(A:new;-C)", "#3 stall 0 | B | atoms A,B | summary A:new"),
+        ("req 3.4", "m=1; G=A|B; H=C|D", "fix(G=B;H=D)", "#2 stall 0 | B"),
+    ]);
+}
+
+#[test]
 fn bindings_reset_what_rests_on_them() {
     table(&[
         ("D31", "m=1; A; B <- A; C <- B", "A+ B+ fix(A:new)", "#4 stall 0 | B | done A | reverted B:cB"),
@@ -243,7 +271,7 @@ fn a_correction_says_what_it_was() {
         ("A", "fix(done)", "definition_of_done: when"),
         ("A", "fix(base)", "base_case: 1 checks"),
         ("A", "fix(accept)", "accepted the base case and the protected files as they are"),
-        ("A", "fix(N=9)", "max_iterations 9, max_parallel_agents 3, max_stall_count 3"),
+        ("A", "fix(N=9)", "max_iterations: 20 -> 9"),
         ("A", "fix(protect)", "protected: tests/**"),
         ("A", "fix(+B)", "added B: do B"),
         ("A; B", "fix(-B)", "removed B"),

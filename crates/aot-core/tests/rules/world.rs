@@ -359,11 +359,11 @@ impl World {
             return Correct::Rebind { atom: atom.into(), summary: summary.into(), artifacts: None };
         }
         let (name, value) = text.split_once('=').expect("a correction");
-        let mut constraints = self.file.constraints().clone();
-        match name {
-            "N" => constraints.max_iterations = value.parse().expect("N"),
-            "m" => constraints.max_parallel_agents = value.parse().expect("m"),
-            "s" => constraints.max_stall_count = value.parse().expect("s"),
+        let number = || value.parse().expect("a number");
+        Correct::Limit(match name {
+            "N" => Limit::MaxIterations(number()),
+            "m" => Limit::MaxParallelAgents(number()),
+            "s" => Limit::MaxStallCount(number()),
             group => {
                 return Correct::ForceChoice {
                     group: group.into(),
@@ -371,8 +371,7 @@ impl World {
                     reason: String::new(),
                 };
             }
-        }
-        Correct::Constraints(constraints)
+        })
     }
 
     /// Another process takes this state up.

@@ -31,6 +31,8 @@ pub enum FileError {
     Contended { path: PathBuf, rounds: usize },
     #[error("{count} conflicts are kept in {path}")]
     TooManyConflicts { path: PathBuf, count: usize },
+    #[error("{count} backups are kept in {path}")]
+    TooManyBackups { path: PathBuf, count: usize },
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error("cannot {doing} {path}")]
@@ -61,7 +63,7 @@ impl FileError {
             }
             FileError::LinksInCircle { .. } => "point the symbolic link at a file".into(),
             FileError::TooLarge { .. } => "shorten its body; logs and outputs belong elsewhere".into(),
-            FileError::Exists { .. } => "use `aot redirect` to change it, or move it away".into(),
+            FileError::Exists { .. } => "`aot redirect` changes it; `--force` begins another loop and keeps this one as a backup".into(),
             FileError::Denied { path, .. } => {
                 format!("look at `ls -ld` of {} and of its folder, and give yourself the right", path.display())
             }
@@ -78,6 +80,7 @@ impl FileError {
             FileError::TooManyConflicts { .. } => {
                 "look at them, carry over what is missing, and delete those that are settled".into()
             }
+            FileError::TooManyBackups { .. } => "look at them, and delete those that nobody needs".into(),
             FileError::Lock(lock) => lock.hint(),
             FileError::Io { .. } => "see the cause; the state is the old or the new one, whole".into(),
         }

@@ -13,6 +13,7 @@ use blake3::Hash;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::store::backups;
 use crate::store::cache::Cache;
 use crate::store::error::FileError;
 use crate::store::file::{Changed, Decision, Done, Look, StateFile, TransactError};
@@ -127,6 +128,22 @@ pub struct Recorded<T> {
     pub notes: Vec<Note>,
     /// What others wrote since we last looked is in the state now.
     pub foreign: Foreign,
+}
+
+/// What a loop begins with: a text, what it says, and what the journal tells of it.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    pub document: Document,
+    pub state: State,
+    pub told: Vec<Change>,
+}
+
+/// What a loop that begins may be written over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    Nothing,
+    /// Whatever stands there; it is kept.
+    Another,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,6 +284,57 @@ impl Store {
         })?;
         self.keep_tree();
         Ok(recorded)
+    }
+
+    /// Writes the text that a loop begins with, and `named` into the journal. What stands in its place is kept as a
+    /// numbered backup, or not touched.
+    pub fn begin<E>(
+        &mut self,
+        begun: Begun,
+        over: Over,
+        now: Timestamp,
+    ) -> Result<Option<PathBuf>, StoreError<E>> {
+        self.known = None;
+        let newest: Vec<Entry<Change>> = self.journal.newest(1)?;
+        let journaled = newest.last().map_or(0, |entry| entry.revision);
+        let numbered = |before: u64| {
+            let mut state = begun.state.clone();
+            state.control.revision = Some(before + 1);
+            contract::write(&begun.document, &begun.state, &state).map_err(StoreError::NotWritten)
+        };
+        let bytes = |document: &Document| document.text().as_bytes().to_vec();
+        let mut kept = None;
+        let mut from = None;
+        let done = if self.file.home().state().exists() {
+            if over == Over::Nothing {
+                return Err(FileError::Exists { path: self.path().to_path_buf() }.into());
+            }
+            let place = backups::next(self.file.home())?;
+            let done = self.file.transact("begin another loop", |look| {
+                backups::keep(&place, &look.text.bytes)?;
+                from = Some(look.text.hash);
+                let before = state_of(look.text).and_then(|old| old.control.revision).unwrap_or(0);
+                let document = numbered(before.max(journaled))?;
+                Ok::<_, StoreError<E>>(Decision::Replace(bytes(&document), ()))
+            });
+            kept = Some(place);
+            let done = done.map_err(|error| match error {
+                TransactError::File(error) => error.into(),
+                TransactError::Refused(error) => error,
+            })?;
+            done
+        } else {
+            self.file.create(&bytes(&numbered(journaled)?))?
+        };
+        let entry = Entry {
+            revision: state_of(&done.text).and_then(|state| state.control.revision).unwrap_or(0),
+            at: now.to_string(),
+            from: from.map(|hash: Hash| hash.to_hex().to_string()).unwrap_or_default(),
+            hash: done.text.hash.to_hex().to_string(),
+            changes: begun.told,
+        };
+        self.journal.append(&done.held, &entry)?;
+        Ok(kept)
     }
 
     /// Leaves changes to be written with the next [`Store::flush`].

@@ -1,5 +1,6 @@
 //! The only hands on the state file: lock, read again, apply, replace, watch, journal. Interprets nothing.
 
+mod backups;
 pub mod cache;
 pub mod conflicts;
 pub mod error;
@@ -13,5 +14,5 @@ mod system;
 pub mod text;
 pub mod watch;
 
-pub use keep::{Answers, Foreign, Note, Ready, Recorded, Store, StoreError, Unreadable};
+pub use keep::{Answers, Begun, Foreign, Note, Over, Ready, Recorded, Store, StoreError, Unreadable};
 pub(crate) use system::exchange;

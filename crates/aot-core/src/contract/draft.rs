@@ -1,0 +1,292 @@
+//! The text that a loop begins with: an agreement written as a state file, or a file that somebody brought, completed to
+//! one. Everything that an alignment takes goes through a text and the same strict reading; nothing is decided here.
+
+use serde_json::{Map, Value, json};
+
+use super::Reading;
+use super::document::{Document, Kind, Limits, Node};
+use super::edit::{Edit, Path, Step};
+use super::finding::Finding;
+use super::write::NotWritten;
+use crate::state::{Agreement, Boundaries, Clarification, Constraints, Control, NewAtom};
+
+/// What the text is before anything is agreed on: the sections in the order in which people read them.
+const SKELETON: &str = r#"---
+objective:
+  goal: ""
+  background_intent: ""
+  deliverables: ""
+  definition_of_done: ""
+  base_case:
+    checklist: []
+  constraints:
+    max_iterations: 20
+    max_parallel_agents: 3
+    max_stall_count: 3
+clarifications: []
+scope: {}
+control:
+  status: pending
+  iteration: 0
+  stall_count: 0
+  prev_pending_count: -1
+  stop_requested: false
+  stop_reason: null
+  redirect_requested: false
+atoms: []
+decompositions: []
+or_groups: {}
+bindings: {}
+trail: []
+corrections: []
+---
+"#;
+
+/// Keys of an objective that may also stand at the top of a file that has no `objective`.
+const OBJECTIVE: [&str; 9] = [
+    "goal",
+    "background_intent",
+    "deliverables",
+    "definition_of_done",
+    "base_case",
+    "constraints",
+    "protected",
+    "verify",
+    "isolation",
+];
+
+const HEADING: &str = "# Original Prompt";
+
+/// A file that was brought, as the beginning of a loop.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    pub document: Document,
+    /// It told of work done; a loop that begins has done none, so that was left out.
+    pub progress_left_out: bool,
+}
+
+/// An agreement as a state file.
+pub fn draft(agreement: &Agreement) -> Result<Document, NotWritten> {
+    let text = format!("{SKELETON}{}", body(&agreement.request));
+    let mut document = Document::parse(text, &Limits::default())
+        .expect("the skeleton is a document, whatever stands below it");
+    let state = agreement.state();
+    let mut edits = Vec::new();
+    let objective = value(&state.objective);
+    for (key, part) in objective.as_object().into_iter().flatten() {
+        edits.push(set(["objective".into(), key.as_str().into()], part.clone()));
+    }
+    if state.objective.base_case.is_none() {
+        edits.push(Edit::Remove { path: vec!["objective".into(), "base_case".into()] });
+    }
+    let sections = [
+        ("atoms", json!(state.atoms.values().collect::<Vec<_>>())),
+        ("or_groups", value(&state.or_groups)),
+        ("clarifications", value(&agreement.clarifications)),
+        ("scope", value(&agreement.scope)),
+    ];
+    for (section, part) in sections {
+        let empty = part.as_array().is_some_and(Vec::is_empty) || part.as_object().is_some_and(Map::is_empty);
+        match (empty, section) {
+            (true, "clarifications" | "scope") => edits.push(Edit::Remove { path: vec![section.into()] }),
+            (true, _) => {}
+            (false, _) => edits.push(set([section.into()], part)),
+        }
+    }
+    document.edit(&edits)?;
+    match Reading::of(document.clone()).state {
+        // What has errors says nothing yet, and is told with its place.
+        Some(says) if says != state => Err(NotWritten::Misread),
+        Some(_) | None => Ok(document),
+    }
+}
+
+/// A text that somebody brought: a whole state file, or its frontmatter, or only what is to be agreed on. What a loop
+/// begins with is filled in; comments and keys of one's own stay.
+pub fn bring(bytes: Vec<u8>) -> Result<Brought, Finding> {
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => framed(text),
+        Err(error) => {
+            // The document's own words for it, with the place.
+            return Err(Document::from_bytes(error.into_bytes(), &Limits::default())
+                .expect_err("what is no UTF-8 is no document")
+                .into());
+        }
+    };
+    let mut document = Document::parse(text, &Limits::default())?;
+    let progress_left_out = tells_of_work(document.root());
+    let mut edits = objective_edits(document.root());
+    edits.extend(atom_edits(document.root()));
+    edits.push(set(["control".into()], value(&Control::fresh())));
+    for (section, empty) in [("bindings", json!({})), ("trail", json!([])), ("corrections", json!([]))] {
+        edits.push(set([section.into()], empty));
+    }
+    let request = document.root().get("request").and_then(|node| node.str()).map(String::from);
+    if request.is_some() {
+        edits.push(Edit::Remove { path: vec!["request".into()] });
+    }
+    document.edit(&edits).map_err(|refused| Finding {
+        severity: super::Severity::Error,
+        code: refused.code.into(),
+        message: refused.to_string(),
+        place: document.place(0),
+        hint: "write the place in plain block style".into(),
+    })?;
+    if let Some(request) = request.filter(|_| document.body().trim().is_empty()) {
+        let text = document.into_text();
+        document = Document::parse(format!("{}\n{}", text.trim_end(), body(&request)), &Limits::default())?;
+    }
+    Ok(Brought { document, progress_left_out })
+}
+
+/// What was asked and answered, and what lies outside, as the text tells it. What has another form is left alone.
+pub fn beside(document: &Document) -> (Vec<Clarification>, Boundaries) {
+    let of = |key: &str| document.root().get(key).map(|node| node.value()).unwrap_or_default();
+    (
+        serde_json::from_value(of("clarifications")).unwrap_or_default(),
+        serde_json::from_value(of("scope")).unwrap_or_default(),
+    )
+}
+
+/// The request, as it stands below the frontmatter.
+pub fn request(document: &Document) -> &str {
+    let body = document.body().trim();
+    body.strip_prefix(HEADING).map_or(body, str::trim_start)
+}
+
+fn body(request: &str) -> String {
+    let request = request.trim();
+    if request.is_empty() { format!("\n{HEADING}\n") } else { format!("\n{HEADING}\n\n{request}\n") }
+}
+
+/// Frontmatter between its two lines, whether or not somebody drew them.
+fn framed(text: String) -> String {
+    let plain = text.trim_start_matches('\u{feff}');
+    let mut lines = plain.lines();
+    let opened = lines.next().is_some_and(|line| line.trim_end() == "---");
+    if opened && lines.any(|line| line.trim_end() == "---") {
+        return text;
+    }
+    let inner = if opened { plain.split_once('\n').map_or("", |(_, rest)| rest) } else { plain };
+    format!("---\n{}\n---\n", inner.trim_end())
+}
+
+fn objective_edits(root: Node<'_>) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    let nested = root.get("objective").is_some_and(|node| node.kind() == Kind::Map);
+    if !nested {
+        for key in OBJECTIVE {
+            if let Some(node) = root.get(key) {
+                edits.push(set(["objective".into(), key.into()], node.value()));
+                edits.push(Edit::Remove { path: vec![key.into()] });
+            }
+        }
+    }
+    let place = if nested {
+        root.get("objective").and_then(|node| node.get("constraints"))
+    } else {
+        root.get("constraints")
+    };
+    let defaults = value(&Constraints::default());
+    for (key, default) in defaults.as_object().into_iter().flatten() {
+        if place.is_none_or(|node| node.get(key).is_none()) {
+            edits.push(set(["objective".into(), "constraints".into(), key.as_str().into()], default.clone()));
+        }
+    }
+    edits
+}
+
+/// Atoms may be one line each, and need neither id nor status.
+fn atom_edits(root: Node<'_>) -> Vec<Edit> {
+    let Some(atoms) = root.get("atoms").filter(|node| node.kind() == Kind::Seq) else { return Vec::new() };
+    let mut edits = Vec::new();
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    let numbers = atoms.items().filter_map(|atom| number(&atom.get("id")?.str()?));
+    let mut highest = numbers.max().unwrap_or(0);
+    for (place, atom) in atoms.items().enumerate() {
+        let mut next = || {
+            highest += 1;
+            format!("A{highest}")
+        };
+        let at = |key: &str| vec!["atoms".into(), place.into(), key.into()];
+        let id = match atom.kind() {
+            Kind::Str => {
+                let new = NewAtom::from_words(&atom.str().unwrap_or_default());
+                let id = next();
+                edits.push(set(["atoms".into(), place.into()], value(&new.called(id.as_str().into()))));
+                id
+            }
+            Kind::Map => {
+                let id = match atom.get("id").and_then(|node| node.str()) {
+                    Some(id) => id.into_owned(),
+                    None => {
+                        let id = next();
+                        edits.push(Edit::Set { path: at("id"), value: json!(id) });
+                        id
+                    }
+                };
+                if atom.get("status").and_then(|node| node.str()).as_deref() != Some("pending") {
+                    edits.push(Edit::Set { path: at("status"), value: json!("pending") });
+                }
+                if atom.get("depends_on").is_none() {
+                    edits.push(Edit::Set { path: at("depends_on"), value: json!([]) });
+                }
+                id
+            }
+            Kind::Null | Kind::Bool | Kind::Int | Kind::Float | Kind::Seq => continue,
+        };
+        if let Some(group) = atom.get("or_group").and_then(|node| node.str()) {
+            match groups.iter_mut().find(|(name, _)| *name == group) {
+                Some((_, choices)) => choices.push(id),
+                None => groups.push((group.into_owned(), vec![id])),
+            }
+        }
+    }
+    for (name, choices) in groups {
+        let path: Path = vec!["or_groups".into(), Step::Key(name.clone())];
+        let listed = root.get("or_groups").and_then(|groups| groups.get(&name));
+        match listed {
+            None => edits.push(Edit::Set {
+                path,
+                value: json!({"choices": choices, "selected": choices[0], "failed": []}),
+            }),
+            Some(entry) => {
+                let inside = |key: &str| path.iter().cloned().chain([key.into()]).collect::<Path>();
+                if entry.get("failed").is_none_or(|failed| !failed.is_empty()) {
+                    edits.push(Edit::Set { path: inside("failed"), value: json!([]) });
+                }
+                if entry.get("selected").is_none() {
+                    edits.push(Edit::Set { path: inside("selected"), value: json!(choices[0]) });
+                }
+            }
+        }
+    }
+    edits
+}
+
+fn number(id: &str) -> Option<u64> {
+    id.strip_prefix('A')?.parse().ok().filter(|number| *number < u64::MAX)
+}
+
+fn tells_of_work(root: Node<'_>) -> bool {
+    let filled = |section: &str| root.get(section).is_some_and(|node| !node.is_empty());
+    let iteration =
+        root.get("control").and_then(|control| control.get("iteration")).and_then(|node| node.int());
+    let mut atoms = root.get("atoms").into_iter().flat_map(|atoms| atoms.items());
+    let begun = |atom: Node<'_>| {
+        atom.get("status").and_then(|node| node.str()).is_some_and(|status| status != "pending")
+    };
+    iteration.is_some_and(|iteration| iteration > 0)
+        || filled("bindings")
+        || filled("trail")
+        || filled("corrections")
+        || atoms.any(begun)
+}
+
+fn set<const N: usize>(path: [Step; N], value: Value) -> Edit {
+    Edit::Set { path: path.into(), value }
+}
+
+fn value<T: serde::Serialize>(of: &T) -> Value {
+    serde_json::to_value(of).expect("the contract's nouns are plain data")
+}

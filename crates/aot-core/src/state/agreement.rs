@@ -1,0 +1,196 @@
+//! What is agreed on before a loop begins: all that an alignment writes, as plain data. Where it comes from (flags, a
+//! dialogue, an agent) and how it is written are others' business.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Atom, AtomId, AtomStatus, Constraints, Control, GroupName, NewAtom, Objective, OrGroup, State,
+    sequence_number,
+};
+
+/// The arrow between a description and what it waits for, in words on a command line.
+const WAITS_FOR: &str = "<-";
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agreement {
+    /// What was asked for, in the first words of whoever asked.
+    pub request: String,
+    pub objective: Objective,
+    pub atoms: Vec<NewAtom>,
+    pub clarifications: Vec<Clarification>,
+    pub scope: Boundaries,
+}
+
+/// A question that had to be asked, and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clarification {
+    pub question: String,
+    pub answer: String,
+}
+
+/// What belongs to the goal and what does not, where somebody might think otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boundaries {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub included: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<String>,
+}
+
+impl Boundaries {
+    pub fn is_empty(&self) -> bool {
+        self.included.is_empty() && self.excluded.is_empty()
+    }
+}
+
+impl Objective {
+    /// Nothing is said yet.
+    pub fn blank() -> Objective {
+        Objective {
+            goal: String::new(),
+            base_case: None,
+            background_intent: String::new(),
+            deliverables: String::new(),
+            definition_of_done: String::new(),
+            constraints: Constraints::default(),
+            protected: Vec::new(),
+            verify: None,
+            isolation: None,
+        }
+    }
+}
+
+impl Agreement {
+    /// Nothing but the request.
+    pub fn about(request: impl Into<String>) -> Agreement {
+        Agreement {
+            request: request.into(),
+            objective: Objective::blank(),
+            atoms: Vec::new(),
+            clarifications: Vec::new(),
+            scope: Boundaries::default(),
+        }
+    }
+
+    /// The state that a loop begins with. Atoms without an id get the next free one; choices are tried as listed. An id
+    /// that stands twice is kept once: whoever writes the text sees to it before.
+    pub fn state(&self) -> State {
+        let mut atoms: IndexMap<AtomId, Atom> = IndexMap::new();
+        let given = self.atoms.iter().filter_map(|atom| atom.id.as_ref()).filter_map(sequence_number);
+        let mut free = given.max().unwrap_or(0);
+        let mut or_groups: IndexMap<GroupName, OrGroup> = IndexMap::new();
+        for new in &self.atoms {
+            let id = new.id.clone().unwrap_or_else(|| {
+                free += 1;
+                AtomId::new(format!("A{free}"))
+            });
+            if let Some(group) = &new.or_group {
+                let entry = or_groups.entry(group.clone()).or_insert_with(|| OrGroup {
+                    choices: Vec::new(),
+                    selected: id.clone(),
+                    failed: Vec::new(),
+                    speculative: None,
+                });
+                entry.choices.push(id.clone());
+            }
+            atoms.insert(id.clone(), new.clone().called(id));
+        }
+        State {
+            objective: self.objective.clone(),
+            control: Control::fresh(),
+            atoms,
+            decompositions: Vec::new(),
+            or_groups,
+            bindings: IndexMap::new(),
+            trail: Vec::new(),
+            corrections: Vec::new(),
+        }
+    }
+
+    /// An id that stands for two atoms.
+    pub fn taken_twice(&self) -> Option<&AtomId> {
+        let mut seen = std::collections::HashSet::new();
+        self.atoms.iter().filter_map(|atom| atom.id.as_ref()).find(|id| !seen.insert(*id))
+    }
+}
+
+impl NewAtom {
+    /// An atom as a person writes it in one line: `The login route <- A1, A2`.
+    pub fn from_words(words: &str) -> NewAtom {
+        let (description, needs) = match words.rsplit_once(WAITS_FOR) {
+            Some((description, needs)) if is_list_of_ids(needs) => (description, needs),
+            _ => (words, ""),
+        };
+        let needs = needs.split([',', ' ']).map(str::trim).filter(|id| !id.is_empty());
+        NewAtom {
+            description: description.trim().to_owned(),
+            depends_on: needs.map(AtomId::new).collect(),
+            ..NewAtom::default()
+        }
+    }
+
+    /// The same as an atom of a graph, pending.
+    pub fn called(self, id: AtomId) -> Atom {
+        Atom {
+            id,
+            description: self.description,
+            status: AtomStatus::Pending,
+            depends_on: self.depends_on,
+            or_group: self.or_group,
+            check: self.check,
+            run: self.run,
+            probe: self.probe,
+            agent: self.agent,
+            writes: self.writes,
+            resource: self.resource,
+        }
+    }
+}
+
+/// An arrow in a sentence (`map a <- b in the grammar`) is no list of ids.
+fn is_list_of_ids(words: &str) -> bool {
+    let mut ids = words.split(',').map(str::trim).peekable();
+    ids.peek().is_some() && ids.all(AtomId::is_usable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_atom_in_one_line() {
+        for (words, description, needs) in [
+            ("The user model", "The user model", ""),
+            ("The login route <- A1, A2", "The login route", "A1 A2"),
+            ("  Tokens<-A1  ", "Tokens", "A1"),
+            ("Let x <- y mean a move", "Let x <- y mean a move", ""),
+            ("Let x <- y mean a move <- A1", "Let x <- y mean a move", "A1"),
+            ("Nothing <- ", "Nothing <-", ""),
+            ("<- A1", "", "A1"),
+        ] {
+            let atom = NewAtom::from_words(words);
+            let found = atom.depends_on.iter().map(AtomId::as_str).collect::<Vec<_>>().join(" ");
+            assert_eq!((atom.description.as_str(), found.as_str()), (description, needs), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn ids_go_on_after_the_highest_that_was_given() {
+        let atom = |id: Option<&str>| NewAtom {
+            id: id.map(AtomId::new),
+            description: "x".into(),
+            ..NewAtom::default()
+        };
+        let mut agreement = Agreement::about("");
+        agreement.atoms = vec![atom(None), atom(None)];
+        let ids = |agreement: &Agreement| {
+            agreement.state().atoms.keys().map(|id| id.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ids(&agreement), "A1 A2");
+        agreement.atoms = vec![atom(None), atom(Some("A7")), atom(Some("build")), atom(None)];
+        assert_eq!(ids(&agreement), "A8 A7 build A9");
+        agreement.atoms.push(atom(Some("A7")));
+        assert_eq!(agreement.taken_twice(), Some(&AtomId::new("A7")));
+    }
+}

@@ -1,0 +1,35 @@
+//! State files of loops that another one took the place of: numbered, and never written over. Reads none of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::store::error::FileError;
+use crate::store::home::Home;
+
+/// More backups than this are refused: somebody begins loops by mistake.
+pub const BACKUPS_KEPT: usize = 10_000;
+
+/// The place of the next backup; the highest number is the newest.
+pub(super) fn next(home: &Home) -> Result<PathBuf, FileError> {
+    let folder = home.sidecar().join("backups");
+    fs::create_dir_all(&folder).map_err(|e| FileError::of("make the folder", &folder, e))?;
+    let listed = fs::read_dir(&folder).map_err(|e| FileError::of("list", &folder, e))?;
+    let numbers = listed.flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.strip_suffix(".md")?.parse::<usize>().ok()
+    });
+    let number = numbers.max().unwrap_or(0) + 1;
+    if number > BACKUPS_KEPT {
+        return Err(FileError::TooManyBackups { path: folder, count: BACKUPS_KEPT });
+    }
+    Ok(folder.join(format!("{number}.md")))
+}
+
+/// Keeps a text there, on the disk, before it is replaced.
+pub(super) fn keep(place: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let write = || {
+        fs::write(place, bytes)?;
+        fs::File::open(place)?.sync_all()
+    };
+    write().map_err(|e| FileError::of("write", place, e))
+}
