@@ -51,6 +51,20 @@ pub enum Failure {
     NotAPerson,
     /// The loop has halted with this exit code; why has been printed.
     Halted(u8),
+    /// The person who was asked has gone away; nothing was changed.
+    GoneAway,
+    /// What is to be agreed on lacks something, and nobody can be asked.
+    Lacking {
+        missing: Vec<String>,
+    },
+    /// Nobody has said yes, and nobody can be asked.
+    NoYes,
+    /// What is to be agreed on cannot be read as a state file.
+    NotAgreed(Box<Unreadable>),
+    /// An agent was asked and gave nothing that can be used.
+    Agent {
+        problem: String,
+    },
     /// Another process drives the loop.
     Driven {
         holder: String,
@@ -144,10 +158,14 @@ impl Failure {
             | Failure::Redirected { .. }
             | Failure::Ground { .. }
             | Failure::NoAssertion { .. }
+            | Failure::Agent { .. }
             | Failure::World { .. } => 1,
             Failure::Halted(code) => *code,
-            Failure::Input { .. } => 2,
-            Failure::NotAligned | Failure::NoBaseCase(_) | Failure::Team { .. } => 3,
+            Failure::GoneAway => 130,
+            Failure::Input { .. } | Failure::NoYes | Failure::NotAgreed(_) => 2,
+            Failure::NotAligned | Failure::NoBaseCase(_) | Failure::Lacking { .. } | Failure::Team { .. } => {
+                3
+            }
             Failure::Tampered(_) => 16,
             Failure::NeedsPerson => 17,
             Failure::NoFolder(_)
@@ -161,6 +179,11 @@ impl Failure {
     fn code(&self) -> String {
         match self {
             Failure::No | Failure::NotAligned | Failure::NeedsPerson | Failure::Halted(_) => "no".into(),
+            Failure::GoneAway => "gone_away".into(),
+            Failure::Lacking { .. } => "not_aligned".into(),
+            Failure::NoYes => "no_yes".into(),
+            Failure::NotAgreed(_) => "input".into(),
+            Failure::Agent { .. } => "agent".into(),
             Failure::Driven { .. } => "driven".into(),
             Failure::Redirected { .. } => "redirected".into(),
             Failure::Ground { .. } => "ground".into(),
@@ -186,6 +209,17 @@ impl Failure {
     pub fn message(&self) -> String {
         match self {
             Failure::No | Failure::Halted(_) => "no".into(),
+            Failure::GoneAway => "nobody answers any more; nothing was changed".into(),
+            Failure::Lacking { missing } => {
+                format!("the goal is not aligned yet; missing: {}", missing.join(", "))
+            }
+            Failure::NoYes => "nobody has said yes to it, and nobody can be asked here".into(),
+            Failure::NotAgreed(unreadable) => {
+                let first = unreadable.findings.iter().find(|finding| finding.severity == Severity::Error);
+                let first = first.map(|finding| format!(": {}", finding.message)).unwrap_or_default();
+                format!("{} cannot be agreed on{first}", unreadable.path.display())
+            }
+            Failure::Agent { problem } => problem.clone(),
             Failure::Driven { holder } => format!("this loop is driven already, by {holder}"),
             Failure::Redirected { holder } => format!("somebody redirects this loop already: {holder}"),
             Failure::Ground { problem, .. } | Failure::Team { problem, .. } => problem.clone(),
@@ -239,6 +273,13 @@ impl Failure {
     pub fn hint(&self) -> String {
         match self {
             Failure::No | Failure::NotAligned | Failure::NeedsPerson | Failure::Halted(_) => String::new(),
+            Failure::GoneAway => "give the command again".into(),
+            Failure::Lacking { .. } => {
+                "say it by flags (`aot align --help`) or `--from FILE`, or sit at a terminal".into()
+            }
+            Failure::NoYes => "add `--yes`, or sit at a terminal".into(),
+            Failure::NotAgreed(_) => "correct it and give the command again; nothing was changed".into(),
+            Failure::Agent { .. } => "say it by flags, or by prompts with `--no-agent`".into(),
             Failure::Driven { .. } => {
                 "`aot status` shows where it stands, `aot stop` ends it; a driver that died is taken over"
                     .into()
@@ -282,10 +323,13 @@ impl Failure {
 
     fn object(&self) -> Value {
         let mut error = json!({"code": self.code(), "message": self.message(), "hint": self.hint()});
-        if let Failure::Unreadable(unreadable) = self {
+        if let Failure::Unreadable(unreadable) | Failure::NotAgreed(unreadable) = self {
             error["errors"] =
                 findings_json(unreadable.findings.iter().filter(|f| f.severity != Severity::Warning));
             error["path"] = json!(unreadable.path);
+        }
+        if let Failure::Lacking { missing } = self {
+            error["missing"] = json!(missing);
         }
         if let Failure::Tampered(altered) = self {
             error["changed"] = json!(altered);
@@ -304,7 +348,7 @@ impl Failure {
                 print::json(&self.object());
                 complain(&self.object().to_string());
             }
-            (Failure::Unreadable(unreadable), Voice::Plain) => {
+            (Failure::Unreadable(unreadable) | Failure::NotAgreed(unreadable), Voice::Plain) => {
                 let errors = unreadable.findings.iter().filter(|f| f.severity == Severity::Error);
                 complain(&draw(errors, &unreadable.path.display().to_string(), &unreadable.text));
                 complain(&format!("error: {}\nhint: {}", self.message(), self.hint()));

@@ -1,6 +1,7 @@
 //! The doors: the command line. No rules, no processes of its own.
 
 mod commands;
+mod dialogue;
 mod failure;
 mod place;
 mod print;

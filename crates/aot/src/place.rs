@@ -25,6 +25,25 @@ pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
     found.ok_or(Failure::NoStateFile { from: here })
 }
 
+/// Where a loop that begins is written: the file that was named or found, or a new one at the project's root.
+pub fn new_state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    match state_file(named) {
+        Err(Failure::NoStateFile { from }) => {
+            let project =
+                std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+            let repository =
+                from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_path_buf);
+            Ok(project.or(repository).unwrap_or(from).join(STATE_FILE))
+        }
+        found => found,
+    }
+}
+
+/// The program that a person edits texts with.
+pub fn editor() -> Option<std::ffi::OsString> {
+    ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+}
+
 /// The folder we are in.
 pub fn here() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| Failure::NoFolder(error.to_string()))
@@ -46,7 +65,7 @@ impl Scratch {
             problem: error.to_string(),
         };
         let all = std::env::temp_dir().canonicalize().map_err(world)?;
-        let folder = all.join(format!("aot-{}", std::process::id()));
+        let folder = all.join(scratch_name());
         std::fs::create_dir(&folder).map_err(world)?;
         Ok(Scratch(folder))
     }
@@ -54,6 +73,16 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         &self.0
     }
+}
+
+fn scratch_name() -> String {
+    format!("aot-{}", std::process::id())
+}
+
+/// Takes temporary files away before the process ends without unwinding.
+pub fn leave() {
+    // If there is none, there is nothing to do.
+    let _ = std::fs::remove_dir_all(std::env::temp_dir().join(scratch_name()));
 }
 
 impl Drop for Scratch {

@@ -1,6 +1,6 @@
 //! What goes to standard output: one JSON object, or lines for people.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufRead, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
@@ -67,12 +67,60 @@ pub fn is_answered() -> bool {
 
 /// Asks, and gives the line that was typed; `None` at the end of the input.
 pub fn question(text: &str) -> Option<String> {
-    out(|stdout| write!(stdout, "{text}"));
-    let mut line = String::new();
-    match io::stdin().read_line(&mut line) {
-        Ok(0) | Err(_) => None,
-        Ok(_) => Some(line.trim().to_owned()),
+    match hear(text) {
+        Heard::Line(line) => Some(line),
+        Heard::End | Heard::Unclear => None,
     }
+}
+
+/// What came back to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Without what keys leave behind that are no letters, and without blanks around it.
+    Line(String),
+    /// Bytes that are no text.
+    Unclear,
+    /// Nobody is there any more.
+    End,
+}
+
+/// Asks, and hears one line.
+pub fn hear(prompt: &str) -> Heard {
+    out(|stdout| write!(stdout, "{prompt}"));
+    let mut bytes = Vec::new();
+    match io::stdin().lock().read_until(b'\n', &mut bytes) {
+        Ok(0) | Err(_) => Heard::End,
+        Ok(_) => {
+            let alphabet = if shows_unicode() { Letters::Unicode } else { Letters::OneByte };
+            spelt(bytes, alphabet).map_or(Heard::Unclear, |line| Heard::Line(typed(&line)))
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Letters {
+    Unicode,
+    OneByte,
+}
+
+/// Bytes as text. Where the locale has one byte for a letter, that is what was typed, if it is no Unicode.
+fn spelt(bytes: Vec<u8>, letters: Letters) -> Option<String> {
+    match (String::from_utf8(bytes), letters) {
+        (Ok(text), _) => Some(text),
+        (Err(error), Letters::OneByte) => Some(error.into_bytes().into_iter().map(char::from).collect()),
+        (Err(_), Letters::Unicode) => None,
+    }
+}
+
+/// A line without what arrows and other keys leave behind in it.
+fn typed(line: &str) -> String {
+    plain(line.trim_end_matches(['\r', '\n'])).trim().to_owned()
+}
+
+/// How wide the terminal is, if this is one.
+pub fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// How many lines [`live`] has left on the screen, less one.
@@ -141,7 +189,17 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{plain, wrapped};
+    use super::{Letters, plain, spelt, typed, wrapped};
+
+    #[test]
+    fn a_typed_line_is_text_of_its_locale() {
+        let said = |bytes: &[u8], letters| spelt(bytes.to_vec(), letters);
+        assert_eq!(said("größer".as_bytes(), Letters::OneByte).as_deref(), Some("größer"));
+        assert_eq!(said(b"gr\xf6\xdfer", Letters::OneByte).as_deref(), Some("größer"));
+        assert_eq!(said(b"gr\xf6\xdfer", Letters::Unicode), None);
+        assert_eq!(typed("  a\x1b[Db\x1b[3~ \r\n"), "ab");
+        assert_eq!(typed("\x1b[A\n"), "");
+    }
 
     #[test]
     fn lines_of_others_are_made_plain() {

@@ -104,7 +104,7 @@ pub fn draft(agreement: &Agreement) -> Result<Document, NotWritten> {
 /// A text that somebody brought: a whole state file, or its frontmatter, or only what is to be agreed on. What a loop
 /// begins with is filled in; comments and keys of one's own stay.
 pub fn bring(bytes: Vec<u8>) -> Result<Brought, Finding> {
-    let text = match String::from_utf8(bytes) {
+    let (text, frame) = match String::from_utf8(bytes) {
         Ok(text) => framed(text),
         Err(error) => {
             // The document's own words for it, with the place.
@@ -113,7 +113,10 @@ pub fn bring(bytes: Vec<u8>) -> Result<Brought, Finding> {
                 .into());
         }
     };
-    let mut document = Document::parse(text, &Limits::default())?;
+    let mut document = Document::parse(text, &Limits::default()).map_err(|mut error| {
+        error.place.line = error.place.line.saturating_sub(frame).max(1);
+        error
+    })?;
     let progress_left_out = tells_of_work(document.root());
     let mut edits = objective_edits(document.root());
     edits.extend(atom_edits(document.root()));
@@ -159,16 +162,16 @@ fn body(request: &str) -> String {
     if request.is_empty() { format!("\n{HEADING}\n") } else { format!("\n{HEADING}\n\n{request}\n") }
 }
 
-/// Frontmatter between its two lines, whether or not somebody drew them.
-fn framed(text: String) -> String {
+/// Frontmatter between its two lines, whether or not somebody drew them, and how many lines were put before it.
+fn framed(text: String) -> (String, u32) {
     let plain = text.trim_start_matches('\u{feff}');
     let mut lines = plain.lines();
     let opened = lines.next().is_some_and(|line| line.trim_end() == "---");
     if opened && lines.any(|line| line.trim_end() == "---") {
-        return text;
+        return (text, 0);
     }
     let inner = if opened { plain.split_once('\n').map_or("", |(_, rest)| rest) } else { plain };
-    format!("---\n{}\n---\n", inner.trim_end())
+    (format!("---\n{}\n---\n", inner.trim_end()), u32::from(!opened))
 }
 
 fn objective_edits(root: Node<'_>) -> Vec<Edit> {

@@ -1,12 +1,14 @@
 //! The words of the command line, and which file answers each verb.
 
 mod agents;
+mod align;
 mod atom;
 mod confirm;
 mod demo;
 mod doctor;
 mod gate;
 mod graph;
+mod limits;
 mod lint;
 mod log;
 mod or;
@@ -74,6 +76,12 @@ enum Verb {
     /// Add alternatives, or switch to another one
     #[command(subcommand)]
     Or(or::OrVerb),
+    /// Agree on a goal: what is wanted, what proves it, the first pieces of work
+    ///
+    /// By dialogue at a terminal, or from flags or a file with `--yes`. The checks are looked at and run once, so that
+    /// you see how they stand before you agree.
+    #[command(visible_alias = "align-goal")]
+    Align(Box<align::AlignArgs>),
     /// Drive the loop until the goal is proven done, or say exactly why not
     ///
     /// Exits with 0 if it is done; 3 not aligned or no agent; 10 stopped; 11 stalled; 12 iteration limit; 13 no
@@ -135,6 +143,7 @@ impl Cli {
             Verb::Ready => ready::run(&door),
             Verb::Atom(verb) => atom::run(&door, verb),
             Verb::Or(verb) => or::run(&door, verb),
+            Verb::Align(args) => align::run(&door, &args),
             Verb::Run(args) => run::run(&door, &args),
             Verb::Stop(args) => stop::run(&door, &args),
             Verb::Verify(args) => verify::run(&door, &args),

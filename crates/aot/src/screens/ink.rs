@@ -68,6 +68,27 @@ impl Ink {
         }
     }
 
+    /// A text as the alphabet can show it: without Unicode, what has no likeness in ASCII is a question mark.
+    pub fn shown(self, text: &str) -> String {
+        if self.alphabet == Alphabet::Unicode {
+            return text.to_owned();
+        }
+        let mut shown = String::with_capacity(text.len());
+        for c in text.chars() {
+            match c {
+                '…' => shown.push('~'),
+                '‘' | '’' => shown.push('\''),
+                '“' | '”' | '„' => shown.push('"'),
+                '–' | '—' | '−' => shown.push('-'),
+                '→' => shown.push('>'),
+                '\u{a0}' => shown.push(' '),
+                c if c.is_ascii() => shown.push(c),
+                _ => shown.push('?'),
+            }
+        }
+        shown
+    }
+
     /// A text cut to so many columns; as wide as it was if it fits.
     pub fn fit(self, text: &str, columns: usize) -> String {
         let cut = print::fit(text, columns);

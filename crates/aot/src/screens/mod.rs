@@ -1,5 +1,6 @@
 //! What people see: pure functions from views, outlines and entries to text. Asks nothing, and speaks to no stream.
 
+pub mod agreement;
 pub mod clock;
 pub mod graph;
 pub mod ink;

@@ -1,0 +1,52 @@
+//! A look at the base case before anybody says yes to it: what the linter thinks, and how its checks end now. Leaves
+//! nothing in the project but what the checks themselves leave.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use aot_core::state::State;
+use aot_core::verdict::{Advice, Jobs, Sheet, lint};
+use aot_runner::checks::facts;
+use serde_json::{Value, json};
+
+use crate::commands::Door;
+use crate::commands::verify::watched;
+use crate::commands::workshop::{Workshop, looking};
+use crate::failure::Failure;
+use crate::place;
+use crate::screens::agreement;
+
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// How the checks stand, in a sentence; absent if they were not run.
+    pub standing: Option<String>,
+    pub checks: Vec<Value>,
+    pub advice: Vec<Advice>,
+}
+
+pub fn at(door: &Door, path: &Path, state: &State, no_run: bool) -> Result<Seen, Failure> {
+    let mut workshop = Workshop::open(path, Jobs(NonZeroUsize::MIN))?;
+    let programs = place::search_path();
+    let hollow = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
+    if no_run || hollow {
+        let facts = facts::still(state, &workshop.project, &programs);
+        return Ok(Seen { standing: None, checks: Vec::new(), advice: lint(&state.objective, &facts) });
+    }
+    // Evidence belongs to a loop, and there is none yet.
+    let scratch = place::Scratch::make()?;
+    workshop.project.state = scratch.path().join("aot-loop-state.md");
+    workshop.project.sidecar = scratch.path().join("aot");
+    let facts = watched(door.voice, |on| {
+        facts::moving(&workshop.checker(), state, &programs, jiff::Timestamp::now(), on)
+    })
+    .map_err(looking)?;
+    let sheet = state.objective.base_case.as_ref().map(Sheet::of);
+    let leaves = sheet.iter().flat_map(|sheet| &sheet.leaves);
+    let checks =
+        leaves.zip(&facts.seen).map(|(leaf, outcome)| json!({"item": leaf.name, "outcome": outcome}));
+    Ok(Seen {
+        standing: Some(agreement::standing(&facts.seen)),
+        checks: checks.collect(),
+        advice: lint(&state.objective, &facts),
+    })
+}

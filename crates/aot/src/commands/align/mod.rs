@@ -1,0 +1,249 @@
+//! `aot align`: what is wanted becomes an agreement that a loop can be run on. Everything that is agreed on is a text
+//! first, whoever brought it: flags, a file, a dialogue, an agent. It is read strictly, shown, tried once, and written
+//! when somebody has said yes.
+
+mod given;
+mod look;
+
+use std::path::{Path, PathBuf};
+
+use aot_core::contract::{self, Document, Reading, Severity};
+use aot_core::rules::{Change, Refusal, gate};
+use aot_core::state::State;
+use aot_runner::checks::seal::Seal;
+use aot_runner::driver::{self, NotSeated};
+use aot_runner::store::home::Home;
+use aot_runner::store::{Begun, Over, Store, Unreadable};
+use clap::Args;
+use serde_json::json;
+
+use super::limits::LimitArgs;
+use super::workshop::{looking, project};
+use super::{Door, lint};
+use crate::failure::{self, Failure, Voice};
+use crate::print::{self, Stream};
+use crate::screens::agreement::{self, Beside};
+use crate::screens::ink::Ink;
+use look::Seen;
+
+#[derive(Debug, Args)]
+pub struct AlignArgs {
+    /// What is wanted, in your own words; it is kept below the state
+    request: Vec<String>,
+    /// Take the agreement from a file: a whole state file or YAML with its keys; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = given::FLAGS)]
+    from: Option<String>,
+    #[command(flatten)]
+    given: given::GivenArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// Agree without being asked
+    #[arg(long, short)]
+    yes: bool,
+    /// Take the place of a state file that is there; it is kept as a backup
+    #[arg(long)]
+    force: bool,
+    /// Do not run the checks to see how they stand now
+    #[arg(long)]
+    no_run: bool,
+}
+
+pub fn run(door: &Door, args: &AlignArgs) -> Result<(), Failure> {
+    door.by_person()?;
+    let path = crate::place::new_state_file(door.state.as_deref())?;
+    not_driven(&path)?;
+    let draft = match &args.from {
+        Some(from) => Draft::brought(from, &args.limits)?,
+        None => Draft::of(&given::agreement(&args.request.join(" "), &args.given, &args.limits)?)?,
+    };
+    if path.exists() && !args.force {
+        let path = Home::of(&path)?.state().to_path_buf();
+        return Err(Failure::File(aot_runner::store::error::FileError::Exists { path }));
+    }
+    let state = draft.whole()?;
+    if !args.yes {
+        return Err(Failure::NoYes);
+    }
+    if draft.progress_left_out {
+        failure::complain(
+            "warning: it tells of work done; a loop that begins has done none, so that is left out",
+        );
+    }
+    let seen = look::at(door, &path, &state, args.no_run)?;
+    if door.voice == Voice::Plain {
+        print::line(draft.page(Ink::of(Stream::Out), print::COLUMNS).trim_end());
+        tell_seen(&seen);
+    }
+    let over = if args.force { Over::Another } else { Over::Nothing };
+    let written = write(&path, &draft, over)?;
+    tell(door, &path, &state, &seen, &written);
+    Ok(())
+}
+
+/// What is to be agreed on, as a text, and what it is called when something is wrong with it.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub document: Document,
+    pub name: PathBuf,
+    /// It told of work done, which a loop that begins does not take over.
+    pub progress_left_out: bool,
+}
+
+impl Draft {
+    pub fn of(agreement: &aot_core::state::Agreement) -> Result<Draft, Failure> {
+        if let Some(id) = agreement.taken_twice() {
+            return Err(Failure::Refused(Refusal::IdTaken(id.clone())));
+        }
+        let document =
+            contract::draft(agreement).map_err(|reason| Failure::NotWritten(reason.to_string()))?;
+        Ok(Draft { document, name: "the agreement".into(), progress_left_out: false })
+    }
+
+    fn brought(from: &str, limits: &LimitArgs) -> Result<Draft, Failure> {
+        let (name, bytes) = given::read(from)?;
+        let draft = Draft::read(name, bytes)?;
+        draft.with_limits(limits)
+    }
+
+    /// A text from elsewhere: a file, an editor.
+    pub fn read(name: PathBuf, bytes: Vec<u8>) -> Result<Draft, Failure> {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        match contract::bring(bytes) {
+            Ok(brought) => {
+                let progress_left_out = brought.progress_left_out;
+                Ok(Draft { document: brought.document, name, progress_left_out })
+            }
+            Err(finding) => {
+                let findings = vec![finding];
+                Err(Failure::NotAgreed(Box::new(Unreadable { path: name, text, findings })))
+            }
+        }
+    }
+
+    fn with_limits(self, limits: &LimitArgs) -> Result<Draft, Failure> {
+        if limits.is_empty() {
+            return Ok(self);
+        }
+        let old = self.state()?;
+        let mut new = old.clone();
+        for limit in limits.limits()? {
+            new.objective.constraints = limit.within(new.objective.constraints);
+        }
+        let document = contract::write(&self.document, &old, &new)
+            .map_err(|reason| Failure::NotWritten(reason.to_string()))?;
+        Ok(Draft { document, ..self })
+    }
+
+    /// What it says, complete or not; a text with mistakes is told with all of them.
+    pub fn state(&self) -> Result<State, Failure> {
+        let reading = Reading::of(self.document.clone());
+        match reading.state {
+            Some(state) => Ok(state),
+            None => {
+                let findings = reading.findings;
+                let findings = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
+                Err(Failure::NotAgreed(Box::new(Unreadable {
+                    path: self.name.clone(),
+                    text: self.document.text().to_owned(),
+                    findings: findings.collect(),
+                })))
+            }
+        }
+    }
+
+    /// What it says, if nothing is missing.
+    pub fn whole(&self) -> Result<State, Failure> {
+        let state = self.state()?;
+        let missing = gate::missing(&state);
+        if missing.is_empty() {
+            return Ok(state);
+        }
+        let missing = missing.into_iter().map(|name| match given::flag_of(&name) {
+            Some(flag) => format!("{name} ({flag})"),
+            None => name,
+        });
+        Err(Failure::Lacking { missing: missing.collect() })
+    }
+
+    pub fn page(&self, ink: Ink, columns: usize) -> String {
+        let Some(state) = Reading::of(self.document.clone()).state else { return String::new() };
+        let (clarifications, scope) = contract::beside(&self.document);
+        let request = contract::request(&self.document).to_owned();
+        agreement::page(&state, &Beside { request, clarifications, scope }, ink, columns)
+    }
+}
+
+fn not_driven(path: &Path) -> Result<(), Failure> {
+    match driver::holder(&Home::of(path)?) {
+        Some(holder) => Err(Failure::Driven { holder }),
+        None => Ok(()),
+    }
+}
+
+/// What came of writing it.
+#[derive(Debug)]
+struct Written {
+    loop_id: String,
+    backup: Option<PathBuf>,
+}
+
+/// Names the loop, seals what was agreed on (D21, D23), and writes it.
+fn write(path: &Path, draft: &Draft, over: Over) -> Result<Written, Failure> {
+    let state = draft.whole()?;
+    let home = Home::of(path)?;
+    // Nobody may begin to drive the loop that is being replaced.
+    let seat = driver::sit_down(&home).map_err(|error| match error {
+        NotSeated::Taken { holder } => Failure::Driven { holder },
+        NotSeated::File(error) => Failure::File(error),
+    })?;
+    let project = project(path)?;
+    let seal = Seal::of(&state.objective, &project.root).map_err(looking)?;
+    let (loop_id, fingerprint) = (driver::new_id(), seal.fingerprint());
+    let mut begun = state.clone();
+    begun.control.loop_id = Some(loop_id.clone());
+    begun.control.fingerprint = Some(fingerprint.clone());
+    let document = contract::write(&draft.document, &state, &begun)
+        .map_err(|reason| Failure::NotWritten(reason.to_string()))?;
+    let told = vec![Change::LoopNamed { id: loop_id.clone() }, Change::FingerprintTaken { fingerprint }];
+    let mut store = Store::open(path, &crate::place::build_mark())?;
+    let begun = Begun { document, state: begun, told };
+    let backup = store.begin::<Refusal>(begun, over, jiff::Timestamp::now())?;
+    seal.keep(&project).map_err(looking)?;
+    drop(seat);
+    Ok(Written { loop_id, backup })
+}
+
+/// How the checks stand, and what the linter thinks of them.
+fn tell_seen(seen: &Seen) {
+    if let Some(standing) = &seen.standing {
+        print::line(&format!("\n{standing}"));
+    }
+    if !seen.advice.is_empty() {
+        print::line("");
+        seen.advice.iter().for_each(|advice| print::line(&lint::told(advice)));
+    }
+}
+
+fn tell(door: &Door, path: &Path, state: &State, seen: &Seen, written: &Written) {
+    let Written { loop_id, backup } = written;
+    match door.voice {
+        Voice::Json => print::json(&json!({
+            "success": true,
+            "path": path,
+            "loop": loop_id,
+            "goal": state.objective.goal,
+            "atoms": state.atoms.len(),
+            "backup": backup,
+            "standing": seen.standing,
+            "checks": seen.checks,
+            "findings": seen.advice,
+        })),
+        Voice::Plain => {
+            print::line(&format!("\nagreed: {}", path.display()));
+            if let Some(backup) = backup {
+                print::line(&format!("the one before is kept in {}", backup.display()));
+            }
+            print::line("Next: aot run");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Questions to whoever sits at the terminal, line by line: the terminal's own editing, no drawing over, so that it is the
+//! same without colour, in a narrow window and for a reader of screens. Whoever goes away has changed nothing.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::{self, Failure};
+use crate::place;
+use crate::print::{self, COLUMNS, Heard, Stream};
+use crate::screens::ink::{Ink, Paint};
+
+/// So often a line that makes no sense is asked for again.
+const ASKED_AGAIN: usize = 20;
+
+/// The exit code of whoever was interrupted.
+const INTERRUPTED: i32 = 130;
+
+/// Narrower than this nothing can be read anyway.
+const NARROWEST: usize = 40;
+
+/// A person who can be asked.
+#[derive(Debug)]
+pub struct Dialogue {
+    ink: Ink,
+}
+
+impl Dialogue {
+    /// Begins to listen: Ctrl-C, a closed terminal and a wish to end leave everything as it was.
+    pub fn open(left: &'static str) -> Result<Dialogue, Failure> {
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(|error| Failure::World { doing: "listen to signals", problem: error.to_string() })?;
+        std::thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                failure::complain(&format!("\n{left}"));
+                place::leave();
+                std::process::exit(INTERRUPTED);
+            }
+        });
+        Ok(Dialogue { ink: Ink::of(Stream::Out) })
+    }
+
+    pub fn ink(&self) -> Ink {
+        self.ink
+    }
+
+    /// How wide a page is: as the window is now, and never wider than a page.
+    pub fn columns(&self) -> usize {
+        print::columns().unwrap_or(COLUMNS).clamp(NARROWEST, COLUMNS)
+    }
+
+    pub fn say(&self, text: &str) {
+        print::line(&self.ink.shown(text));
+    }
+
+    /// Words of ours, in lines.
+    pub fn tell(&self, text: &str) {
+        for line in text.lines() {
+            print::wrapped(line, self.columns()).iter().for_each(|line| self.say(line));
+        }
+    }
+
+    /// A line in answer to a question; Enter alone takes what is suggested.
+    pub fn ask(&self, question: &str, suggested: Option<&str>) -> Result<String, Failure> {
+        self.tell(question);
+        if let Some(suggested) = suggested.filter(|suggested| !suggested.is_empty()) {
+            let shown = print::fit(&suggested.replace('\n', "; "), self.columns() - 9);
+            self.say(&self.ink.paint(Paint::Dim, &format!("  Enter: {shown}")));
+        }
+        for _ in 0..ASKED_AGAIN {
+            match self.line("> ")? {
+                line if !line.is_empty() => return Ok(line),
+                _ => match suggested {
+                    Some(suggested) => return Ok(suggested.to_owned()),
+                    None => self.say("  Something has to stand here; Ctrl-C leaves everything as it was."),
+                },
+            }
+        }
+        Err(gone())
+    }
+
+    /// Lines until an empty one.
+    pub fn ask_for_several(&self, question: &str) -> Result<Vec<String>, Failure> {
+        self.tell(question);
+        let mut lines = Vec::new();
+        loop {
+            match self.line("> ")? {
+                line if line.is_empty() => return Ok(lines),
+                line => lines.push(line),
+            }
+        }
+    }
+
+    /// One of a few words; its first letter is enough. Enter alone takes the first, unless a word is wanted.
+    pub fn choose<T: Copy>(&self, question: &str, words: &[(&str, T)]) -> Result<T, Failure> {
+        let listed = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("/");
+        for _ in 0..ASKED_AGAIN {
+            self.tell(question);
+            let said = self.line(&format!("[{listed}] "))?.to_lowercase();
+            let meant =
+                words.iter().find(|(word, _)| *word == said || (!said.is_empty() && word.starts_with(&said)));
+            match meant {
+                Some((_, meant)) => return Ok(*meant),
+                None => self.say(&format!("  One of these words is wanted: {}.", listed.replace('/', ", "))),
+            }
+        }
+        Err(gone())
+    }
+
+    fn line(&self, prompt: &str) -> Result<String, Failure> {
+        for _ in 0..ASKED_AGAIN {
+            match print::hear(&self.ink.shown(prompt)) {
+                Heard::Line(line) => return Ok(line),
+                Heard::Unclear => self.say("  That is no text of this terminal's alphabet; once more:"),
+                Heard::End => return Err(gone()),
+            }
+        }
+        Err(gone())
+    }
+}
+
+/// Whoever was asked has gone away.
+fn gone() -> Failure {
+    place::leave();
+    Failure::GoneAway
+}

@@ -1,0 +1,223 @@
+//! What is agreed on, as a page that a person reads before saying yes. Draws a state and what stands beside it.
+
+use aot_core::rules::bound;
+use aot_core::state::{Boundaries, Check, Checks, Clarification, Item, State, Wants};
+use aot_core::verdict::Outcome;
+
+use super::ink::{Ink, Paint};
+use super::run;
+use crate::print;
+
+const INDENT: usize = 11;
+
+/// Checks nested deeper are counted.
+const DEPTH: usize = 6;
+
+/// So many atoms, checks or other entries of one list are shown.
+const SHOWN: usize = 60;
+
+/// What stands in the text besides the state.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    pub request: String,
+    pub clarifications: Vec<Clarification>,
+    pub scope: Boundaries,
+}
+
+/// The whole agreement.
+pub fn page(state: &State, beside: &Beside, ink: Ink, columns: usize) -> String {
+    let mut page = Page { text: String::new(), ink, columns };
+    let objective = &state.objective;
+    page.part("goal", Paint::Bold, &objective.goal);
+    page.part("why", Paint::Plain, &objective.background_intent);
+    page.part("result", Paint::Plain, &objective.deliverables);
+    page.part("done when", Paint::Plain, &objective.definition_of_done);
+    page.checks(objective.base_case.as_ref());
+    page.list("protected", &objective.protected);
+    page.list("belongs", &beside.scope.included);
+    page.list("does not", &beside.scope.excluded);
+    page.atoms(state);
+    let asked = beside.clarifications.iter().map(|asked| format!("{} {}", asked.question, asked.answer));
+    page.list("asked", &asked.collect::<Vec<_>>());
+    let limits = &objective.constraints;
+    let limits = format!(
+        "{} iterations, {} at a time, {} without progress; {} for an agent, {} for a check, {} in all",
+        limits.max_iterations,
+        limits.max_parallel_agents,
+        limits.max_stall_count,
+        limits.agent_timeout(),
+        limits.check_timeout(),
+        limits.max_wall_time()
+    );
+    page.part("limits", Paint::Plain, &limits);
+    page.part("bound", Paint::Plain, &run::bound(&bound::written(state)));
+    page.text
+}
+
+/// How the checks end before any work: `3 of 4 checks are red now, 1 is already true`.
+pub fn standing(seen: &[Option<Outcome>]) -> String {
+    let count = |wanted: Option<Outcome>| seen.iter().filter(|outcome| **outcome == wanted).count();
+    let all = seen.len();
+    let red = count(Some(Outcome::Fail));
+    let verb = |count: usize| if count == 1 { "is" } else { "are" };
+    let checks = if all == 1 { "check" } else { "checks" };
+    let mut told = format!("{red} of {all} {checks} {} red now", verb(red));
+    for (number, word) in [
+        (count(Some(Outcome::Pass)), "already true"),
+        (count(Some(Outcome::Error)), "impossible to run"),
+        (count(Some(Outcome::Pending)) + count(None), "for a person or a judge to say"),
+    ] {
+        if number > 0 {
+            told += &format!(", {number} {} {word}", verb(number));
+        }
+    }
+    told
+}
+
+/// A check in a line.
+pub fn check(check: &Check) -> String {
+    match check {
+        Check::Command { value } => format!("$ {value}"),
+        Check::NotCommand { value } => format!("fails: $ {value}"),
+        Check::File { value } => format!("{value} exists"),
+        Check::NotFile { value } => format!("{value} does not exist"),
+        Check::Assertion { value } => format!("a person confirms: {value}"),
+        Check::Quality(quality) => format!("a judge scores at least {} of 5", quality.pass_threshold),
+    }
+}
+
+struct Page {
+    text: String,
+    ink: Ink,
+    columns: usize,
+}
+
+impl Page {
+    fn part(&mut self, name: &str, paint: Paint, text: &str) {
+        let text = if text.trim().is_empty() { "(not said yet)" } else { text.trim() };
+        let mut name = name;
+        for line in text.lines() {
+            for line in print::wrapped(line.trim_end(), self.columns - INDENT) {
+                self.line(name, paint, &line);
+                name = "";
+            }
+        }
+    }
+
+    fn list(&mut self, name: &str, entries: &[String]) {
+        let mut name = name;
+        for entry in entries.iter().take(SHOWN) {
+            for line in print::wrapped(&entry.replace('\n', " "), self.columns - INDENT) {
+                self.line(name, Paint::Plain, &line);
+                name = "";
+            }
+        }
+        self.more(entries.len());
+    }
+
+    fn more(&mut self, all: usize) {
+        if all > SHOWN {
+            self.line("", Paint::Dim, &format!("and {} more", all - SHOWN));
+        }
+    }
+
+    fn checks(&mut self, checks: Option<&Checks>) {
+        match checks {
+            None => self.part("checks", Paint::Plain, ""),
+            Some(Checks::Checklist(items)) if items.is_empty() => self.part("checks", Paint::Plain, ""),
+            Some(Checks::Single(single)) => self.part("checks", Paint::Plain, &check(single)),
+            Some(Checks::Checklist(items)) => {
+                let mut name = "checks";
+                for item in items.iter().take(SHOWN) {
+                    self.item(name, item, 0);
+                    name = "";
+                }
+                self.more(items.len());
+            }
+        }
+    }
+
+    fn item(&mut self, name: &str, item: &Item, depth: usize) {
+        let pad = "  ".repeat(depth);
+        let room = self.columns - INDENT - pad.len();
+        let (told, inner): (String, &[Item]) = match &item.wants {
+            Wants::Check(wanted) => {
+                let told = check(wanted);
+                let bare = told.strip_prefix("$ ").unwrap_or(&told);
+                if bare == item.item { (told, &[]) } else { (format!("{}  {told}", item.item), &[]) }
+            }
+            Wants::Group(inner) => (format!("{}: all of", item.item), inner),
+            Wants::AnyOf(inner) => (format!("{}: one of", item.item), inner),
+        };
+        let mut name = name;
+        for line in print::wrapped(&told.replace('\n', " "), room) {
+            self.line(name, Paint::Plain, &format!("{pad}{line}"));
+            name = "";
+        }
+        if depth == DEPTH && !inner.is_empty() {
+            self.line("", Paint::Dim, &format!("{pad}  {} more", inner.len()));
+            return;
+        }
+        inner.iter().for_each(|item| self.item("", item, depth + 1));
+    }
+
+    fn atoms(&mut self, state: &State) {
+        if state.atoms.is_empty() {
+            return self.part("atoms", Paint::Plain, "");
+        }
+        let widest = state.atoms.keys().take(SHOWN).map(|id| id.as_str().len()).max().unwrap_or(2).min(12);
+        let mut name = "atoms";
+        for atom in state.atoms.values().take(SHOWN) {
+            let needs: Vec<&str> = atom.depends_on.iter().map(|id| id.as_str()).collect();
+            let after =
+                if needs.is_empty() { String::new() } else { format!(", after {}", needs.join(", ")) };
+            let way = atom.or_group.as_ref().map(|group| {
+                let first = state.or_groups.get(group).is_some_and(|entry| entry.selected == atom.id);
+                format!(", {} of {group}", if first { "first way" } else { "another way" })
+            });
+            let run = atom.run.as_ref().map(|run| format!("  $ {run}")).unwrap_or_default();
+            let check = if atom.check.is_some() { ", with a check" } else { "" };
+            let told = format!("{}{after}{}{check}{run}", atom.description, way.unwrap_or_default());
+            let room = self.columns - INDENT - widest - 2;
+            let mut id = atom.id.as_str();
+            for line in print::wrapped(&told.replace('\n', " "), room) {
+                let id_shown = print::fit(id, widest);
+                self.line(name, Paint::Plain, &format!("{id_shown:<widest$}  {line}"));
+                (name, id) = ("", "");
+            }
+        }
+        self.more(state.atoms.len());
+    }
+
+    fn line(&mut self, name: &str, paint: Paint, text: &str) {
+        let name = self.ink.paint(Paint::Dim, &format!("{name:<INDENT$}"));
+        let text = self.ink.shown(&print::plain(text));
+        let line = format!("{name}{}", self.ink.paint(paint, &text));
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_the_checks_stand_in_a_sentence() {
+        use Outcome::{Error, Fail, Pass, Pending};
+        for (seen, told) in [
+            (vec![Some(Fail)], "1 of 1 check is red now"),
+            (vec![Some(Pass)], "0 of 1 check are red now, 1 is already true"),
+            (
+                vec![Some(Fail), Some(Fail), Some(Fail), Some(Pass)],
+                "3 of 4 checks are red now, 1 is already true",
+            ),
+            (
+                vec![Some(Error), Some(Pending), None, Some(Fail)],
+                "1 of 4 checks is red now, 1 is impossible to run, 2 are for a person or a judge to say",
+            ),
+        ] {
+            assert_eq!(standing(&seen), told);
+        }
+    }
+}
