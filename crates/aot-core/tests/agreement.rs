@@ -146,3 +146,29 @@ fn what_makes_no_sense_is_told_with_its_place() {
     assert!(contract::bring(vec![0xff, 0xfe]).is_err());
     assert!(contract::bring(Vec::new()).is_err());
 }
+
+#[test]
+fn a_base_case_is_brought_in_any_of_its_forms() {
+    let single = "{type: command, value: make}";
+    for text in [
+        "type: command\nvalue: make\n".to_owned(),
+        format!("base_case: {single}"),
+        format!("objective:\n  base_case: {single}\n"),
+        format!("---\nobjective: {{base_case: {single}}}\n---\nwords"),
+    ] {
+        let checks = contract::bring_checks(text.clone().into());
+        assert_eq!(checks, Ok(Checks::Single(Check::Command { value: "make".into() })), "{text}");
+    }
+    for (text, told) in [
+        ("checklist: []", "1: "),
+        ("type: comand\nvalue: x", "1: "),
+        ("a: 1", "1: "),
+        ("checklist:\n  - {item: x}", "2: "),
+        ("checklist: [", "1: "),
+        ("", "1: "),
+    ] {
+        let findings = contract::bring_checks(text.into()).expect_err("it proves nothing");
+        let first = findings.first().map(|finding| format!("{}: {}", finding.place.line, finding.message));
+        assert!(first.as_ref().is_some_and(|first| first.starts_with(told)), "{text:?}: {first:?}");
+    }
+}

@@ -16,6 +16,7 @@ use crate::checks::seal::Seal;
 use crate::crew::{Crew, Kit, Word, clear_outputs, clear_scratch};
 use crate::shell::{Beginning, Notice, Ran, RunError, Shell};
 use crate::store::error::FileError;
+use crate::store::hold;
 use crate::store::home::Home;
 use crate::store::lock::{Held, Lock};
 use crate::store::watch::{self, Watch};
@@ -104,7 +105,7 @@ pub fn run(
             let _ = words.send(Word::Note(format!("the list of protected files could not be kept: {error}")));
         }
     }
-    let redirect = match Lock::Redirecting.holder(store.file().home()) {
+    let redirect = match hold::holder(store.file().home()) {
         Some(_) => Hold::Somebody,
         None => Hold::Nobody,
     };

@@ -10,6 +10,8 @@ pub mod crew;
 pub mod driver;
 pub mod environment;
 #[cfg(unix)]
+pub mod interrupt;
+#[cfg(unix)]
 pub mod process;
 #[cfg(unix)]
 pub mod settings;

@@ -22,8 +22,9 @@ use crate::checks::seal::Altered;
 use crate::crew::{Crew, Hurry, Order, Said, Word, excerpt};
 use crate::process::cage;
 use crate::store::error::FileError;
+use crate::store::hold;
 use crate::store::home::Home;
-use crate::store::lock::Lock;
+use crate::store::lock::{Held, Lock};
 use crate::store::{Foreign, Store, StoreError, Unreadable};
 use crate::tree::{GroundError, Kind, Waiting};
 
@@ -169,6 +170,8 @@ pub struct Shell<'s> {
     waiting_told: Option<Instant>,
     /// Commits of given-up work that could not be taken back.
     left: Vec<Leftover>,
+    /// Held while everything is interrupted for a redirect, so that whoever redirects sees it.
+    standing: Option<Held>,
     halted: Option<Certificate>,
 }
 
@@ -208,6 +211,7 @@ impl<'s> Shell<'s> {
             altered: Vec::new(),
             waiting_told: None,
             left: Vec::new(),
+            standing: None,
             halted: None,
         };
         (shell.tell)(Notice::Bound { bound: &shell.bound });
@@ -227,6 +231,7 @@ impl<'s> Shell<'s> {
     fn drive(&mut self, begun: Event) -> Result<(), RunError> {
         self.turn(vec![begun])?;
         while self.halted.is_none() {
+            self.stand_or_move();
             let mut events = Vec::new();
             if let Some(word) = self.next() {
                 self.hear(word, &mut events)?;
@@ -237,6 +242,19 @@ impl<'s> Shell<'s> {
             self.turn(events)?;
         }
         Ok(())
+    }
+
+    /// Stands still while a redirect is under way and nobody of the crew is left; moves when it is over.
+    fn stand_or_move(&mut self) {
+        if !self.coordinator.state().control.redirect_requested {
+            self.standing = None;
+            return;
+        }
+        let idle = self.coordinator.running().is_empty() && !self.crew.is_busy();
+        if idle && self.standing.is_none() {
+            // Where locks fail, whoever redirects is told that this driver hangs.
+            self.standing = Held::take_the(Lock::Standing, &self.home, "stands still", REDIRECT_LOOK).ok();
+        }
     }
 
     /// Whatever still runs is killed, and waited for.
@@ -288,7 +306,7 @@ impl<'s> Shell<'s> {
         let redirecting = self.coordinator.state().control.redirect_requested;
         if redirecting || self.blind {
             // In this order, so that a redirect that was just made is not taken for an abandoned one.
-            let held = Lock::Redirecting.holder(&self.home).is_some();
+            let held = hold::holder(&self.home).is_some();
             self.look_at_file(events)?;
             let still = events.is_empty() && redirecting;
             if still && !held {
@@ -634,7 +652,7 @@ impl<'s> Shell<'s> {
             return;
         }
         events.push(Event::Edited { state });
-        if is && Lock::Redirecting.holder(&self.home).is_none() {
+        if is && hold::holder(&self.home).is_none() {
             events.push(Event::RedirectAbandoned);
         }
     }

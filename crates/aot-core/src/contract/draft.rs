@@ -4,11 +4,12 @@
 use serde_json::{Map, Value, json};
 
 use super::Reading;
+use super::decode_checks::proving;
 use super::document::{Document, Kind, Limits, Node};
 use super::edit::{Edit, Path, Step};
-use super::finding::Finding;
+use super::finding::{Finding, Findings, Severity};
 use super::write::NotWritten;
-use crate::state::{Agreement, Boundaries, Clarification, Constraints, Control, NewAtom};
+use crate::state::{Agreement, Boundaries, Checks, Clarification, Constraints, Control, NewAtom};
 
 /// What the text is before anything is agreed on: the sections in the order in which people read them.
 const SKELETON: &str = r#"---
@@ -129,7 +130,7 @@ pub fn bring(bytes: Vec<u8>) -> Result<Brought, Finding> {
         edits.push(Edit::Remove { path: vec!["request".into()] });
     }
     document.edit(&edits).map_err(|refused| Finding {
-        severity: super::Severity::Error,
+        severity: Severity::Error,
         code: refused.code.into(),
         message: refused.to_string(),
         place: document.place(0),
@@ -140,6 +141,33 @@ pub fn bring(bytes: Vec<u8>) -> Result<Brought, Finding> {
         document = Document::parse(format!("{}\n{}", text.trim_end(), body(&request)), &Limits::default())?;
     }
     Ok(Brought { document, progress_left_out })
+}
+
+/// A base case that somebody brought: alone, under its own key, or in a whole state file.
+pub fn bring_checks(bytes: Vec<u8>) -> Result<Checks, Vec<Finding>> {
+    let (text, frame) = match String::from_utf8(bytes) {
+        Ok(text) => framed(text),
+        Err(error) => {
+            let error = Document::from_bytes(error.into_bytes(), &Limits::default());
+            return Err(vec![error.expect_err("what is no UTF-8 is no document").into()]);
+        }
+    };
+    let own_lines = |mut finding: Finding| {
+        finding.place.line = finding.place.line.saturating_sub(frame).max(1);
+        finding
+    };
+    let document =
+        Document::parse(text, &Limits::default()).map_err(|error| vec![own_lines(error.into())])?;
+    let root = document.root();
+    let nested = root.get("objective").and_then(|objective| objective.get("base_case"));
+    let node = nested.or_else(|| root.get("base_case")).unwrap_or(root);
+    let mut findings = Findings::default();
+    let checks = proving(node, &"the base case", &mut findings);
+    let found = findings.place(&document).into_iter().map(own_lines);
+    let found = found.filter(|finding| finding.severity != Severity::Warning);
+    // What proves nothing cannot be agreed on either.
+    let found: Vec<Finding> = found.map(|finding| Finding { severity: Severity::Error, ..finding }).collect();
+    checks.filter(|_| found.is_empty()).ok_or(found)
 }
 
 /// What was asked and answered, and what lies outside, as the text tells it. What has another form is left alone.

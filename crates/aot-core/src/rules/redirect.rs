@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::reshape::{self, NewAtom};
-use super::{Change, Ledger, Refusal, advance, backtrack, decompose};
+use super::{Change, Ledger, Refusal, advance, backtrack, converge, decompose};
 use crate::state::{
     AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Limit, State, TrailEntry,
 };
@@ -74,6 +74,20 @@ pub fn redirect(ledger: &mut Ledger, corrections: Vec<Correct>) -> Result<(), Re
     }
     ledger.check_shape()?;
     wanted.iter().try_for_each(|correction| stands(ledger.state(), correction))
+}
+
+/// Interrupts a loop that nobody drives but a host: what is in progress goes back, and the iteration ends without a
+/// stall (D16). A driver does the same, and kills.
+pub fn interrupt(ledger: &mut Ledger) {
+    if !ledger.state().control.redirect_requested {
+        ledger.enter(Change::RedirectRequested);
+    }
+    let running: Vec<usize> = ledger.frontier().in_progress().collect();
+    for place in running {
+        let atom = ledger.id(place);
+        ledger.enter(Change::AtomReturned { atom, reason: "interrupted by a redirect".into() });
+    }
+    converge::break_off(ledger);
 }
 
 /// What kind of correction it is; the contract's four.

@@ -60,6 +60,8 @@ pub enum Lock {
     Driving,
     /// Whoever redirects it (D16).
     Redirecting,
+    /// A driver that has interrupted everything for a redirect, for as long as it stands still.
+    Standing,
 }
 
 impl Lock {
@@ -68,6 +70,7 @@ impl Lock {
             Lock::Writing => "lock",
             Lock::Driving => "driver.lock",
             Lock::Redirecting => "redirect.lock",
+            Lock::Standing => "standing.lock",
         })
     }
 

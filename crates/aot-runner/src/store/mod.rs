@@ -5,6 +5,7 @@ pub mod cache;
 pub mod conflicts;
 pub mod error;
 pub mod file;
+pub mod hold;
 pub mod home;
 pub mod journal;
 mod keep;

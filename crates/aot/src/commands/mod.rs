@@ -102,8 +102,11 @@ enum Verb {
     Lint(lint::LintArgs),
     /// Say that an assertion holds, or with `--no` that it does not
     Confirm(confirm::ConfirmArgs),
-    /// Change what was agreed on
-    Redirect(redirect::RedirectArgs),
+    /// Change the direction: everything is interrupted, changed at once, and the loop goes on
+    ///
+    /// Goal, base case, atoms, ways, limits and results are changed by flags, or in a dialogue at a terminal. Several
+    /// changes are made together or not at all.
+    Redirect(Box<redirect::RedirectArgs>),
     /// Print the JSON Schema of the frontmatter
     Schema,
     /// Tell what is here and what holds, by trying it: git, locks, processes, the cage of workers

@@ -153,7 +153,7 @@ fn status_says_what_to_type_next() {
         ("iteration limit reached: 20", json!(["aot redirect --max-iterations 40"])),
         (
             "OR group exhausted: tokens",
-            json!(["aot redirect --add-choice tokens=…", "aot or switch tokens … --reason …"]),
+            json!(["aot redirect --add-choice tokens \"…\"", "aot or switch tokens … --reason …"]),
         ),
         ("deadlock: A7 waits for A6; A6 waits for A7", json!(["aot redirect --remove A7", "aot graph"])),
         ("needs a person: It reads well (a person has to confirm it)", json!(["aot verify", "aot run"])),

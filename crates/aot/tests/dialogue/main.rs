@@ -5,3 +5,5 @@
 mod kit;
 
 mod aligning;
+mod changing;
+mod interrupting;

@@ -26,6 +26,8 @@ use crate::screens::agreement::{self, Beside};
 use crate::screens::ink::Ink;
 use look::Seen;
 
+pub use given::{atom, read};
+
 #[derive(Debug, Args)]
 pub struct AlignArgs {
     /// What is wanted, in your own words; it is kept below the state

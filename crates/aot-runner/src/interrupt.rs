@@ -1,0 +1,154 @@
+//! Interrupts a loop from another process, so that somebody can change its direction, and lets it go on. Decides nothing
+//! about the change.
+//!
+//! Whoever redirects holds a lock, and asks through the state file. The driver kills what runs, writes that down, and when
+//! nobody of its crew is left takes a lock of its own: it stands still. It lets go of that when it has seen the answer,
+//! and whoever redirects waits for it. So both see each step of the other, and a death of either at any moment.
+
+use std::time::{Duration, Instant};
+
+use aot_core::rules::redirect;
+use aot_core::rules::{Change, Refusal};
+use aot_core::state::{AtomStatus, State};
+use jiff::Timestamp;
+
+use crate::driver;
+use crate::store::error::FileError;
+use crate::store::hold;
+use crate::store::home::Home;
+use crate::store::lock::{Held, Lock};
+use crate::store::{Store, StoreError};
+
+/// A driver that has not stopped everything within this time hangs, and is told of.
+const STANDS: Duration = Duration::from_secs(60);
+/// A driver that has not seen the answer within this time hangs; the answer stands in the file all the same.
+const GOES_ON: Duration = Duration::from_secs(10);
+/// Whoever looks who holds a lock keeps others out for a moment.
+const PASSING: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum NotInterrupted {
+    #[error("somebody redirects this loop already: {holder}")]
+    Held { holder: String },
+    #[error(transparent)]
+    Store(#[from] StoreError<Refusal>),
+    #[error("{driver} has not stopped its work within {} s", STANDS.as_secs())]
+    Hangs { driver: String },
+}
+
+impl From<FileError> for NotInterrupted {
+    fn from(error: FileError) -> NotInterrupted {
+        NotInterrupted::Store(StoreError::File(error))
+    }
+}
+
+/// A loop that stands still. Dropped without an answer, it is an interrupted redirect: the driver stops and says so.
+#[derive(Debug)]
+pub struct Interrupted {
+    home: Home,
+    _hold: Held,
+    /// Who drives, if somebody does.
+    pub driver: Option<String>,
+    /// How many were being worked on.
+    pub killed: usize,
+    /// From the asking to the last of them.
+    pub took: Duration,
+}
+
+/// Takes the redirect of a loop. Nothing runs any more when this returns.
+pub fn interrupt(store: &mut Store) -> Result<Interrupted, NotInterrupted> {
+    let home = store.file().home().clone();
+    let hold = Held::take_the(Lock::Redirecting, &home, "redirects", PASSING).map_err(|error| {
+        match Lock::Redirecting.holder(&home) {
+            Some(holder) => NotInterrupted::Held { holder },
+            None => error.into(),
+        }
+    })?;
+    let began = Instant::now();
+    let driver = driver::holder(&home);
+    let flagged = store.load()?.1.control.redirect_requested;
+    if driver.is_some() && !flagged {
+        // A driver that still stands has not seen the answer before; asked again at once, it would miss that.
+        wait(&home, Stance::Moving, GOES_ON);
+    }
+    let (_, state) = store.load()?;
+    let killed = at_work(state);
+    if driver.is_some() {
+        ask(store)?;
+        if !wait(&home, Stance::Still, STANDS) {
+            answer(store)?;
+            return Err(NotInterrupted::Hangs { driver: driver.unwrap_or_default() });
+        }
+    } else if state.control.session.is_some() {
+        // A host drives, one command at a time: what its workers say from now on comes too late.
+        store.change("interrupt the loop", Timestamp::now(), |ledger| {
+            redirect::interrupt(ledger);
+            Ok::<(), Refusal>(())
+        })?;
+    }
+    // Whoever held it before has handed it over.
+    hold::forget(&home)?;
+    Ok(Interrupted { home, _hold: hold, driver, killed, took: began.elapsed() })
+}
+
+impl Interrupted {
+    /// The answer stands in the file: waits until the driver has seen it, and lets the redirect go.
+    pub fn go_on(self) {
+        if self.driver.is_some() {
+            wait(&self.home, Stance::Moving, GOES_ON);
+        }
+    }
+
+    /// Leaves the loop standing for a host, until its next word.
+    pub fn hand_over(self, who: &str) -> Result<(), FileError> {
+        hold::note(&self.home, who)
+    }
+}
+
+/// Ends a redirect that changed nothing, if one is under way.
+pub fn answer(store: &mut Store) -> Result<bool, StoreError<Refusal>> {
+    let recorded = store.change("end the redirect", Timestamp::now(), |ledger| {
+        let asked = ledger.state().control.redirect_requested;
+        if asked {
+            ledger.enter(Change::RedirectEnded);
+        }
+        Ok::<bool, Refusal>(asked)
+    })?;
+    Ok(recorded.value)
+}
+
+fn ask(store: &mut Store) -> Result<(), StoreError<Refusal>> {
+    store.change("interrupt the loop", Timestamp::now(), |ledger| {
+        if !ledger.state().control.redirect_requested {
+            ledger.enter(Change::RedirectRequested);
+        }
+        Ok::<(), Refusal>(())
+    })?;
+    Ok(())
+}
+
+fn at_work(state: &State) -> usize {
+    state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress).count()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stance {
+    Still,
+    Moving,
+}
+
+/// Waits for a driver to stand or to move; one that is gone does both. Tells whether it came to that.
+fn wait(home: &Home, wanted: Stance, limit: Duration) -> bool {
+    let began = Instant::now();
+    loop {
+        let stance = if Lock::Standing.holder(home).is_some() { Stance::Still } else { Stance::Moving };
+        if stance == wanted || driver::holder(home).is_none() {
+            return true;
+        }
+        if began.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,49 @@
+//! Who holds a redirect (D16): a process by a lock that ends with it, or a host's dialogue by a note that outlives the
+//! commands it is made of. Knows nothing of what is changed.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use crate::store::error::FileError;
+use crate::store::home::Home;
+use crate::store::lock::Lock;
+
+/// A host that never ended its dialogue is believed for so long.
+pub const HOLD_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Who holds the redirect of this loop, if somebody does.
+pub fn holder(home: &Home) -> Option<String> {
+    Lock::Redirecting.holder(home).or_else(|| noted(home))
+}
+
+/// A host's dialogue begins.
+pub fn note(home: &Home, who: &str) -> Result<(), FileError> {
+    home.ready()?;
+    let path = place(home);
+    let who = who.replace('\n', " ");
+    fs::write(&path, who.trim()).map_err(|e| FileError::of("write", &path, e))
+}
+
+/// A host's dialogue is over, if there was one.
+pub fn forget(home: &Home) -> Result<(), FileError> {
+    let path = place(home);
+    match fs::remove_file(&path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(FileError::of("remove", &path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// The host whose dialogue is under way.
+pub fn noted(home: &Home) -> Option<String> {
+    let path = place(home);
+    let noted = fs::metadata(&path).and_then(|meta| meta.modified()).ok()?;
+    let age = SystemTime::now().duration_since(noted).unwrap_or(Duration::ZERO);
+    let who = fs::read_to_string(&path).ok()?;
+    (age < HOLD_LIMIT).then(|| if who.is_empty() { "a host".into() } else { who })
+}
+
+fn place(home: &Home) -> PathBuf {
+    home.sidecar().join("redirect.held")
+}
