@@ -163,7 +163,7 @@ fn a_base_case_is_brought_in_any_of_its_forms() {
         ("checklist: []", "1: "),
         ("type: comand\nvalue: x", "1: "),
         ("a: 1", "1: "),
-        ("checklist:\n  - {item: x}", "2: "),
+        ("checklist:\n  - {item: x, check: {type: comand, value: y}}", "2: "),
         ("checklist: [", "1: "),
         ("", "1: "),
     ] {
