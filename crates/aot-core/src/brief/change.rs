@@ -97,9 +97,8 @@ pub fn plan_change_schema() -> Value {
 /// Reads a coordinator's answer. An empty plan is an answer too.
 pub fn read_plan_change<'s>(said: impl Into<Said<'s>>) -> Result<PlanChange, Unreadable> {
     let form: PlanForm = read_as(&plan_change_schema(), said.into())?;
-    let mut faults = Faults::default();
-    within_limits(&form, &mut faults);
-    let mut reader = Reader { faults, new: HashSet::new() };
+    let mut reader = Reader::new();
+    within_limits(&form, &mut reader.faults);
     let change = reader.plan(form);
     reader.faults.into_result(change)
 }
@@ -122,13 +121,17 @@ fn within_limits(form: &PlanForm, faults: &mut Faults) {
     }
 }
 
-struct Reader {
-    faults: Faults,
+pub(super) struct Reader {
+    pub(super) faults: Faults,
     /// Ids that the answer has given to new atoms so far.
     new: HashSet<String>,
 }
 
 impl Reader {
+    pub(super) fn new() -> Reader {
+        Reader { faults: Faults::default(), new: HashSet::new() }
+    }
+
     fn plan(&mut self, form: PlanForm) -> PlanChange {
         PlanChange {
             reason: self.reason("reason", form.reason),
@@ -141,7 +144,12 @@ impl Reader {
         }
     }
 
-    fn each<F, T>(&mut self, field: &str, forms: Vec<F>, read: impl Fn(&mut Reader, &str, F) -> T) -> Vec<T> {
+    pub(super) fn each<F, T>(
+        &mut self,
+        field: &str,
+        forms: Vec<F>,
+        read: impl Fn(&mut Reader, &str, F) -> T,
+    ) -> Vec<T> {
         forms.into_iter().enumerate().map(|(n, form)| read(self, &format!("{field}[{n}]"), form)).collect()
     }
 
@@ -176,13 +184,7 @@ impl Reader {
     }
 
     fn atom(&mut self, field: &str, form: AtomForm) -> NewAtom {
-        let id = form.id.map(|id| {
-            if !self.new.insert(id.clone()) {
-                let found = format!("`{}` is given twice", one_line(&id, super::NAME_LIMIT));
-                self.faults.note(&format!("{field}.id"), found, "an id of its own for each new atom");
-            }
-            self.id(&format!("{field}.id"), id)
-        });
+        let id = self.new_id(field, form.id);
         let check = form.check.map(|value| {
             let value = self.whole(&format!("{field}.check"), value, CHECK_LIMIT);
             Checks::Single(Check::Command { value })
@@ -196,7 +198,17 @@ impl Reader {
         }
     }
 
-    fn needs(&mut self, field: &str, ids: Vec<String>) -> Vec<AtomId> {
+    /// The id that an answer gives to a new atom: one of its own.
+    pub(super) fn new_id(&mut self, field: &str, id: Option<String>) -> Option<AtomId> {
+        let id = id?;
+        if !self.new.insert(id.clone()) {
+            let found = format!("`{}` is given twice", one_line(&id, super::NAME_LIMIT));
+            self.faults.note(&format!("{field}.id"), found, "an id of its own for each new atom");
+        }
+        Some(self.id(&format!("{field}.id"), id))
+    }
+
+    pub(super) fn needs(&mut self, field: &str, ids: Vec<String>) -> Vec<AtomId> {
         let field = format!("{field}.depends_on");
         self.faults.at_most(&field, ids.len(), MAX_ENTRIES);
         let mut seen = HashSet::new();
@@ -204,15 +216,15 @@ impl Reader {
         self.each(&field, once, Reader::id)
     }
 
-    fn id(&mut self, field: &str, id: String) -> AtomId {
+    pub(super) fn id(&mut self, field: &str, id: String) -> AtomId {
         AtomId::new(self.name(field, id))
     }
 
-    fn group(&mut self, field: &str, group: String) -> GroupName {
+    pub(super) fn group(&mut self, field: &str, group: String) -> GroupName {
         GroupName::new(self.name(field, group))
     }
 
-    fn name(&mut self, field: &str, name: String) -> String {
+    pub(super) fn name(&mut self, field: &str, name: String) -> String {
         if !AtomId::is_usable(&name) {
             let found = format!("found \"{}\"", one_line(&name, super::NAME_LIMIT));
             self.faults.note(field, found, "one word of letters, digits, `_`, `-` and `.`");
@@ -220,13 +232,13 @@ impl Reader {
         name
     }
 
-    fn reason(&mut self, field: &str, mut reason: String) -> String {
+    pub(super) fn reason(&mut self, field: &str, mut reason: String) -> String {
         self.faults.prose(field, &mut reason, REASON_LIMIT);
         reason
     }
 
     /// Text that must come whole or not at all.
-    fn whole(&mut self, field: &str, mut text: String, limit: usize) -> String {
+    pub(super) fn whole(&mut self, field: &str, mut text: String, limit: usize) -> String {
         if text.trim().len() > limit {
             self.faults.note(field, format!("it has {} bytes", text.len()), format!("at most {limit}"));
             return text;

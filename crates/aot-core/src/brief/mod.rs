@@ -4,16 +4,20 @@
 //! A brief is contracted (D6): the goal, the atom, the bindings of what it depends on, its checks and its failures; no
 //! history, no logs. Its size has a limit, each part has its own, and what was cut is said.
 
+mod align;
 mod answer;
 mod change;
+mod dialogue;
 mod judge;
 mod page;
 mod plan;
+mod redirect;
 mod rests;
 mod shape;
 mod words;
 mod work;
 
+pub use align::{AlignAnswer, Wish, align, read_align};
 pub use answer::{
     EVIDENCE_LIMIT, FINDINGS_LIMIT, MAX_ARTIFACTS, MAX_EVIDENCE, MAX_FAILURES, PATH_LIMIT, ProbeAnswer,
     REASON_LIMIT, SUMMARY_LIMIT, VerifierAnswer, WorkerAnswer,
@@ -22,10 +26,12 @@ pub use change::{
     CHECK_LIMIT, DESCRIPTION_LIMIT, MAX_CHILDREN, MAX_ENTRIES, MAX_NEW_ATOMS, plan_change_schema,
     read_plan_change,
 };
+pub use dialogue::{Inquiry, MAX_QUESTIONS, MAX_SUGGESTIONS};
 pub use judge::{
     HIGHEST_SCORE, JudgeAnswer, LOWEST_SCORE, MAX_CRITERIA, SCORE_TOLERANCE, Score, Scored, judge, score,
 };
 pub use plan::{Asked, coordinator};
+pub use redirect::{RedirectAnswer, Turn, read_redirect, redirect};
 
 pub use crate::rules::certificate::Red;
 pub use crate::rules::order::Cost;
@@ -35,7 +41,7 @@ pub use work::{Given, Leftover, probe, worker};
 
 use serde_json::Value;
 
-use crate::state::{Atom, AtomId, State};
+use crate::state::{Atom, AtomId, Span, State};
 
 /// No brief is longer, in bytes, whatever the state holds.
 pub const TEXT_LIMIT: usize = 24 * 1024;
@@ -88,11 +94,20 @@ pub struct Brief {
 
 impl Brief {
     /// Every brief ends with the time there is and the answer that is wanted.
-    fn close(state: &State, role: Role, atom: Option<AtomId>, mut page: page::Page, schema: Value) -> Brief {
+    fn close(state: &State, role: Role, atom: Option<AtomId>, page: page::Page, schema: Value) -> Brief {
+        Brief::close_within(state.constraints().agent_timeout(), role, atom, page, schema)
+    }
+
+    fn close_within(
+        time: Span,
+        role: Role,
+        atom: Option<AtomId>,
+        mut page: page::Page,
+        schema: Value,
+    ) -> Brief {
         page.heading("Answer");
         page.say(&format!(
-            "Within {}, end with exactly one JSON object and nothing else. All fields are required:",
-            state.constraints().agent_timeout()
+            "Within {time}, end with exactly one JSON object and nothing else. All fields are required:"
         ));
         page.say(shape::fields_in_words(&schema).trim_end());
         let (text, cut) = page.into_parts();
@@ -109,6 +124,9 @@ pub fn hold<'s>(role: Option<Role>, schema: &Value, said: impl Into<Said<'s>>) -
         Some(Role::Probe) => ProbeAnswer::read(&answer).map(drop),
         Some(Role::Worker) => WorkerAnswer::read(&answer).map(drop),
         Some(Role::Judge) => JudgeAnswer::read_by(schema, Said::Json(&answer)).map(drop),
+        // It is asked for three things, and the schema says which.
+        Some(Role::Coordinator) if *schema == align::align_schema() => read_align(&answer).map(drop),
+        Some(Role::Coordinator) if *schema == redirect::redirect_schema() => read_redirect(&answer).map(drop),
         Some(Role::Coordinator) => read_plan_change(&answer).map(drop),
         None => Ok(()),
     };

@@ -115,7 +115,7 @@ fn in_full(entry: &mut Entry, state: &State, id: &AtomId) {
     entry.quote(1, &format!("description of {}", short(id)), &atom.description, IN_FULL);
 }
 
-fn unresolved(page: &mut Page, state: &State, graph: &Graph, told: &Told<'_>, why: &[Why]) {
+pub(super) fn unresolved(page: &mut Page, state: &State, graph: &Graph, told: &Told<'_>, why: &[Why]) {
     let first: HashSet<&AtomId> = why
         .iter()
         .filter_map(|why| match why {
@@ -165,7 +165,7 @@ fn need(state: &State, graph: &Graph, target: Target) -> String {
 }
 
 /// Groups that lie under a choice which is not selected are asleep with it.
-fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<'_>) {
+pub(super) fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<'_>) {
     let awake = |group: &usize| {
         let parent = graph.choices(*group).iter().find_map(|choice| graph.parent(*choice));
         parent.is_none_or(|parent| !graph.is_dormant(state, parent))
@@ -199,7 +199,7 @@ fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<'_>) {
     });
 }
 
-fn failures(page: &mut Page, state: &State, graph: &Graph) {
+pub(super) fn failures(page: &mut Page, state: &State, graph: &Graph) {
     let open =
         |id: &AtomId| state.atoms.get_index_of(id).is_some_and(|place| graph.is_unresolved(state, place));
     let mut failures = state
@@ -220,7 +220,7 @@ fn failures(page: &mut Page, state: &State, graph: &Graph) {
     });
 }
 
-fn resolved(page: &mut Page, state: &State) {
+pub(super) fn resolved(page: &mut Page, state: &State) {
     let mut bound = state.bindings.iter().filter(|(id, _)| state.atoms.contains_key(*id)).peekable();
     if bound.peek().is_none() {
         return;
@@ -250,7 +250,7 @@ fn may_change(page: &mut Page, state: &State, graph: &Graph) {
 }
 
 /// What the trail tells, gathered in one walk.
-struct Told<'s> {
+pub(super) struct Told<'s> {
     /// Failures of each atom since its plan last changed (D11).
     failures: HashMap<&'s AtomId, usize>,
     /// Why each group's choice was selected last.
@@ -258,7 +258,7 @@ struct Told<'s> {
 }
 
 impl<'s> Told<'s> {
-    fn of(state: &'s State) -> Told<'s> {
+    pub(super) fn of(state: &'s State) -> Told<'s> {
         let mut told = Told { failures: HashMap::new(), chosen: HashMap::new() };
         for entry in &state.trail {
             match entry {

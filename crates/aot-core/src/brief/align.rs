@@ -1,0 +1,189 @@
+//! The coordinator agent before a loop: what is wanted, what is there, what was answered so far; and its answer, either
+//! questions or the whole agreement. Whether that can be agreed on, the contract and the person say.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::answer::read_as;
+use super::change::{DESCRIPTION_LIMIT, MAX_NEW_ATOMS, Reader};
+use super::dialogue::{CheckForm, Inquiry, InquiryForm, MAX_QUESTIONS, NewForm, QUESTION_LIMIT, answers};
+use super::page::Page;
+use super::shape::{Said, Unreadable, schema_of};
+use super::{Brief, Role, TEXT_LIMIT};
+use crate::state::{Agreement, Boundaries, Clarification, DEFAULT_AGENT_TIMEOUT};
+
+// The budgets of the parts, in bytes.
+const WORDS: usize = 6 * 1024;
+const REQUEST: usize = 4 * 1024;
+const FOUND: usize = 4 * 1024;
+const ANSWERS: usize = 4 * 1024;
+const DRAFT: usize = 4 * 1024;
+const CHANGE: usize = 1024;
+const REFUSED: usize = 1024;
+
+const _: () = assert!(WORDS + REQUEST + FOUND + ANSWERS + DRAFT + CHANGE + REFUSED <= TEXT_LIMIT);
+
+/// Of one line about the project.
+const LINE: usize = 300;
+
+/// What somebody wants, and how far the dialogue about it has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wish<'w> {
+    /// In the person's own words.
+    pub request: &'w str,
+    /// What was found in the project: commands that test, lint and build it, folders, languages.
+    pub found: &'w [String],
+    pub answers: &'w [Clarification],
+    /// The agreement as it stands, and what the person wants to be different about it.
+    pub draft: Option<(&'w str, &'w str)>,
+    /// Why the last proposal could not be taken.
+    pub refused: Option<&'w str>,
+}
+
+/// What the agent came back with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AlignAnswer {
+    Questions(Vec<Inquiry>),
+    /// Without the request and the clarifications: those are the person's.
+    Agreement(Box<Agreement>),
+}
+
+/// Make an agreement out of a wish, so that agents can work on it without asking.
+pub fn align(wish: &Wish<'_>) -> Brief {
+    let mut page = Page::default();
+    page.title("Coordinator: agree on a goal");
+    page.say(
+        "A person wants something done in the current folder. Agents will do it in a loop, without asking again, until \
+         checks that a program runs prove that it is done. Make that possible: what is to be achieved, and when it is \
+         complete, may not be open; how it is done may. Read what you need, change no file: your answer is your only \
+         effect.",
+    );
+    page.heading("What is wanted");
+    page.quote("request", wish.request, REQUEST);
+    if !wish.found.is_empty() {
+        page.heading("What was found in the project");
+        page.list("what was found", wish.found, FOUND, |entry, line| {
+            let line = entry.one_line("what was found", line, LINE);
+            entry.line(0, &line);
+        });
+    }
+    answers(&mut page, wish.answers, ANSWERS);
+    if let Some((draft, change)) = wish.draft {
+        page.heading("The agreement as it stands");
+        page.quote("agreement", draft, DRAFT);
+        page.say("The person wants it to be different:");
+        page.quote("what is to be different", change, CHANGE);
+    }
+    if let Some(refused) = wish.refused {
+        page.heading("Your last proposal could not be taken");
+        page.quote("why it was refused", refused, REFUSED);
+    }
+    page.heading("How to go about it");
+    page.say(&format!(
+        "If something that only the person can know is open, ask: at most {MAX_QUESTIONS} questions at once, each with \
+         answers to choose from, none that the project itself answers. Otherwise propose the whole agreement. Its checks \
+         are real commands that run in this folder, and at least one of them fails now and passes when it is done; a \
+         check that is true already proves nothing, and a person is asked only for what no command can see. Protect the \
+         files that checks rest on. Cut the work into pieces for one agent each, with what each needs; where there are \
+         several ways and it is not clear which works, give them as choices of an OR group. At most {MAX_NEW_ATOMS} \
+         pieces.",
+    ));
+    Brief::close_within(DEFAULT_AGENT_TIMEOUT, Role::Coordinator, None, page, align_schema())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AlignForm {
+    /// What only the person can answer; empty if nothing is open.
+    questions: Vec<InquiryForm>,
+    /// Exactly one proposal if there are no questions, otherwise none.
+    agreement: Vec<AgreementForm>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AgreementForm {
+    /// The aim in one sentence.
+    goal: String,
+    /// Why it is wanted.
+    background_intent: String,
+    /// What is there in the end that was not before.
+    deliverables: String,
+    /// When it is done, in words that the checks prove.
+    definition_of_done: String,
+    /// What proves it.
+    checks: Vec<CheckForm>,
+    /// Globs of files that no agent may change: tests and scripts that the checks rest on, and that are right already.
+    protected: Vec<String>,
+    /// What belongs to it, where somebody might think otherwise.
+    included: Vec<String>,
+    /// What does not belong to it.
+    excluded: Vec<String>,
+    /// The work, in pieces.
+    atoms: Vec<NewForm>,
+    /// How often the loop may go round, if 20 is wrong; or null.
+    max_iterations: Option<u32>,
+    /// How many agents at a time, if 3 is wrong; or null.
+    max_parallel_agents: Option<u32>,
+}
+
+pub(super) fn align_schema() -> Value {
+    schema_of::<AlignForm>()
+}
+
+/// Reads the answer to [`align`].
+pub fn read_align<'s>(said: impl Into<Said<'s>>) -> Result<AlignAnswer, Unreadable> {
+    let form: AlignForm = read_as(&align_schema(), said.into())?;
+    let mut reader = Reader::new();
+    let questions = reader.inquiries(form.questions);
+    let mut proposed = form.agreement;
+    match (questions.is_empty(), proposed.len()) {
+        (true, 1) | (false, 0) => {}
+        (true, count) => reader.faults.note(
+            "agreement",
+            format!("it has {count} proposals, and there are no questions"),
+            "exactly one proposal, or questions",
+        ),
+        (false, _) => reader.faults.note("agreement", "it stands beside questions", "one or the other"),
+    }
+    let answer = match proposed.pop() {
+        Some(form) => AlignAnswer::Agreement(Box::new(agreement(&mut reader, form))),
+        None => AlignAnswer::Questions(questions),
+    };
+    reader.faults.into_result(answer)
+}
+
+fn agreement(reader: &mut Reader, form: AgreementForm) -> Agreement {
+    let mut agreement = Agreement::about("");
+    let within = |name: &str| format!("agreement[0].{name}");
+    let mut text = |name: &str, text: String| reader.whole(&within(name), text, DESCRIPTION_LIMIT);
+    agreement.objective.goal = text("goal", form.goal);
+    agreement.objective.background_intent = text("background_intent", form.background_intent);
+    agreement.objective.deliverables = text("deliverables", form.deliverables);
+    agreement.objective.definition_of_done = text("definition_of_done", form.definition_of_done);
+    agreement.objective.base_case = reader.base_case(&within("checks"), form.checks);
+    if agreement.objective.base_case.is_none() {
+        reader.faults.note(&within("checks"), "it is empty", "at least one check");
+    }
+    agreement.objective.protected = reader.lines(&within("protected"), form.protected, QUESTION_LIMIT);
+    agreement.scope = Boundaries {
+        included: reader.lines(&within("included"), form.included, QUESTION_LIMIT),
+        excluded: reader.lines(&within("excluded"), form.excluded, QUESTION_LIMIT),
+    };
+    reader.faults.at_most(&within("atoms"), form.atoms.len(), MAX_NEW_ATOMS);
+    if form.atoms.is_empty() {
+        reader.faults.note(&within("atoms"), "it is empty", "at least one piece of work");
+    }
+    agreement.atoms = reader.each(&within("atoms"), form.atoms, Reader::new_atom);
+    let constraints = &mut agreement.objective.constraints;
+    for (name, given, limit) in [
+        ("max_iterations", form.max_iterations, &mut constraints.max_iterations),
+        ("max_parallel_agents", form.max_parallel_agents, &mut constraints.max_parallel_agents),
+    ] {
+        match given {
+            Some(0) => reader.faults.note(&within(name), "found 0", "at least 1, or null"),
+            Some(given) => *limit = given,
+            None => {}
+        }
+    }
+    agreement
+}
