@@ -8,7 +8,10 @@ pub mod checks;
 pub mod crew;
 #[cfg(unix)]
 pub mod driver;
+#[cfg(unix)]
+pub mod editor;
 pub mod environment;
+pub mod habits;
 #[cfg(unix)]
 pub mod interrupt;
 #[cfg(unix)]
