@@ -1,6 +1,9 @@
 //! Questions to whoever sits at the terminal, line by line: the terminal's own editing, no drawing over, so that it is the
 //! same without colour, in a narrow window and for a reader of screens. Whoever goes away has changed nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -22,21 +25,38 @@ const NARROWEST: usize = 40;
 #[derive(Debug)]
 pub struct Dialogue {
     ink: Ink,
+    /// Somebody else has the terminal, and its interrupts are theirs.
+    lent: Arc<AtomicBool>,
 }
 
 impl Dialogue {
     /// Begins to listen: Ctrl-C, a closed terminal and a wish to end leave everything as it was.
-    pub fn open(left: &'static str) -> Result<Dialogue, Failure> {
+    /// `leaving` is done before the end.
+    pub fn open(left: &'static str, leaving: impl Fn() + Send + 'static) -> Result<Dialogue, Failure> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| Failure::World { doing: "listen to signals", problem: error.to_string() })?;
+        let lent = Arc::new(AtomicBool::new(false));
+        let elsewhere = Arc::clone(&lent);
         std::thread::spawn(move || {
-            if signals.forever().next().is_some() {
+            for signal in signals.forever() {
+                if signal == SIGINT && elsewhere.load(Ordering::Acquire) {
+                    continue;
+                }
+                leaving();
                 failure::complain(&format!("\n{left}"));
                 place::leave();
                 std::process::exit(INTERRUPTED);
             }
         });
-        Ok(Dialogue { ink: Ink::of(Stream::Out) })
+        Ok(Dialogue { ink: Ink::of(Stream::Out), lent })
+    }
+
+    /// Lends the terminal to a program of the person's, such as an editor.
+    pub fn undisturbed<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.lent.store(true, Ordering::Release);
+        let ran = run();
+        self.lent.store(false, Ordering::Release);
+        ran
     }
 
     pub fn ink(&self) -> Ink {

@@ -61,10 +61,6 @@ pub enum Failure {
     NoYes,
     /// What is to be agreed on cannot be read as a state file.
     NotAgreed(Box<Unreadable>),
-    /// An agent was asked and gave nothing that can be used.
-    Agent {
-        problem: String,
-    },
     /// Another process drives the loop.
     Driven {
         holder: String,
@@ -158,7 +154,6 @@ impl Failure {
             | Failure::Redirected { .. }
             | Failure::Ground { .. }
             | Failure::NoAssertion { .. }
-            | Failure::Agent { .. }
             | Failure::World { .. } => 1,
             Failure::Halted(code) => *code,
             Failure::GoneAway => 130,
@@ -183,7 +178,6 @@ impl Failure {
             Failure::Lacking { .. } => "not_aligned".into(),
             Failure::NoYes => "no_yes".into(),
             Failure::NotAgreed(_) => "input".into(),
-            Failure::Agent { .. } => "agent".into(),
             Failure::Driven { .. } => "driven".into(),
             Failure::Redirected { .. } => "redirected".into(),
             Failure::Ground { .. } => "ground".into(),
@@ -219,7 +213,6 @@ impl Failure {
                 let first = first.map(|finding| format!(": {}", finding.message)).unwrap_or_default();
                 format!("{} cannot be agreed on{first}", unreadable.path.display())
             }
-            Failure::Agent { problem } => problem.clone(),
             Failure::Driven { holder } => format!("this loop is driven already, by {holder}"),
             Failure::Redirected { holder } => format!("somebody redirects this loop already: {holder}"),
             Failure::Ground { problem, .. } | Failure::Team { problem, .. } => problem.clone(),
@@ -279,7 +272,6 @@ impl Failure {
             }
             Failure::NoYes => "add `--yes`, or sit at a terminal".into(),
             Failure::NotAgreed(_) => "correct it and give the command again; nothing was changed".into(),
-            Failure::Agent { .. } => "say it by flags, or by prompts with `--no-agent`".into(),
             Failure::Driven { .. } => {
                 "`aot status` shows where it stands, `aot stop` ends it; a driver that died is taken over"
                     .into()

@@ -1,6 +1,7 @@
 //! Where the state file is: named, or found. The only reader of the environment.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aot_runner::checks::CHECKING;
 use aot_runner::process::MARK;
@@ -65,7 +66,7 @@ impl Scratch {
             problem: error.to_string(),
         };
         let all = std::env::temp_dir().canonicalize().map_err(world)?;
-        let folder = all.join(scratch_name());
+        let folder = all.join(scratch_name(SCRATCHES.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&folder).map_err(world)?;
         Ok(Scratch(folder))
     }
@@ -75,14 +76,19 @@ impl Scratch {
     }
 }
 
-fn scratch_name() -> String {
-    format!("aot-{}", std::process::id())
+/// How many folders for temporary files this process has made.
+static SCRATCHES: AtomicUsize = AtomicUsize::new(0);
+
+fn scratch_name(number: usize) -> String {
+    format!("aot-{}-{number}", std::process::id())
 }
 
 /// Takes temporary files away before the process ends without unwinding.
 pub fn leave() {
-    // If there is none, there is nothing to do.
-    let _ = std::fs::remove_dir_all(std::env::temp_dir().join(scratch_name()));
+    for number in 0..SCRATCHES.load(Ordering::Relaxed) {
+        // Most are gone already.
+        let _ = std::fs::remove_dir_all(std::env::temp_dir().join(scratch_name(number)));
+    }
 }
 
 impl Drop for Scratch {

@@ -9,7 +9,7 @@ use super::document::{Document, Kind, Limits, Node};
 use super::edit::{Edit, Path, Step};
 use super::finding::{Finding, Findings, Severity};
 use super::write::NotWritten;
-use crate::state::{Agreement, Boundaries, Checks, Clarification, Constraints, Control, NewAtom};
+use crate::state::{Agreement, Boundaries, Checks, Clarification, Constraints, Control, NewAtom, State};
 
 /// What the text is before anything is agreed on: the sections in the order in which people read them.
 const SKELETON: &str = r#"---
@@ -141,6 +141,23 @@ pub fn bring(bytes: Vec<u8>) -> Result<Brought, Finding> {
         document = Document::parse(format!("{}\n{}", text.trim_end(), body(&request)), &Limits::default())?;
     }
     Ok(Brought { document, progress_left_out })
+}
+
+/// A draft that says something else in part; the rest of its text stays.
+pub fn revise(
+    document: &Document,
+    old: &State,
+    new: &State,
+    scope: &Boundaries,
+) -> Result<Document, NotWritten> {
+    let mut revised = document.clone();
+    if beside(document).1 != *scope {
+        revised.edit(&[match scope.is_empty() {
+            true => Edit::Remove { path: vec!["scope".into()] },
+            false => set(["scope".into()], value(scope)),
+        }])?;
+    }
+    super::write(&revised, old, new)
 }
 
 /// A base case that somebody brought: alone, under its own key, or in a whole state file.

@@ -11,7 +11,7 @@ mod read;
 mod write;
 
 pub use document::{Document, Limits, Place};
-pub use draft::{Brought, beside, bring, bring_checks, draft, request};
+pub use draft::{Brought, beside, bring, bring_checks, draft, request, revise};
 pub use finding::{Finding, MAX_FINDINGS, Severity};
 pub use write::{NotWritten, edits, write};
 

@@ -4,6 +4,7 @@ mod agents;
 mod align;
 mod atom;
 mod confirm;
+mod counsel;
 mod demo;
 mod doctor;
 mod gate;

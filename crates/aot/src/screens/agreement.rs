@@ -1,8 +1,9 @@
 //! What is agreed on, as a page that a person reads before saying yes. Draws a state and what stands beside it.
 
 use aot_core::rules::bound;
-use aot_core::state::{Boundaries, Check, Checks, Clarification, Item, State, Wants};
+use aot_core::state::{Boundaries, Check, Checks, Clarification, Graph, Item, State, TrailEntry, Wants};
 use aot_core::verdict::Outcome;
+use aot_core::view::View;
 
 use super::ink::{Ink, Paint};
 use super::run;
@@ -16,10 +17,12 @@ const DEPTH: usize = 6;
 /// So many atoms, checks or other entries of one list are shown.
 const SHOWN: usize = 60;
 
+/// So many of the latest failures are told.
+const FAILURES: usize = 4;
+
 /// What stands in the text besides the state.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    pub request: String,
     pub clarifications: Vec<Clarification>,
     pub scope: Boundaries,
 }
@@ -51,6 +54,47 @@ pub fn page(state: &State, beside: &Beside, ink: Ink, columns: usize) -> String 
     );
     page.part("limits", Paint::Plain, &limits);
     page.part("bound", Paint::Plain, &run::bound(&bound::written(state)));
+    page.text
+}
+
+/// Where a loop stands, for whoever wants to change its direction: what is agreed on, what is open, what failed lately.
+pub fn now(state: &State, ink: Ink, columns: usize) -> String {
+    let mut page = Page { text: String::new(), ink, columns };
+    let objective = &state.objective;
+    page.part("goal", Paint::Bold, &objective.goal);
+    page.part("why", Paint::Plain, &objective.background_intent);
+    page.part("result", Paint::Plain, &objective.deliverables);
+    page.part("done when", Paint::Plain, &objective.definition_of_done);
+    let view = View::of(state);
+    let stands = format!(
+        "iteration {} of {}, {} without progress; {} resolved, {} open",
+        view.iteration,
+        view.max_iterations,
+        view.stall_count,
+        view.counts.resolved,
+        view.counts.pending + view.counts.in_progress
+    );
+    page.part("stands", Paint::Plain, &stands);
+    let graph = Graph::new(state);
+    let open = state.atoms.values().enumerate().filter(|(place, _)| graph.is_unresolved(state, *place));
+    let open: Vec<String> = open.map(|(_, atom)| format!("{}  {}", atom.id, atom.description)).collect();
+    page.list("open", &open);
+    let ways = state.or_groups.iter().map(|(name, group)| {
+        let choices: Vec<&str> = group.choices.iter().map(|id| id.as_str()).collect();
+        let failed: Vec<&str> = group.failed.iter().map(|id| id.as_str()).collect();
+        let failed =
+            if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
+        format!("{name}: {} of {}{failed}", group.selected, choices.join(", "))
+    });
+    page.list("ways", &ways.collect::<Vec<_>>());
+    let failures = state.trail.iter().rev().filter_map(|entry| match entry {
+        TrailEntry::Failure { atom, reason, .. } => Some(format!("{atom}  {reason}")),
+        TrailEntry::Selection { reason, .. } if reason.starts_with("Auto-backtrack: ") => {
+            Some(reason.trim_start_matches("Auto-backtrack: ").to_owned())
+        }
+        TrailEntry::Selection { .. } | TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => None,
+    });
+    page.list("failed", &failures.take(FAILURES).collect::<Vec<_>>());
     page.text
 }
 

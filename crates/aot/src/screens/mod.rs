@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod clock;
+pub mod difference;
 pub mod graph;
 pub mod ink;
 pub mod log;

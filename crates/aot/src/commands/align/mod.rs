@@ -4,29 +4,39 @@
 
 mod given;
 mod look;
+mod talk;
 
 use std::path::{Path, PathBuf};
 
+use aot_core::brief::Brief;
 use aot_core::contract::{self, Document, Reading, Severity};
 use aot_core::rules::{Change, Refusal, gate};
 use aot_core::state::State;
+use aot_core::verdict::Jobs;
 use aot_runner::checks::seal::Seal;
 use aot_runner::driver::{self, NotSeated};
+use aot_runner::habits;
+use aot_runner::store::error::FileError;
 use aot_runner::store::home::Home;
 use aot_runner::store::{Begun, Over, Store, Unreadable};
 use clap::Args;
 use serde_json::json;
 
+use super::counsel::{Ask, Counsel, CounselArgs};
 use super::limits::LimitArgs;
-use super::workshop::{looking, project};
+use super::workshop::{Workshop, looking, project};
 use super::{Door, lint};
+use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure, Voice};
+use crate::place;
 use crate::print::{self, Stream};
 use crate::screens::agreement::{self, Beside};
 use crate::screens::ink::Ink;
 use look::Seen;
+use talk::Talk;
 
 pub use given::{atom, read};
+pub use talk::{answered, check_in_words};
 
 #[derive(Debug, Args)]
 pub struct AlignArgs {
@@ -48,38 +58,93 @@ pub struct AlignArgs {
     /// Do not run the checks to see how they stand now
     #[arg(long)]
     no_run: bool,
+    #[command(flatten)]
+    counsel: CounselArgs,
 }
+
+/// What is told to whoever goes away.
+const LEFT: &str = "nothing was agreed on, and nothing was written";
 
 pub fn run(door: &Door, args: &AlignArgs) -> Result<(), Failure> {
     door.by_person()?;
-    let path = crate::place::new_state_file(door.state.as_deref())?;
+    let path = place::new_state_file(door.state.as_deref())?;
     not_driven(&path)?;
-    let draft = match &args.from {
-        Some(from) => Draft::brought(from, &args.limits)?,
-        None => Draft::of(&given::agreement(&args.request.join(" "), &args.given, &args.limits)?)?,
-    };
+    let sitting = door.voice == Voice::Plain && print::is_answered() && !args.yes;
+    if sitting { converse(door, args, &path) } else { take(door, args, &path) }
+}
+
+/// Without anybody to ask: what was given is whole, or refused.
+fn take(door: &Door, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
+    let draft = given(args)?;
     if path.exists() && !args.force {
-        let path = Home::of(&path)?.state().to_path_buf();
-        return Err(Failure::File(aot_runner::store::error::FileError::Exists { path }));
+        let path = Home::of(path)?.state().to_path_buf();
+        return Err(Failure::File(FileError::Exists { path }));
     }
     let state = draft.whole()?;
     if !args.yes {
         return Err(Failure::NoYes);
     }
+    tell_left_out(&draft);
+    let seen = look::at(door, path, &state, args.no_run)?;
+    if door.voice == Voice::Plain {
+        let ink = Ink::of(Stream::Out);
+        print::line(&ink.shown(draft.page(ink, print::COLUMNS).trim_end()));
+        tell_seen(&seen);
+    }
+    let over = if args.force { Over::Another } else { Over::Nothing };
+    let written = write(path, &draft, over)?;
+    tell(door, path, &state, &seen, &written);
+    Ok(())
+}
+
+/// With somebody who is asked.
+fn converse(door: &Door, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
+    let dialogue = Dialogue::open(LEFT, || ())?;
+    let workshop = Workshop::open(path, Jobs::default())?;
+    let habits = habits::look(&workshop.project.root);
+    let agreement = given::agreement(&args.request.join(" "), &args.given, &args.limits)?;
+    let counsel = match args.from {
+        Some(_) => None,
+        None => Counsel::find(&args.counsel, &workshop, &agreement.state(), Some(&dialogue))?,
+    };
+    let ask = counsel.as_ref().map(|counsel| |brief: &Brief| counsel.ask(brief));
+    let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
+    let talk = Talk { door, path, dialogue: &dialogue, habits: &habits, ask, no_run: args.no_run };
+    let agreed = match args.from {
+        Some(_) => {
+            let draft = given(args)?;
+            tell_left_out(&draft);
+            talk.settled(draft)?
+        }
+        None => talk.agree(agreement)?,
+    };
+    let Some(draft) = agreed else { return declined(&dialogue) };
+    let over = if args.force { Some(Over::Another) } else { talk.may_replace()? };
+    let Some(over) = over else { return declined(&dialogue) };
+    let written = dialogue.undisturbed(|| write(path, &draft, over))?;
+    let seen = Seen { standing: None, checks: Vec::new(), advice: Vec::new() };
+    tell(door, path, &draft.whole()?, &seen, &written);
+    Ok(())
+}
+
+fn declined(dialogue: &Dialogue) -> Result<(), Failure> {
+    dialogue.say(LEFT);
+    Err(Failure::No)
+}
+
+fn given(args: &AlignArgs) -> Result<Draft, Failure> {
+    match &args.from {
+        Some(from) => Draft::brought(from, &args.limits),
+        None => Draft::of(&given::agreement(&args.request.join(" "), &args.given, &args.limits)?),
+    }
+}
+
+fn tell_left_out(draft: &Draft) {
     if draft.progress_left_out {
         failure::complain(
             "warning: it tells of work done; a loop that begins has done none, so that is left out",
         );
     }
-    let seen = look::at(door, &path, &state, args.no_run)?;
-    if door.voice == Voice::Plain {
-        print::line(draft.page(Ink::of(Stream::Out), print::COLUMNS).trim_end());
-        tell_seen(&seen);
-    }
-    let over = if args.force { Over::Another } else { Over::Nothing };
-    let written = write(&path, &draft, over)?;
-    tell(door, &path, &state, &seen, &written);
-    Ok(())
 }
 
 /// What is to be agreed on, as a text, and what it is called when something is wrong with it.
@@ -170,8 +235,7 @@ impl Draft {
     pub fn page(&self, ink: Ink, columns: usize) -> String {
         let Some(state) = Reading::of(self.document.clone()).state else { return String::new() };
         let (clarifications, scope) = contract::beside(&self.document);
-        let request = contract::request(&self.document).to_owned();
-        agreement::page(&state, &Beside { request, clarifications, scope }, ink, columns)
+        agreement::page(&state, &Beside { clarifications, scope }, ink, columns)
     }
 }
 
@@ -207,7 +271,7 @@ fn write(path: &Path, draft: &Draft, over: Over) -> Result<Written, Failure> {
     let document = contract::write(&draft.document, &state, &begun)
         .map_err(|reason| Failure::NotWritten(reason.to_string()))?;
     let told = vec![Change::LoopNamed { id: loop_id.clone() }, Change::FingerprintTaken { fingerprint }];
-    let mut store = Store::open(path, &crate::place::build_mark())?;
+    let mut store = Store::open(path, &place::build_mark())?;
     let begun = Begun { document, state: begun, told };
     let backup = store.begin::<Refusal>(begun, over, jiff::Timestamp::now())?;
     seal.keep(&project).map_err(looking)?;

@@ -1,13 +1,19 @@
 //! `aot redirect`: a person changes what was agreed on, while the loop runs or when it has stopped. Everything is
 //! interrupted first; what is changed is one transaction; whoever cancels lets the loop go on as it was.
 
+mod talk;
 mod wanted;
 
+use std::path::Path;
+
+use aot_core::brief::Brief;
 use aot_core::rules::redirect::interrupt as interrupted_state;
 use aot_core::rules::{Change, Ledger, Refusal};
 use aot_core::state::{Correction, State};
+use aot_core::verdict::Jobs;
 use aot_core::view::View;
 use aot_runner::checks::seal::{Altered, Seal};
+use aot_runner::driver;
 use aot_runner::interrupt::{self, Interrupted, NotInterrupted};
 use aot_runner::store::{Recorded, Store, StoreError};
 use aot_runner::tree::Project;
@@ -15,10 +21,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Door;
+use super::counsel::{Ask, Counsel, CounselArgs};
 use super::limits::LimitArgs;
-use super::workshop::{looking, project};
+use super::workshop::{Workshop, looking, project};
+use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure, Voice};
-use crate::print;
+use crate::{place, print};
+use talk::Talk;
 use wanted::{Wanted, WantedArgs};
 
 #[derive(Debug, Args)]
@@ -29,6 +38,8 @@ pub struct RedirectArgs {
     wanted: WantedArgs,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    counsel: CounselArgs,
     /// Interrupt the loop and hold it, for a dialogue of several commands: until the next redirect, or `--cancel`
     #[arg(long, conflicts_with_all = wanted::FLAGS)]
     hold: bool,
@@ -50,27 +61,103 @@ pub fn run(door: &Door, args: &RedirectArgs) -> Result<(), Failure> {
         return hold(door, &mut store, args.session.as_deref());
     }
     let wanted = wanted::read(&args.wanted, &args.limits, &args.text.join(" "))?;
-    if wanted.is_empty() {
-        return Err(Failure::Input {
-            what: "redirect".into(),
-            problem: "nothing is to be changed".into(),
-            hint: "say what by flags; `aot redirect --help` lists them".into(),
-        });
+    if !wanted.is_empty() {
+        return take(door, &mut store, &wanted);
     }
+    if door.voice == Voice::Plain && print::is_answered() {
+        return converse(door, args, store);
+    }
+    Err(Failure::Input {
+        what: "redirect".into(),
+        problem: "nothing is to be changed".into(),
+        hint: "say what by flags (`aot redirect --help` lists them), or sit at a terminal".into(),
+    })
+}
+
+/// What is told to whoever goes away.
+const LEFT: &str = "the redirect is interrupted, and nothing was changed; `aot run` takes the loop up again";
+
+/// With somebody who is asked. Everything is interrupted first, and whoever goes away has changed nothing.
+fn converse(door: &Door, args: &RedirectArgs, mut store: Store) -> Result<(), Failure> {
+    store.load()?;
+    let path = door.path()?;
+    let leaving = path.clone();
+    let dialogue = Dialogue::open(LEFT, move || let_go(&leaving))?;
+    let workshop = Workshop::open(&path, Jobs::default())?;
+    let standing = interrupt::interrupt(&mut store)?;
+    let told = standing.told();
+    dialogue.say(&told.line);
+    let talked = talk(args, &dialogue, &workshop, &mut store);
+    let wanted = match talked {
+        Ok(Some(wanted)) => wanted,
+        Ok(None) => {
+            interrupt::answer(&mut store)?;
+            standing.go_on();
+            dialogue.say(if told.driven { "cancelled; the loop goes on as it was" } else { "cancelled" });
+            return Err(Failure::No);
+        }
+        Err(failure) => {
+            if !told.driven {
+                // There is no driver that would see that nobody is here any more.
+                interrupt::answer(&mut store)?;
+            }
+            return Err(failure);
+        }
+    };
+    dialogue.undisturbed(|| {
+        let made = make(&mut store, &wanted, &workshop.project);
+        finish(door, &mut store, standing, made)
+    })
+}
+
+/// Where nobody drives, nobody would see that the redirect is over.
+fn let_go(path: &Path) {
+    let Ok(mut store) = Store::open(path, &place::build_mark()) else { return };
+    if driver::holder(store.file().home()).is_none() {
+        // Whoever leaves cannot be told; the next redirect finds it as it is.
+        let _ = interrupt::answer(&mut store);
+    }
+}
+
+fn talk(
+    args: &RedirectArgs,
+    dialogue: &Dialogue,
+    workshop: &Workshop,
+    store: &mut Store,
+) -> Result<Option<Wanted>, Failure> {
+    let state = store.load()?.1.clone();
+    let counsel = Counsel::find(&args.counsel, workshop, &state, Some(dialogue))?;
+    let ask = counsel.as_ref().map(|counsel| |brief: &Brief| counsel.ask(brief));
+    let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
+    let talk = Talk { dialogue, project: &workshop.project, state: &state, ask };
+    talk.agree(&args.text.join(" "))
+}
+
+/// What was asked for by flags.
+fn take(door: &Door, store: &mut Store, wanted: &Wanted) -> Result<(), Failure> {
     let project = project(&door.path()?)?;
     // What would be refused anyway is refused before anything is killed.
     let (_, state) = store.load()?;
     let mut trial = Ledger::open(state.clone(), jiff::Timestamp::now());
     interrupted_state(&mut trial);
-    decide(&mut trial, &wanted, &project)?;
-    let standing = interrupt::interrupt(&mut store)?;
+    decide(&mut trial, wanted, &project)?;
+    let standing = interrupt::interrupt(store)?;
+    let made = make(store, wanted, &project);
+    finish(door, store, standing, made)
+}
+
+/// Lets the loop go on, with the change or as it was.
+fn finish(
+    door: &Door,
+    store: &mut Store,
+    standing: Interrupted,
+    made: Result<Recorded<Made>, Failure>,
+) -> Result<(), Failure> {
     let told = standing.told();
-    let made = make(&mut store, &wanted, &project);
     let recorded = match made {
         Ok(recorded) => recorded,
         Err(failure) => {
-            // The loop goes on as it was.
-            interrupt::answer(&mut store)?;
+            interrupt::answer(store)?;
             standing.go_on();
             return Err(failure);
         }

@@ -1,0 +1,472 @@
+//! The dialogue that makes an agreement: an agent's questions and its proposal, or prompts with what was found in the
+//! project; then a page, a look at the checks, and a yes.
+
+use std::path::Path;
+
+use aot_core::brief::{self, AlignAnswer, Inquiry, Wish};
+use aot_core::contract;
+use aot_core::rules::gate;
+use aot_core::state::{Agreement, Check, Checks, Clarification, Item, NewAtom, State, Wants};
+use aot_runner::editor::{self, Edited};
+use aot_runner::habits::Habits;
+use aot_runner::store::Over;
+
+use super::look::{self, Seen};
+use super::{Draft, given, tell_seen};
+use crate::commands::Door;
+use crate::commands::counsel::Ask;
+use crate::dialogue::Dialogue;
+use crate::failure::Failure;
+use crate::place;
+
+/// So many rounds of questions, and so many proposals that cannot be taken, before a person is asked instead.
+const ROUNDS: usize = 12;
+
+/// What a person wants to do with the page.
+#[derive(Clone, Copy)]
+enum Word {
+    Yes,
+    Edit,
+    Change,
+    No,
+}
+
+pub struct Talk<'t> {
+    pub door: &'t Door,
+    pub path: &'t Path,
+    pub dialogue: &'t Dialogue,
+    pub habits: &'t Habits,
+    pub ask: Option<Ask<'t>>,
+    pub no_run: bool,
+}
+
+impl std::fmt::Debug for Talk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Talk").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Talk<'_> {
+    /// From what the flags said to what somebody has said yes to; `None` if they said no.
+    pub fn agree(&self, mut agreement: Agreement) -> Result<Option<Draft>, Failure> {
+        self.dialogue.tell("Enter takes what is suggested. Ctrl-C leaves everything as it was.");
+        if agreement.request.is_empty() {
+            agreement.request = self.dialogue.ask("\nWhat is wanted?", None)?;
+            agreement.objective.goal = first_line(&agreement.request);
+        }
+        let proposed = match self.ask {
+            Some(ask) => self.counselled(ask, &agreement, None)?,
+            None => None,
+        };
+        let draft = match proposed {
+            Some(draft) => draft,
+            None => Draft::of(&self.prompted(agreement)?)?,
+        };
+        self.settled(draft)
+    }
+
+    /// A draft that came from elsewhere needs no questions but the last.
+    pub fn settled(&self, mut draft: Draft) -> Result<Option<Draft>, Failure> {
+        let mut seen: Option<(Option<Checks>, Seen)> = None;
+        loop {
+            let state = match draft.state() {
+                Ok(state) => state,
+                Err(failure) => {
+                    self.dialogue.tell(&failure.message());
+                    draft = self.edited(&draft)?;
+                    continue;
+                }
+            };
+            self.dialogue
+                .say(&format!("\n{}", draft.page(self.dialogue.ink(), self.dialogue.columns()).trim_end()));
+            let missing = gate::missing(&state);
+            if missing.is_empty() {
+                let checks = state.objective.base_case.clone();
+                if seen.as_ref().is_none_or(|(looked_at, _)| *looked_at != checks) {
+                    seen = Some((checks, look::at(self.door, self.path, &state, self.no_run)?));
+                }
+                if let Some((_, seen)) = &seen {
+                    tell_seen(seen);
+                }
+            } else {
+                self.dialogue.tell(&format!("\nStill missing: {}", missing.join(", ")));
+            }
+            let all = [("yes", Word::Yes), ("edit", Word::Edit), ("change", Word::Change), ("no", Word::No)];
+            let words = if missing.is_empty() { &all[..] } else { &all[1..] };
+            match self.dialogue.choose("\nIs this agreed?", words)? {
+                Word::Yes => return Ok(Some(draft)),
+                Word::No => return Ok(None),
+                Word::Edit => draft = self.edited(&draft)?,
+                Word::Change => draft = self.changed(&draft, &state)?,
+            }
+        }
+    }
+
+    /// Whether a loop that is there may be replaced.
+    pub fn may_replace(&self) -> Result<Option<Over>, Failure> {
+        if !self.path.exists() {
+            return Ok(Some(Over::Nothing));
+        }
+        let question = format!(
+            "\n{} is there already. Begin another loop? The one before is kept as a backup.",
+            self.path.display()
+        );
+        let yes = self.dialogue.choose(&question, &[("no", false), ("yes", true)])?;
+        Ok(yes.then_some(Over::Another))
+    }
+
+    /// The agreement in the person's own editor, until it can be read; what is given up counts as untouched.
+    fn edited(&self, draft: &Draft) -> Result<Draft, Failure> {
+        let Some(program) = place::editor() else {
+            self.dialogue.tell("There is no $EDITOR; `change` asks for one part.");
+            return Ok(draft.clone());
+        };
+        let scratch = place::Scratch::make()?;
+        let file = scratch.path().join("agreement.md");
+        let mut text = draft.document.text().to_owned();
+        loop {
+            let world = |error: std::io::Error| Failure::World { doing: "edit", problem: error.to_string() };
+            let edited = self.dialogue.undisturbed(|| editor::edit(&program, &file, &text)).map_err(world)?;
+            let Edited::Text(bytes) = edited else {
+                self.dialogue.tell("The editor gave up; the agreement is as it was.");
+                return Ok(draft.clone());
+            };
+            let again = Draft::read(draft.name.clone(), bytes.clone()).and_then(|draft| {
+                draft.state()?;
+                Ok(draft)
+            });
+            match again {
+                Ok(draft) => return Ok(draft),
+                Err(failure) => {
+                    self.dialogue.tell(&failure.message());
+                    let again = [("edit", true), ("drop", false)];
+                    if !self.dialogue.choose("Edit it again, or drop this edit?", &again)? {
+                        return Ok(draft.clone());
+                    }
+                    text = String::from_utf8_lossy(&bytes).into_owned();
+                }
+            }
+        }
+    }
+
+    /// One part is to be different: in words to the agent, or by its name.
+    fn changed(&self, draft: &Draft, state: &State) -> Result<Draft, Failure> {
+        let agreement = agreement_of(draft, state);
+        if let Some(ask) = self.ask {
+            let words = self.dialogue.ask("What is to be different?", None)?;
+            if let Some(draft) = self.counselled(ask, &agreement, Some((draft.document.text(), &words)))? {
+                return Ok(draft);
+            }
+        }
+        let part = self.dialogue.choose("Which part?", &PARTS)?;
+        let changed = self.part(part, agreement, Again::Yes)?;
+        let mut new = state.clone();
+        new.objective = changed.objective.clone();
+        if part == Part::Atoms {
+            // The graph is another one, and so is what it was cut into.
+            let graph = changed.state();
+            (new.atoms, new.or_groups, new.decompositions) = (graph.atoms, graph.or_groups, Vec::new());
+        }
+        let document = contract::revise(&draft.document, state, &new, &changed.scope);
+        match document {
+            Ok(document) => Ok(Draft { document, ..draft.clone() }),
+            Err(reason) => {
+                self.dialogue.tell(&format!("That cannot be written: {reason}"));
+                Ok(draft.clone())
+            }
+        }
+    }
+
+    /// Questions and proposals of the agent, until there is one that can be read; `None` if it has none.
+    fn counselled(
+        &self,
+        ask: Ask<'_>,
+        agreement: &Agreement,
+        change: Option<(&str, &str)>,
+    ) -> Result<Option<Draft>, Failure> {
+        let found = self.habits.told();
+        let mut answers = agreement.clarifications.clone();
+        let mut refused: Option<String> = None;
+        for _ in 0..ROUNDS {
+            let brief = brief::align(&Wish {
+                request: &agreement.request,
+                found: &found,
+                answers: &answers,
+                draft: change,
+                refused: refused.as_deref(),
+            });
+            let said = ask(&brief).and_then(|value| brief::read_align(&value).map_err(|wrong| wrong.reason));
+            let proposal = match said {
+                Ok(AlignAnswer::Questions(questions)) => {
+                    answers.extend(answered(self.dialogue, &questions)?);
+                    continue;
+                }
+                Ok(AlignAnswer::Agreement(proposal)) => *proposal,
+                Err(problem) => {
+                    self.dialogue.tell(&format!("\n{problem}\nIt goes on with prompts."));
+                    return Ok(None);
+                }
+            };
+            let whole = Agreement {
+                request: agreement.request.clone(),
+                clarifications: answers.clone(),
+                ..overlaid(proposal, agreement, change.is_some())
+            };
+            match Draft::of(&whole).and_then(|draft| draft.whole().map(|_| draft)) {
+                Ok(draft) => return Ok(Some(draft)),
+                Err(failure) => refused = Some(failure.message()),
+            }
+        }
+        self.dialogue.tell("\nThe agent came to no proposal. It goes on with prompts.");
+        Ok(None)
+    }
+
+    /// Everything that the flags did not say, one part after the other.
+    fn prompted(&self, mut agreement: Agreement) -> Result<Agreement, Failure> {
+        for (_, part) in PARTS {
+            agreement = self.part(part, agreement, Again::No)?;
+        }
+        Ok(agreement)
+    }
+
+    fn part(&self, part: Part, mut agreement: Agreement, again: Again) -> Result<Agreement, Failure> {
+        let dialogue = self.dialogue;
+        let objective = &mut agreement.objective;
+        let open = |text: &str| again == Again::Yes || text.trim().is_empty();
+        match part {
+            Part::Goal => {
+                let first = if objective.goal.is_empty() {
+                    first_line(&agreement.request)
+                } else {
+                    objective.goal.clone()
+                };
+                let suggested = (!first.is_empty()).then_some(first.as_str());
+                objective.goal = dialogue.ask("\nThe goal, in a sentence", suggested)?;
+            }
+            Part::Why if open(&objective.background_intent) => {
+                objective.background_intent =
+                    dialogue.ask("\nWhy is it wanted?", standing(&objective.background_intent))?;
+            }
+            Part::Result if open(&objective.deliverables) => {
+                objective.deliverables =
+                    dialogue.ask("\nWhat is to be there in the end?", standing(&objective.deliverables))?;
+            }
+            Part::Checks if again == Again::Yes || objective.base_case.is_none() => {
+                let items = self.checks()?;
+                objective.base_case = Some(Checks::Checklist(items));
+            }
+            Part::Done if open(&objective.definition_of_done) => {
+                let derived = in_words(objective.base_case.as_ref());
+                let suggested = standing(&objective.definition_of_done).unwrap_or(&derived).to_owned();
+                objective.definition_of_done =
+                    dialogue.ask("\nWhen is it done, in words?", Some(&suggested))?;
+            }
+            Part::Protected if again == Again::Yes || objective.protected.is_empty() => {
+                let found =
+                    if self.habits.tests.is_empty() { "none".into() } else { self.habits.tests.join(", ") };
+                let question =
+                    "\nWhich files may no worker change? Globs with commas between them, or `none`";
+                let said = dialogue.ask(question, Some(&found))?;
+                let globs = said.split(',').map(str::trim).filter(|glob| !glob.is_empty() && *glob != "none");
+                objective.protected = globs.map(str::to_owned).collect();
+            }
+            Part::Outside if again == Again::Yes || agreement.scope.excluded.is_empty() => {
+                agreement.scope.excluded = dialogue
+                    .ask_for_several("\nWhat does not belong to it? A line each; an empty line ends it")?;
+            }
+            Part::Atoms if again == Again::Yes || agreement.atoms.is_empty() => {
+                agreement.atoms = self.atoms(&agreement.objective.goal)?;
+            }
+            Part::Why
+            | Part::Result
+            | Part::Checks
+            | Part::Done
+            | Part::Protected
+            | Part::Outside
+            | Part::Atoms => {}
+        }
+        Ok(agreement)
+    }
+
+    /// What proves it: numbers of what was found, commands, and a few words for the other kinds.
+    fn checks(&self) -> Result<Vec<Item>, Failure> {
+        let found = &self.habits.commands;
+        self.dialogue.tell("\nWhat proves that it is done? A line each; an empty line ends it.");
+        for (number, habit) in found.iter().enumerate() {
+            self.dialogue.say(&format!("  {:>2}  {}  ({})", number + 1, habit.command, habit.from));
+        }
+        let numbers = if found.is_empty() { "" } else { "A number takes one of these. " };
+        let question = format!(
+            "{numbers}A command has to succeed; `not COMMAND` has to fail; `file GLOB` has to exist; `confirm TEXT` is asked \
+             of a person."
+        );
+        let mut question = question.as_str();
+        loop {
+            let mut items = Vec::new();
+            for line in self.dialogue.ask_for_several(question)? {
+                let named = line.parse::<usize>().ok().and_then(|number| found.get(number.checked_sub(1)?));
+                items.push(match named {
+                    Some(habit) => given::command(&habit.command),
+                    None => check_in_words(&line),
+                });
+            }
+            match (items.is_empty(), found.first()) {
+                (false, _) => return Ok(items),
+                (true, Some(first)) => {
+                    let first = &first.command;
+                    self.dialogue.say(&format!("  {first}"));
+                    return Ok(vec![given::command(first)]);
+                }
+                (true, None) => question = "Something has to prove it; at least one line",
+            }
+        }
+    }
+
+    fn atoms(&self, goal: &str) -> Result<Vec<NewAtom>, Failure> {
+        let question = "\nThe pieces of work, a line each; they are A1, A2, … in this order, and `<- A1,A2` behind one says \
+                        what it needs. An empty line ends it; without any, the goal is the one piece.";
+        let lines = self.dialogue.ask_for_several(question)?;
+        let atoms: Vec<NewAtom> =
+            lines.iter().map(|line| given::atom("a piece of work", line)).collect::<Result<_, _>>()?;
+        let whole = || vec![NewAtom { description: goal.to_owned(), ..NewAtom::default() }];
+        Ok(if atoms.is_empty() { whole() } else { atoms })
+    }
+}
+
+/// The parts of an agreement, by the names of the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Goal,
+    Why,
+    Result,
+    Checks,
+    Done,
+    Protected,
+    Outside,
+    Atoms,
+}
+
+const PARTS: [(&str, Part); 8] = [
+    ("goal", Part::Goal),
+    ("why", Part::Why),
+    ("result", Part::Result),
+    ("checks", Part::Checks),
+    ("done", Part::Done),
+    ("protected", Part::Protected),
+    ("outside", Part::Outside),
+    ("atoms", Part::Atoms),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    Yes,
+    No,
+}
+
+/// A batch of questions, each with answers to choose from by their number.
+pub fn answered(dialogue: &Dialogue, questions: &[Inquiry]) -> Result<Vec<Clarification>, Failure> {
+    let mut answers = Vec::new();
+    for (number, Inquiry { question, suggested }) in questions.iter().enumerate() {
+        dialogue.tell(&format!("\n{} of {}  {question}", number + 1, questions.len()));
+        for (number, suggestion) in suggested.iter().enumerate() {
+            dialogue.tell(&format!("  {}  {suggestion}", number + 1));
+        }
+        let hint = if suggested.is_empty() { "In your own words:" } else { "A number, or your own words:" };
+        let said = dialogue.ask(hint, suggested.first().map(String::as_str))?;
+        let chosen = said.parse::<usize>().ok().and_then(|number| suggested.get(number.checked_sub(1)?));
+        let answer = chosen.cloned().unwrap_or(said);
+        answers.push(Clarification { question: question.clone(), answer });
+    }
+    Ok(answers)
+}
+
+/// What the flags said stands over what the agent proposed, unless the person has seen it and wants another.
+fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement {
+    if seen {
+        return proposal;
+    }
+    let (ours, theirs) = (&given.objective, &mut proposal.objective);
+    for (ours, theirs) in [
+        (&ours.background_intent, &mut theirs.background_intent),
+        (&ours.deliverables, &mut theirs.deliverables),
+        (&ours.definition_of_done, &mut theirs.definition_of_done),
+    ] {
+        if !ours.is_empty() {
+            theirs.clone_from(ours);
+        }
+    }
+    if ours.base_case.is_some() {
+        theirs.base_case.clone_from(&ours.base_case);
+    }
+    if !ours.protected.is_empty() {
+        theirs.protected.clone_from(&ours.protected);
+    }
+    if ours.constraints != aot_core::state::Constraints::default() {
+        theirs.constraints = ours.constraints.clone();
+    }
+    if !given.atoms.is_empty() {
+        proposal.atoms.clone_from(&given.atoms);
+    }
+    proposal.scope.included.extend(given.scope.included.iter().cloned());
+    proposal.scope.excluded.extend(given.scope.excluded.iter().cloned());
+    proposal
+}
+
+/// A draft as plain data again, to change a part of it.
+fn agreement_of(draft: &Draft, state: &State) -> Agreement {
+    let (clarifications, scope) = contract::beside(&draft.document);
+    let atoms = state.atoms.values().map(|atom| NewAtom {
+        id: Some(atom.id.clone()),
+        description: atom.description.clone(),
+        depends_on: atom.depends_on.clone(),
+        or_group: atom.or_group.clone(),
+        check: atom.check.clone(),
+        run: atom.run.clone(),
+        probe: atom.probe,
+        agent: atom.agent.clone(),
+        writes: atom.writes.clone(),
+        resource: atom.resource.clone(),
+    });
+    Agreement {
+        request: contract::request(&draft.document).to_owned(),
+        objective: state.objective.clone(),
+        atoms: atoms.collect(),
+        clarifications,
+        scope,
+    }
+}
+
+pub fn check_in_words(line: &str) -> Item {
+    let after = |word: &str| {
+        line.strip_prefix(word).map(str::trim).filter(|rest| !rest.is_empty()).map(str::to_owned)
+    };
+    let named = |name: String, check: Check| Item { item: name, wants: Wants::Check(check) };
+    if let Some(value) = after("not ") {
+        return named(format!("fails: {value}"), Check::NotCommand { value });
+    }
+    if let Some(value) = after("file ") {
+        return named(format!("{value} exists"), Check::File { value });
+    }
+    if let Some(value) = after("confirm ") {
+        return named(value.clone(), Check::Assertion { value });
+    }
+    given::command(line)
+}
+
+/// A base case in words for people.
+fn in_words(checks: Option<&Checks>) -> String {
+    let Some(Checks::Checklist(items)) = checks else { return "The check passes".into() };
+    let named: Vec<&str> = items.iter().map(|item| item.item.as_str()).collect();
+    match &named[..] {
+        [one] => format!("This holds: {one}"),
+        several => format!("All of this holds: {}", several.join("; ")),
+    }
+}
+
+fn standing(text: &str) -> Option<&str> {
+    (!text.trim().is_empty()).then_some(text)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}

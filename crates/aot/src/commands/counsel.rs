@@ -1,0 +1,121 @@
+//! The coordinator agent as somebody who is asked in a dialogue: it reads the project in a cage in which it writes nothing,
+//! and answers a brief. Whoever talks with a person sees only [`Ask`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use aot_core::brief::{self, Brief, Role};
+use aot_core::state::{DEFAULT_AGENT_TIMEOUT, State};
+use aot_runner::agents::{ASKED_AGAIN, Agent, Heard, Question, Said, Station, Wish};
+use aot_runner::process::Switch;
+use clap::Args;
+use serde_json::Value;
+
+use super::workshop::Workshop;
+use crate::dialogue::Dialogue;
+use crate::failure::Failure;
+use crate::place::Scratch;
+use crate::print::{self, COLUMNS};
+
+/// Answers a brief, or says why not; takes as long as it takes.
+pub type Ask<'a> = &'a dyn Fn(&Brief) -> Result<Value, String>;
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct CounselArgs {
+    /// Who is asked for a proposal, as in `aot run`: claude, codex, gemini, opencode, a name from aot.toml
+    #[arg(long, value_name = "NAME", value_parser = Wish::read)]
+    agent: Vec<Wish>,
+    /// Ask no agent: prompts instead
+    #[arg(long, conflicts_with = "agent")]
+    no_agent: bool,
+}
+
+#[derive(Debug)]
+pub struct Counsel {
+    agent: Agent,
+    station: Station,
+    folder: PathBuf,
+    wall: Duration,
+    /// Transcripts of a loop that does not exist yet go with the dialogue.
+    _scratch: Option<Scratch>,
+}
+
+impl Counsel {
+    /// The agent that was named, chosen in the settings, or found alone. With several and none named, nobody is asked.
+    pub fn find(
+        args: &CounselArgs,
+        workshop: &Workshop,
+        state: &State,
+        dialogue: Option<&Dialogue>,
+    ) -> Result<Option<Counsel>, Failure> {
+        if args.no_agent {
+            return Ok(None);
+        }
+        let team = match workshop.team(&args.agent, state, true) {
+            Ok(team) => team,
+            Err(Failure::Team { problem, hint }) if args.agent.is_empty() => {
+                if let Some(dialogue) = dialogue {
+                    dialogue.tell(&format!("No agent is asked: {problem} ({hint})."));
+                }
+                return Ok(None);
+            }
+            Err(failure) => return Err(failure),
+        };
+        let Some(agent) = team.member(Role::Coordinator, None).cloned() else { return Ok(None) };
+        let mut station = workshop.station()?;
+        let scratch = if station.sidecar.is_dir() { None } else { Some(Scratch::make()?) };
+        if let Some(scratch) = &scratch {
+            station.sidecar = scratch.path().to_path_buf();
+        }
+        let seconds = state.constraints().agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT).seconds();
+        let (folder, wall) = (workshop.project.root.clone(), Duration::from_secs(seconds));
+        Ok(Some(Counsel { agent, station, folder, wall, _scratch: scratch }))
+    }
+
+    pub fn ask(&self, brief: &Brief) -> Result<Value, String> {
+        let read = |value: &Value| {
+            brief::hold(Some(brief.role), &brief.schema, value).map(drop).map_err(|wrong| wrong.reason)
+        };
+        let watched = print::is_watched();
+        let hear = |heard: Heard<'_>| {
+            if let (Heard::Doing(line), true) = (heard, watched) {
+                print::live(&[print::fit(&format!("{}: {line}", self.agent.name), COLUMNS - 1)]);
+            }
+        };
+        if watched {
+            print::live(&[format!("asking {} ...", self.agent.name)]);
+        }
+        let (report, not_kept) = self.station.ask(&Question {
+            agent: &self.agent,
+            brief,
+            read: &read,
+            folder: &self.folder,
+            writable: Vec::new(),
+            spared: Vec::new(),
+            variables: Vec::new(),
+            wall: self.wall,
+            idle: None,
+            again: ASKED_AGAIN,
+            switch: &Switch::default(),
+            name: format!("dialogue-{}.coordinator", jiff::Timestamp::now().as_millisecond()),
+            hear: &hear,
+        });
+        if watched {
+            print::live(&[]);
+        }
+        if let Some(problem) = not_kept {
+            crate::failure::complain(&format!("warning: {problem}"));
+        }
+        match report.said {
+            Said::Answer(value) => Ok(value),
+            Said::Wrong { reason }
+            | Said::Limited { reason, .. }
+            | Said::Unauthenticated { reason }
+            | Said::Unreachable { reason }
+            | Said::Failed { reason }
+            | Said::OutOfTime { reason }
+            | Said::NotStarted { reason } => Err(format!("{} gave no answer: {reason}", self.agent.name)),
+            Said::Killed => Err(format!("{} was ended", self.agent.name)),
+        }
+    }
+}

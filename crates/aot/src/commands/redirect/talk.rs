@@ -1,0 +1,272 @@
+//! The dialogue of a redirect: where the loop stands, what is to be different, what that would change, and a yes. In words
+//! to an agent, or by a menu.
+
+use aot_core::brief::{self, RedirectAnswer, Turn};
+use aot_core::rules::Ledger;
+use aot_core::rules::redirect::Correct;
+use aot_core::state::{AtomId, Checks, Clarification, Graph, State};
+use aot_runner::tree::Project;
+
+use super::decide;
+use super::wanted::{self, Wanted};
+use crate::commands::align;
+use crate::commands::counsel::Ask;
+use crate::dialogue::Dialogue;
+use crate::failure::Failure;
+use crate::screens::{agreement, difference};
+
+/// So many proposals that cannot be made, or rounds of questions, before a person is asked instead.
+const ROUNDS: usize = 12;
+
+#[derive(Clone, Copy)]
+enum Word {
+    Yes,
+    Edit,
+    Cancel,
+}
+
+pub struct Talk<'t> {
+    pub dialogue: &'t Dialogue,
+    pub project: &'t Project,
+    pub state: &'t State,
+    pub ask: Option<Ask<'t>>,
+}
+
+impl std::fmt::Debug for Talk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Talk").field("project", &self.project).finish_non_exhaustive()
+    }
+}
+
+impl Talk<'_> {
+    /// What somebody has said yes to; `None` if they cancelled.
+    pub fn agree(&self, words: &str) -> Result<Option<Wanted>, Failure> {
+        let page = agreement::now(self.state, self.dialogue.ink(), self.dialogue.columns());
+        self.dialogue.say(&format!("\n{}", page.trim_end()));
+        let mut words = words.trim().to_owned();
+        let mut wanted = Wanted::default();
+        let mut answers = Vec::new();
+        loop {
+            let proposed = match self.ask {
+                Some(ask) => {
+                    if words.is_empty() {
+                        words = self.dialogue.ask("\nWhat is to be different?", None)?;
+                    }
+                    self.counselled(ask, &words, &mut answers)?
+                }
+                None => None,
+            };
+            wanted = match proposed {
+                Some(wanted) => wanted,
+                None => match self.menu(wanted)? {
+                    Some(wanted) => wanted,
+                    None => return Ok(None),
+                },
+            };
+            let after = self.after(&wanted)?;
+            let drawn = difference::draw(self.state, &after, self.dialogue.ink(), self.dialogue.columns());
+            self.dialogue.say(&format!("\n{}", drawn.trim_end()));
+            let choices = [("yes", Word::Yes), ("edit", Word::Edit), ("cancel", Word::Cancel)];
+            match self.dialogue.choose("\nMake this change?", &choices)? {
+                Word::Yes => return Ok(Some(wanted)),
+                Word::Cancel => return Ok(None),
+                Word::Edit if self.ask.is_some() => {
+                    let more = self.dialogue.ask("What is to be different about it?", None)?;
+                    let question = "What is to be different about that proposal?".to_owned();
+                    answers.push(Clarification { question, answer: more });
+                }
+                Word::Edit => {}
+            }
+        }
+    }
+
+    /// The state as it would be.
+    fn after(&self, wanted: &Wanted) -> Result<State, Failure> {
+        let mut trial = Ledger::open(self.state.clone(), jiff::Timestamp::now());
+        decide(&mut trial, wanted, self.project)?;
+        Ok(trial.close().0)
+    }
+
+    /// Questions and proposals of the agent, until one can be made; `None` if it has none.
+    fn counselled(
+        &self,
+        ask: Ask<'_>,
+        words: &str,
+        answers: &mut Vec<Clarification>,
+    ) -> Result<Option<Wanted>, Failure> {
+        let graph = Graph::new(self.state);
+        let mut refused: Option<String> = None;
+        for _ in 0..ROUNDS {
+            let turn = Turn { words, answers, refused: refused.as_deref() };
+            let brief = brief::redirect(self.state, &graph, &turn);
+            let said =
+                ask(&brief).and_then(|value| brief::read_redirect(&value).map_err(|wrong| wrong.reason));
+            match said {
+                Ok(RedirectAnswer::Questions(questions)) => {
+                    answers.extend(align::answered(self.dialogue, &questions)?);
+                }
+                Ok(RedirectAnswer::Corrections { corrections, protect, unprotect }) => {
+                    let wanted = Wanted { corrections, protect, unprotect, accept: false };
+                    match self.after(&wanted) {
+                        Ok(_) => return Ok(Some(wanted)),
+                        Err(failure) => refused = Some(failure.message()),
+                    }
+                }
+                Err(problem) => {
+                    self.dialogue.tell(&format!("\n{problem}\nIt goes on with a menu."));
+                    return Ok(None);
+                }
+            }
+        }
+        self.dialogue.tell("\nThe agent came to no proposal. It goes on with a menu.");
+        Ok(None)
+    }
+
+    /// One correction after the other, each tried at once; `None` if the person cancelled.
+    fn menu(&self, mut wanted: Wanted) -> Result<Option<Wanted>, Failure> {
+        loop {
+            let so_far = wanted.corrections.len() + wanted.protect.len() + wanted.unprotect.len();
+            let question = match so_far {
+                0 => "\nWhat is to be different?".to_owned(),
+                1 => {
+                    "\n1 change so far. What else is to be different? `make` shows it as a whole.".to_owned()
+                }
+                many => format!(
+                    "\n{many} changes so far. What else is to be different? `make` shows them as a whole."
+                ),
+            };
+            let entry = self.dialogue.choose(&question, &MENU)?;
+            match entry {
+                Entry::Cancel => return Ok(None),
+                Entry::Make if wanted.is_empty() => self.dialogue.tell("Nothing is to be different yet."),
+                Entry::Make => return Ok(Some(wanted)),
+                Entry::Drop => {
+                    let dropped = wanted.protect.pop().is_some()
+                        || wanted.unprotect.pop().is_some()
+                        || wanted.corrections.pop().is_some();
+                    self.dialogue.tell(if dropped {
+                        "The last one is dropped."
+                    } else {
+                        "There is none yet."
+                    });
+                }
+                Entry::Protect => {
+                    let mut more = wanted.clone();
+                    more.protect.push(self.dialogue.ask("Which files may no worker change? A glob", None)?);
+                    wanted = self.tried(wanted, more);
+                }
+                other => {
+                    let mut more = wanted.clone();
+                    match self.entry(other) {
+                        Ok(correction) => more.corrections.push(correction),
+                        Err(Failure::GoneAway) => return Err(Failure::GoneAway),
+                        Err(failure) => {
+                            self.dialogue.tell(&failure.message());
+                            continue;
+                        }
+                    }
+                    wanted = self.tried(wanted, more);
+                }
+            }
+        }
+    }
+
+    /// One more change, if it can be made; otherwise it is told why not.
+    fn tried(&self, wanted: Wanted, more: Wanted) -> Wanted {
+        match self.after(&more) {
+            Ok(_) => more,
+            Err(failure) => {
+                self.dialogue.tell(&format!("{} ({})", failure.message(), failure.hint()));
+                wanted
+            }
+        }
+    }
+
+    fn entry(&self, entry: Entry) -> Result<Correct, Failure> {
+        let objective = &self.state.objective;
+        let ask = |question: &str, standing: Option<&str>| self.dialogue.ask(question, standing);
+        let atom = |question: &str| Ok::<AtomId, Failure>(AtomId::new(ask(question, None)?.trim()));
+        Ok(match entry {
+            Entry::Goal => Correct::Goal(ask("The goal, in a sentence", Some(&objective.goal))?),
+            Entry::Why => {
+                Correct::BackgroundIntent(ask("Why is it wanted?", Some(&objective.background_intent))?)
+            }
+            Entry::Result => {
+                Correct::Deliverables(ask("What is to be there in the end?", Some(&objective.deliverables))?)
+            }
+            Entry::Done => {
+                Correct::DefinitionOfDone(ask("When is it done?", Some(&objective.definition_of_done))?)
+            }
+            Entry::Checks => {
+                let lines = self.dialogue.ask_for_several(
+                    "All checks of the new base case, a line each; an empty line ends it. A command has to succeed; \
+                     `not COMMAND` has to fail; `file GLOB` has to exist; `confirm TEXT` is asked of a person.",
+                )?;
+                Correct::BaseCase(Checks::Checklist(
+                    lines.iter().map(|line| align::check_in_words(line)).collect(),
+                ))
+            }
+            Entry::Add => Correct::AddAtom(align::atom(
+                "add",
+                &ask("What is to be done? `<- A1,A2` says what it needs", None)?,
+            )?),
+            Entry::Remove => Correct::RemoveAtom(atom("Which pending atom?")?),
+            Entry::Select => wanted::select(&ask("Which way of which group? GROUP=ATOM", None)?, "")?,
+            Entry::Way => {
+                let group = ask("Of which group?", None)?;
+                wanted::add_choice(&group, align::atom("way", &ask("What is the other way?", None)?)?)
+            }
+            Entry::Depends => wanted::depends(&ask("Which atom needs what from now on? A5 <- A1,A2", None)?)?,
+            Entry::Rebind => {
+                let atom = atom("Which resolved atom?")?;
+                Correct::Rebind { atom, summary: ask("What did it come to?", None)?, artifacts: None }
+            }
+            Entry::Redo => Correct::Redo { atom: atom("Which resolved atom?")? },
+            Entry::Limit => wanted::limit(&ask("Which limit? max_iterations=30", None)?)?,
+            Entry::Protect | Entry::Drop | Entry::Make | Entry::Cancel => {
+                unreachable!("these are no corrections of their own")
+            }
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Goal,
+    Why,
+    Result,
+    Done,
+    Checks,
+    Add,
+    Remove,
+    Select,
+    Way,
+    Depends,
+    Rebind,
+    Redo,
+    Limit,
+    Protect,
+    Drop,
+    Make,
+    Cancel,
+}
+
+const MENU: [(&str, Entry); 17] = [
+    ("add", Entry::Add),
+    ("remove", Entry::Remove),
+    ("select", Entry::Select),
+    ("way", Entry::Way),
+    ("depends", Entry::Depends),
+    ("redo", Entry::Redo),
+    ("rebind", Entry::Rebind),
+    ("limit", Entry::Limit),
+    ("protect", Entry::Protect),
+    ("goal", Entry::Goal),
+    ("why", Entry::Why),
+    ("result", Entry::Result),
+    ("done", Entry::Done),
+    ("checks", Entry::Checks),
+    ("drop", Entry::Drop),
+    ("make", Entry::Make),
+    ("cancel", Entry::Cancel),
+];
