@@ -6,4 +6,8 @@ mod kit;
 
 mod aligning;
 mod changing;
+mod counselled;
 mod interrupting;
+mod talking;
+mod terminal;
+mod turning;
