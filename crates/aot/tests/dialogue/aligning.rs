@@ -31,6 +31,26 @@ pub const WHOLE: [&str; 15] = [
     "--yes",
 ];
 
+/// The same without a yes, and with a goal.
+pub const SAID: [&str; 16] = [
+    WHOLE[0],
+    WHOLE[1],
+    WHOLE[2],
+    WHOLE[3],
+    WHOLE[4],
+    WHOLE[5],
+    WHOLE[6],
+    WHOLE[7],
+    WHOLE[8],
+    WHOLE[9],
+    WHOLE[10],
+    WHOLE[11],
+    WHOLE[12],
+    WHOLE[13],
+    "--goal",
+    "Numbers, please.",
+];
+
 fn listing(repo: &Repo) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![repo.path(".")];

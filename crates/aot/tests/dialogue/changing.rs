@@ -337,7 +337,7 @@ fn the_hints_of_halts_are_commands_that_work() {
     let halted = endless.run();
     assert_eq!(halted.exit, 12, "{}{}", halted.out, halted.err);
     let next = halted.halted()["next"][0].as_str().expect("a step").to_owned();
-    assert_eq!(next, "aot redirect --max-iterations 2");
+    assert_eq!(next, "aot redirect --set max_iterations=2");
     let words: Vec<&str> = next.split(' ').skip(1).collect();
     assert_eq!(endless.aot(&words).exit, 0);
     endless.write("go", "");

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 use crate::kit::{LONG, Repo};
 
@@ -18,7 +18,7 @@ pub struct Terminal {
     shown: Receiver<Vec<u8>>,
     /// All that was shown so far.
     pub seen: Vec<u8>,
-    /// Up to here it was waited for.
+    /// Up to here, as text, it was waited for.
     read: usize,
 }
 
@@ -36,6 +36,10 @@ impl Terminal {
         let slave =
             File::options().read(true).write(true).open(name.to_str().expect("a path")).expect("it opens");
         resize(&master, 80);
+        // As every terminal of today does: a letter is one, however many bytes it has.
+        let mut modes = tcgetattr(&slave).expect("a terminal");
+        modes.input_modes |= InputModes::IUTF8;
+        tcsetattr(&slave, OptionalActions::Now, &modes).expect("it takes it");
         // The program becomes the leader of a session that has this terminal, so that keys become signals.
         let plain = repo.command(words);
         let mut command = Command::new("setsid");
@@ -67,11 +71,9 @@ impl Terminal {
     pub fn see(&mut self, what: &str) {
         let began = Instant::now();
         loop {
-            let unread = plain(&self.seen[self.read..]);
-            if let Some(at) = unread.find(what) {
-                // Colours make the bytes more than the text; the next wait begins after all that is here now.
-                let _ = at;
-                self.read = self.seen.len();
+            let text = plain(&self.seen);
+            if let Some(at) = text.get(self.read..).and_then(|unread| unread.find(what)) {
+                self.read += at + what.len();
                 return;
             }
             assert!(began.elapsed() < LONG, "it never showed {what:?}:\n{}", self.text());

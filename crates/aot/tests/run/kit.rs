@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Nothing here takes this long unless it hangs.
-pub const LONG: Duration = Duration::from_secs(15);
+pub const LONG: Duration = Duration::from_secs(120);
 
 pub const STATE: &str = ".claude/aot-loop-state.md";
 

@@ -78,10 +78,7 @@ pub fn agreement(request: &str, given: &GivenArgs, limits: &LimitArgs) -> Result
     let mut agreement = Agreement::about(request);
     let objective = &mut agreement.objective;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    objective.goal = match &given.goal {
-        Some(goal) => goal.clone(),
-        None => request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned(),
-    };
+    objective.goal = text(&given.goal);
     objective.background_intent = text(&given.intent);
     objective.deliverables = given.deliverable.join("\n");
     objective.definition_of_done = text(&given.done);
@@ -98,6 +95,11 @@ pub fn agreement(request: &str, given: &GivenArgs, limits: &LimitArgs) -> Result
         agreement.request = agreement.objective.goal.clone();
     }
     Ok(agreement)
+}
+
+/// The goal, if nobody has said another one.
+pub fn goal_of(request: &str) -> String {
+    request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 /// An atom in words, or as an object.

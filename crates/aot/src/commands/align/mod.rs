@@ -135,7 +135,13 @@ fn declined(dialogue: &Dialogue) -> Result<(), Failure> {
 fn given(args: &AlignArgs) -> Result<Draft, Failure> {
     match &args.from {
         Some(from) => Draft::brought(from, &args.limits),
-        None => Draft::of(&given::agreement(&args.request.join(" "), &args.given, &args.limits)?),
+        None => {
+            let mut agreement = given::agreement(&args.request.join(" "), &args.given, &args.limits)?;
+            if agreement.objective.goal.is_empty() {
+                agreement.objective.goal = given::goal_of(&agreement.request);
+            }
+            Draft::of(&agreement)
+        }
     }
 }
 

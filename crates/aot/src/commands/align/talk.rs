@@ -52,7 +52,6 @@ impl Talk<'_> {
         self.dialogue.tell("Enter takes what is suggested. Ctrl-C leaves everything as it was.");
         if agreement.request.is_empty() {
             agreement.request = self.dialogue.ask("\nWhat is wanted?", None)?;
-            agreement.objective.goal = first_line(&agreement.request);
         }
         let proposed = match self.ask {
             Some(ask) => self.counselled(ask, &agreement, None)?,
@@ -234,14 +233,10 @@ impl Talk<'_> {
         let objective = &mut agreement.objective;
         let open = |text: &str| again == Again::Yes || text.trim().is_empty();
         match part {
-            Part::Goal => {
-                let first = if objective.goal.is_empty() {
-                    first_line(&agreement.request)
-                } else {
-                    objective.goal.clone()
-                };
-                let suggested = (!first.is_empty()).then_some(first.as_str());
-                objective.goal = dialogue.ask("\nThe goal, in a sentence", suggested)?;
+            Part::Goal if open(&objective.goal) => {
+                let derived = given::goal_of(&agreement.request);
+                let suggested = standing(&objective.goal).or(standing(&derived)).map(str::to_owned);
+                objective.goal = dialogue.ask("\nThe goal, in a sentence", suggested.as_deref())?;
             }
             Part::Why if open(&objective.background_intent) => {
                 objective.background_intent =
@@ -277,7 +272,8 @@ impl Talk<'_> {
             Part::Atoms if again == Again::Yes || agreement.atoms.is_empty() => {
                 agreement.atoms = self.atoms(&agreement.objective.goal)?;
             }
-            Part::Why
+            Part::Goal
+            | Part::Why
             | Part::Result
             | Part::Checks
             | Part::Done
@@ -387,6 +383,7 @@ fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement
     }
     let (ours, theirs) = (&given.objective, &mut proposal.objective);
     for (ours, theirs) in [
+        (&ours.goal, &mut theirs.goal),
         (&ours.background_intent, &mut theirs.background_intent),
         (&ours.deliverables, &mut theirs.deliverables),
         (&ours.definition_of_done, &mut theirs.definition_of_done),
@@ -465,8 +462,4 @@ fn in_words(checks: Option<&Checks>) -> String {
 
 fn standing(text: &str) -> Option<&str> {
     (!text.trim().is_empty()).then_some(text)
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
