@@ -190,17 +190,14 @@ pub fn read_redirect<'s>(said: impl Into<Said<'s>>) -> Result<RedirectAnswer, Un
 
 fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
     let mut corrections = Vec::new();
-    let texts: [(&str, Option<String>, fn(String) -> Correct); 4] = [
-        ("goal", form.goal, Correct::Goal),
-        ("background_intent", form.background_intent, Correct::BackgroundIntent),
-        ("deliverables", form.deliverables, Correct::Deliverables),
-        ("definition_of_done", form.definition_of_done, Correct::DefinitionOfDone),
-    ];
-    for (name, text, correct) in texts {
-        if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
-            corrections.push(correct(reader.whole(name, text, DESCRIPTION_LIMIT)));
-        }
-    }
+    let mut text = |name: &str, text: Option<String>, correct: fn(String) -> Correct| {
+        let text = text.filter(|text| !text.trim().is_empty());
+        corrections.extend(text.map(|text| correct(reader.whole(name, text, DESCRIPTION_LIMIT))));
+    };
+    text("goal", form.goal, Correct::Goal);
+    text("background_intent", form.background_intent, Correct::BackgroundIntent);
+    text("deliverables", form.deliverables, Correct::Deliverables);
+    text("definition_of_done", form.definition_of_done, Correct::DefinitionOfDone);
     corrections.extend(reader.base_case("base_case", form.base_case).map(Correct::BaseCase));
     reader.faults.at_most("limits", form.limits.len(), LIMITS.len());
     for (n, form) in form.limits.into_iter().enumerate() {
