@@ -318,11 +318,10 @@ impl Store {
                 Ok::<_, StoreError<E>>(Decision::Replace(bytes(&document), ()))
             });
             kept = Some(place);
-            let done = done.map_err(|error| match error {
+            done.map_err(|error| match error {
                 TransactError::File(error) => error.into(),
                 TransactError::Refused(error) => error,
-            })?;
-            done
+            })?
         } else {
             self.file.create(&bytes(&numbered(journaled)?))?
         };
