@@ -415,6 +415,8 @@ fn the_trail_of_an_atom() {
     check("B4", &["g=A4 first", "g=B4 A4 broke"], "chosen: A4 broke");
     // The first choice was selected before the trail said so.
     check("A4", &["g=B4 A4 broke", "g=A4 by hand"], "chosen: by hand; failed: A4 broke");
+    // Whoever was passed over by probes has not failed.
+    check("A4", &["g=B4 Probes: B4 is feasible (yes)", "g=A4 by hand"], "chosen: by hand");
     // Other groups say nothing about it; what lies below a choice is told why the choice was taken.
     check("A4", &["h=A4 no"], "");
     check("A6", &["g=A4 first", "A6 no"], "chosen: first; failed: no");

@@ -12,6 +12,7 @@ use aot_core::rules::Change;
 use aot_core::rules::certificate::{Budget, Certificate, Verdict};
 use aot_core::state::{AtomId, AtomStatus, Closes, Graph, LoopStatus, State, Target, TrailEntry};
 
+use crate::looks::{Kind, Looks};
 use crate::words::of_event;
 use crate::world::{Flight, Phase, World, is_agent};
 
@@ -36,9 +37,14 @@ impl fmt::Display for Breach {
     }
 }
 
-type Held = Result<(), Breach>;
+pub(crate) type Held = Result<(), Breach>;
 
-fn hold(holds: bool, rule: &'static str, guards: &'static str, detail: impl FnOnce() -> String) -> Held {
+pub(crate) fn hold(
+    holds: bool,
+    rule: &'static str,
+    guards: &'static str,
+    detail: impl FnOnce() -> String,
+) -> Held {
     if holds { Ok(()) } else { Err(Breach::new(rule, guards, detail())) }
 }
 
@@ -61,6 +67,8 @@ struct Iteration {
     attempts: u32,
     replans: u32,
     started: Vec<AtomId>,
+    /// Looks beside a probe: each is a start.
+    looked: Vec<AtomId>,
     /// A group went to another choice: the iteration is no stall.
     moved: bool,
 }
@@ -94,6 +102,7 @@ pub struct Audit {
     /// Jobs whose start was refused: they may come again.
     refused: HashSet<JobId>,
     iteration: Iteration,
+    looks: Looks,
     step: Step,
     /// Attempts in flight and results of the open iteration, after the last event.
     flying: Vec<(AtomId, u32)>,
@@ -123,6 +132,7 @@ impl Audit {
             jobs: HashSet::new(),
             refused: HashSet::new(),
             iteration: Iteration::default(),
+            looks: Looks::default(),
             step: Step::default(),
             flying: Vec::new(),
             results: None,
@@ -142,11 +152,17 @@ impl Audit {
         self.runs
     }
 
+    /// Groups that probes have put in order.
+    pub fn orders(&self) -> u64 {
+        self.looks.orders()
+    }
+
     /// What later judgements depend on, beside the file and the world.
     pub fn memory(&self) -> impl fmt::Debug {
         let iteration = self.iteration.clone();
         (
             iteration,
+            self.looks.memory(),
             self.results,
             self.above,
             self.passed,
@@ -161,6 +177,7 @@ impl Audit {
     /// Before an event is told: `state` is the file at this moment, an edit in it included.
     pub fn hear(&mut self, state: &State, event: &Event, word: Word) {
         self.step = Step { word, ..Step::default() };
+        self.looks.hear(event, word);
         match event {
             Event::Edited { .. } | Event::Redirected { .. } => {
                 self.graph = Graph::new(state);
@@ -250,6 +267,7 @@ impl Audit {
         {
             self.step.acted.push(atom.clone());
         }
+        self.looks.change(change, event)?;
         match change {
             Change::AtomStarted { atom, attempt } => self.starts_what_is_ready(state, atom, *attempt)?,
             Change::AtomResolved { atom, .. } => self.resolves_what_was_seen(state, atom, event)?,
@@ -312,11 +330,11 @@ impl Audit {
             }
             Effect::Halt(certificate) => self.halts(world, certificate),
             Effect::Land(job) => self.lands_one_of_a_race(world, job),
-            Effect::Record(_)
-            | Effect::Kill(_)
-            | Effect::Verify { .. }
-            | Effect::WakeAt(_)
-            | Effect::Refuse(_) => Ok(()),
+            Effect::Kill(job) => {
+                self.looks.killed(job);
+                Ok(())
+            }
+            Effect::Record(_) | Effect::Verify { .. } | Effect::WakeAt(_) | Effect::Refuse(_) => Ok(()),
         }
     }
 
@@ -327,7 +345,8 @@ impl Audit {
         flies_what_it_asked_for(world, coordinator)?;
         self.runs_at_most_the_allowed(world, event)?;
         self.keeps_the_budget(world)?;
-        marks_what_flies(world)?;
+        self.looks.settled(world, &self.graph, self.has_room(world))?;
+        self.marks_what_flies(world)?;
         self.resolves_parents_with_their_children(state)?;
         self.has_no_cycle(state)?;
         self.undoes_with_a_reason(event)?;
@@ -357,6 +376,7 @@ impl Audit {
         self.flying.clear();
         self.results = None;
         self.helpless = None;
+        self.looks.crashed();
     }
 
     /// The process died before it recorded an event: the judges that the event told of are known to nobody. A crash
@@ -469,11 +489,11 @@ impl Audit {
         if let Task::Work(atom) = &id.task {
             self.runs_alone(world, atom)?;
             self.works_on_what_is_needed(state, atom)?;
-            let probe = JobId { task: Task::Probe(atom.clone()), attempt: id.attempt };
-            if self.jobs.contains(&probe) {
-                // The second half of an attempt, which belongs to the iteration in which it began.
-                return Ok(());
-            }
+        }
+        let kind = self.looks.starts(state, &self.graph, job)?;
+        if kind == Kind::Second {
+            // The second half of an attempt belongs to the iteration in which it began.
+            return Ok(());
         }
         self.step.asked |= by_agent;
         hold(id.attempt == control.iteration, "an attempt has the iteration's number", "D7", name)?;
@@ -490,8 +510,13 @@ impl Audit {
                     .any(|commit| commit.atom == *atom && state.bindings.get(atom) == Some(&commit.binding));
                 hold(!landed, "nothing verified is redone", "D23", name)
             }
-            Task::Probe(_) => {
+            Task::Probe(atom) => {
                 self.iteration.attempts += 1;
+                if kind == Kind::Scout {
+                    let again = self.iteration.started.contains(atom) || self.iteration.looked.contains(atom);
+                    hold(!again, "an atom starts at most once in an iteration", "D8", name)?;
+                    self.iteration.looked.push(atom.clone());
+                }
                 hold(self.iteration.attempts <= most, "at most 2m-1 attempts in an iteration", "D8", name)
             }
             Task::Check(atom) => {
@@ -573,11 +598,14 @@ impl Audit {
 
     /// Whatever ends an attempt is a result: success, failure, return, the death of a rival.
     fn counts_results(&mut self, world: &World) -> Held {
-        let flying: Vec<(AtomId, u32)> = world
-            .flights()
-            .iter()
-            .filter_map(|flight| Some((flight.job.id.task.atom()?.clone(), flight.job.id.attempt)))
+        let flights = world.flights().iter().map(|flight| &flight.job.id);
+        let attempts = flights.filter(|id| !self.looks.is_scout(id));
+        let mut flying: Vec<(AtomId, u32)> = attempts
+            .filter_map(|id| Some((id.task.atom()?.clone(), id.attempt)))
+            .chain(self.looks.awaited())
             .collect();
+        flying.sort();
+        flying.dedup();
         let gone = self.flying.iter().filter(|attempt| !flying.contains(attempt)).count() as u32;
         let results = world.recorded().control.open.as_ref().map(|open| open.results);
         let (before, undisturbed) = (self.results, !self.step.opened && self.step.closed_with.is_none());
@@ -613,7 +641,6 @@ impl Audit {
         let state = world.recorded();
         let control = &state.control;
         let Some(open) = &control.open else { return Ok(()) };
-        let m = state.constraints().max_parallel_agents as usize;
         let hindered = world.halted().is_some()
             || control.status != LoopStatus::Running
             || control.stop_requested
@@ -624,7 +651,7 @@ impl Audit {
             || self.tampered
             || self.helpless.is_some()
             || is_spent(state)
-            || (agents(world) > 0 && !fit(state, agents(world) + 1, agents(world)))
+            || !self.affords_one_more(world)
             || coordinator.verifying().is_some()
             || !coordinator.held().is_empty()
             || world.flights().iter().any(|flight| flight.job.id.task == Task::Replan)
@@ -633,12 +660,36 @@ impl Audit {
                 .values()
                 .any(|group| group.next_choice().is_none() && !group.failed.is_empty())
             || state.atoms.values().any(|atom| !atom.writes.is_empty() || atom.resource.is_some());
-        if hindered || self.one_tree || world.flights().len() >= m || open.started.len() >= 2 * m - 1 {
+        if hindered || self.one_tree || !self.has_slot(world) {
             return Ok(());
         }
         let ready = self.graph.ready(state);
-        let idle = ready.iter().map(|place| &state.atoms[*place].id).find(|id| !open.started.contains(id));
+        let had_its_turn = |id: &AtomId| open.started.contains(id) || self.iteration.looked.contains(id);
+        let idle = ready.iter().map(|place| &state.atoms[*place].id).find(|id| !had_its_turn(id));
         hold(idle.is_none(), "no slot stays free while something is ready", "D7", || format!("{idle:?}"))
+    }
+
+    fn affords_one_more(&self, world: &World) -> bool {
+        let running = agents(world);
+        running == 0 || fit(world.recorded(), running + 1, running)
+    }
+
+    /// Whether one more can start in the open iteration. Who waits for looks beside it keeps its slot.
+    fn has_slot(&self, world: &World) -> bool {
+        let state = world.recorded();
+        let m = state.constraints().max_parallel_agents as usize;
+        let probing = |atom: &AtomId, attempt: u32| {
+            world.flight(&JobId { task: Task::Probe(atom.clone()), attempt }).is_some()
+        };
+        let waiting = self.looks.awaited().filter(|(atom, attempt)| !probing(atom, *attempt)).count();
+        let started = state.control.open.as_ref().map_or(0, |open| open.started.len());
+        world.flights().len() + waiting < m && started + self.iteration.looked.len() < 2 * m - 1
+    }
+
+    /// Whether one more look would fit.
+    fn has_room(&self, world: &World) -> bool {
+        let running = world.recorded().control.open.is_some() && world.halted().is_none();
+        running && !self.one_tree && self.has_slot(world) && self.affords_one_more(world)
     }
 
     fn works_on_what_is_needed(&self, state: &State, atom: &AtomId) -> Held {
@@ -663,6 +714,23 @@ impl Audit {
             hold(!same && !overlap, "what would collide does not run together", "D26", || {
                 format!("{atom} beside {other}")
             })?;
+        }
+        Ok(())
+    }
+
+    /// In progress is what flies, or waits for looks beside it, and nothing else.
+    fn marks_what_flies(&self, world: &World) -> Held {
+        let state = world.recorded();
+        for atom in state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress) {
+            let flies = world.flights().iter().any(|flight| flight.job.id.task.atom() == Some(&atom.id))
+                || self.looks.awaited().any(|(awaited, _)| awaited == atom.id);
+            hold(flies, "what is in progress runs", "D7", || format!("{}", atom.id))?;
+        }
+        for flight in world.flights() {
+            let id = &flight.job.id;
+            let Some(atom) = id.task.atom().filter(|_| !self.looks.is_scout(id)) else { continue };
+            let marked = state.atoms.get(atom).is_some_and(|atom| atom.status == AtomStatus::InProgress);
+            hold(marked, "what runs is in progress", "D7", || format!("{atom}"))?;
         }
         Ok(())
     }
@@ -876,21 +944,6 @@ fn flies_what_it_asked_for(world: &World, coordinator: &Coordinator) -> Held {
     hold(held == real, "the coordinator knows what runs", "§4", || format!("{held:?}, not {real:?}"))
 }
 
-/// In progress is what flies, and nothing else.
-fn marks_what_flies(world: &World) -> Held {
-    let state = world.recorded();
-    for atom in state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress) {
-        let flies = world.flights().iter().any(|flight| flight.job.id.task.atom() == Some(&atom.id));
-        hold(flies, "what is in progress runs", "D7", || format!("{}", atom.id))?;
-    }
-    for flight in world.flights() {
-        let Task::Work(atom) = &flight.job.id.task else { continue };
-        let marked = state.atoms.get(atom).is_some_and(|atom| atom.status == AtomStatus::InProgress);
-        hold(marked, "what runs is in progress", "D7", || format!("{atom}"))?;
-    }
-    Ok(())
-}
-
 fn kills_all(world: &World, event: &Event) -> Held {
     let all = match event {
         Event::RedirectAsked | Event::Tampered { .. } | Event::StopAsked { how: StopHow::Now, .. } => true,
@@ -981,7 +1034,7 @@ fn place(state: &State, atom: &AtomId) -> Result<usize, Breach> {
 }
 
 /// The atom whose own failure an event tells.
-fn failed_atom(event: &Event) -> Option<&AtomId> {
+pub(crate) fn failed_atom(event: &Event) -> Option<&AtomId> {
     let Event::Ended { job, outcome, .. } = event else { return None };
     let failed = match outcome {
         Outcome::Failed { .. } | Outcome::TooLarge { .. } => true,
@@ -1010,7 +1063,7 @@ fn after_a_red_evaluation(state: &State, event: &Event) -> (u32, u32) {
 }
 
 /// How often an atom has failed since its plan last changed, by the trail.
-fn failures(state: &State, atom: &AtomId) -> usize {
+pub(crate) fn failures(state: &State, atom: &AtomId) -> usize {
     let since = state.trail.iter().rev().take_while(|entry| match entry {
         TrailEntry::Replan { atom: replanned, .. } => replanned != atom,
         TrailEntry::Selection { .. } | TrailEntry::Failure { .. } | TrailEntry::UserCorrection { .. } => true,

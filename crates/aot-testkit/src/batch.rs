@@ -20,6 +20,7 @@ pub struct Tally {
     pub agent_runs: u64,
     pub iterations: u64,
     pub crashes: u64,
+    pub orders: u64,
     pub halts: BTreeMap<&'static str, u64>,
     pub broken: Vec<Broken>,
     pub broken_rules: BTreeMap<String, (u64, u64)>,
@@ -63,6 +64,7 @@ impl Tally {
         self.agent_runs += summary.agent_runs;
         self.iterations += u64::from(summary.iterations);
         self.crashes += u64::from(summary.crashes);
+        self.orders += summary.orders;
         for verdict in &summary.verdicts {
             *self.halts.entry(word(verdict)).or_default() += 1;
         }
@@ -82,6 +84,7 @@ impl Tally {
         self.agent_runs += other.agent_runs;
         self.iterations += other.iterations;
         self.crashes += other.crashes;
+        self.orders += other.orders;
         for (word, count) in other.halts {
             *self.halts.entry(word).or_default() += count;
         }
@@ -96,8 +99,8 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} lives, {} events, {} iterations, {} agent runs, {} crashes",
-            self.lives, self.events, self.iterations, self.agent_runs, self.crashes
+            "{} lives, {} events, {} iterations, {} agent runs, {} crashes, {} orders by probes",
+            self.lives, self.events, self.iterations, self.agent_runs, self.crashes, self.orders
         )?;
         for (word, count) in &self.halts {
             writeln!(f, "  {count:>8} {word}")?;

@@ -8,6 +8,7 @@ pub mod fixtures;
 pub mod fuzz;
 pub mod hands;
 pub mod life;
+mod looks;
 pub mod makespan;
 pub mod model;
 pub mod plans;

@@ -34,6 +34,8 @@ pub struct Summary {
     pub agent_runs: u64,
     pub iterations: u32,
     pub crashes: u32,
+    /// Groups that probes have put in order.
+    pub orders: u64,
     pub verdicts: Vec<Verdict>,
 }
 
@@ -175,6 +177,7 @@ impl Life {
             agent_runs: self.stage.audit().runs(),
             iterations: self.stage.world.recorded().control.iteration,
             crashes: self.crashes,
+            orders: self.stage.audit().orders(),
             verdicts: std::mem::take(&mut self.verdicts),
         })
     }

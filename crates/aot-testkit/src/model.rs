@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hasher};
 
+use aot_core::brief::Cost;
 use aot_core::coordinator::{
     Answer, CheckSeen, Crew, Dispatch, Evaluation, Event, Feasible, Hold, Job, JobId, Outcome, Patience,
     Seat, Settings, StopHow, Task, Trees, Usage, Why,
@@ -20,7 +21,7 @@ use jiff::Timestamp;
 
 use crate::audit::Breach;
 use crate::plans;
-use crate::shapes::{ParentChecks, Shape};
+use crate::shapes::{Groups, ParentChecks, Shape};
 use crate::stage::{Cut, Stage, Tracing};
 use crate::temper::unresolved;
 use crate::world::{Phase, is_agent};
@@ -33,6 +34,7 @@ pub struct Setting {
     pub stalls: u32,
     pub coordinator: Seat,
     pub checks: ParentChecks,
+    pub groups: Groups,
     pub outside: Outside,
 }
 
@@ -121,7 +123,7 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
         counts.states += 1;
         counts.depth = counts.depth.max(node.path.len() + 1);
         let before = measure(&node);
-        for (number, next) in moves(&node).into_iter().enumerate() {
+        for (number, next) in moves(&node, setting.groups).into_iter().enumerate() {
             counts.transitions += 1;
             let mut path = node.path.clone();
             path.push(number as u16);
@@ -141,7 +143,7 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
 
 fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Breach> {
     let constraints = plans::limits(setting.parallel, setting.iterations, setting.stalls);
-    let state = shape.state(constraints, setting.checks);
+    let state = shape.state(constraints, setting.checks, setting.groups);
     let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: setting.coordinator };
     let settings =
         Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
@@ -155,7 +157,7 @@ fn explain(shape: &Shape, setting: Setting, path: &[u16], breach: Breach) -> Box
     let mut trace = Vec::new();
     if let Ok(mut node) = begin(shape, setting, Tracing::On) {
         for number in path {
-            let next = moves(&node).swap_remove(usize::from(*number));
+            let next = moves(&node, setting.groups).swap_remove(usize::from(*number));
             if take(&mut node, next).is_err() {
                 break;
             }
@@ -166,7 +168,7 @@ fn explain(shape: &Shape, setting: Setting, path: &[u16], breach: Breach) -> Box
 }
 
 /// All that can happen next.
-fn moves(node: &Node) -> Vec<Move> {
+fn moves(node: &Node, groups: Groups) -> Vec<Move> {
     let world = &node.stage.world;
     let mut events: Vec<Event> = Vec::new();
     let mut landings: Vec<JobId> = Vec::new();
@@ -175,7 +177,7 @@ fn moves(node: &Node) -> Vec<Move> {
         let job = &flight.job.id;
         match flight.phase {
             Phase::Working => {
-                events.extend(ends_of(world.recorded(), &flight.job));
+                events.extend(ends_of(world.recorded(), &flight.job, groups));
                 if node.left.logouts > 0 && is_agent(world.recorded(), &job.task) {
                     events.push(unable(job));
                 }
@@ -284,7 +286,7 @@ fn unable(job: &JobId) -> Event {
 }
 
 /// How a job can end.
-fn ends_of(state: &State, job: &Job) -> Vec<Event> {
+fn ends_of(state: &State, job: &Job, groups: Groups) -> Vec<Event> {
     let id = &job.id;
     let usage = Usage::default();
     let ended = |outcome| Event::Ended { job: id.clone(), outcome, usage };
@@ -297,9 +299,16 @@ fn ends_of(state: &State, job: &Job) -> Vec<Event> {
             let red = CheckSeen::Fail { reason: "red".into() };
             vec![ended(done(CheckSeen::Pass)), ended(done(red))]
         }
-        Task::Probe(_) => [Feasible::Yes, Feasible::No]
-            .map(|feasible| ended(Outcome::Probed { feasible, findings: String::new(), cost: None }))
-            .into(),
+        Task::Probe(_) => {
+            let probed = |feasible, cost| ended(Outcome::Probed { feasible, findings: String::new(), cost });
+            let mut ends = vec![probed(Feasible::Yes, None), probed(Feasible::No, None)];
+            if groups == Groups::Stuck {
+                // There is something to compare.
+                ends.push(probed(Feasible::Yes, Some(Cost::Tiny)));
+                ends.push(ended(Outcome::Lost { reason: "lost".into() }));
+            }
+            ends
+        }
         Task::Replan => answers(state, job)
             .into_iter()
             .map(|answer| Event::Replanned { job: id.clone(), answer, usage })

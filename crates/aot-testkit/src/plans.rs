@@ -78,6 +78,10 @@ pub fn random(chance: &mut Chance) -> State {
     }
     let mut draft = Draft { state, left: atoms, next: 1 };
     let richness = chance.between(0, 50);
+    if draft.left >= 4 && chance.percent(20) {
+        let many = chance.between(4, 7);
+        draft.group_of(chance, None, 0, richness / 4, many);
+    }
     while draft.left > 0 {
         draft.grow(chance, None, 0, richness);
     }
@@ -156,9 +160,22 @@ impl Draft {
     }
 
     fn group(&mut self, chance: &mut Chance, parent: Option<&AtomId>, depth: usize, richness: u64) {
+        let many = if chance.percent(10) { chance.between(4, 7) } else { chance.between(2, 3) };
+        self.group_of(chance, parent, depth, richness, many);
+    }
+
+    /// A group of so many choices, as far as there are atoms for them.
+    fn group_of(
+        &mut self,
+        chance: &mut Chance,
+        parent: Option<&AtomId>,
+        depth: usize,
+        richness: u64,
+        many: u64,
+    ) {
         let name = GroupName::new(format!("g{}", self.next));
         let mut choices = Vec::new();
-        for _ in 0..chance.between(2, 3) {
+        for _ in 0..many {
             if self.left == 0 {
                 break;
             }
@@ -172,8 +189,10 @@ impl Draft {
             choices.push(AtomId::new(format!("{}_alt", choices[0])));
         }
         let speculative = chance.percent(30).then_some(true);
-        let selected = choices[0].clone();
-        self.state.or_groups.insert(name, OrGroup { choices, selected, failed: Vec::new(), speculative });
+        // Some are stuck from the beginning.
+        let burnt = if choices.len() >= 4 && chance.percent(70) { 2 } else { 0 };
+        let (selected, failed) = (choices[burnt].clone(), choices[..burnt].to_vec());
+        self.state.or_groups.insert(name, OrGroup { choices, selected, failed, speculative });
     }
 }
 

@@ -26,6 +26,14 @@ pub enum ParentChecks {
     All,
 }
 
+/// How far the groups are when a loop begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    Fresh,
+    /// Two choices, which are no atoms of the shape, have failed.
+    Stuck,
+}
+
 /// All shapes with exactly so many atoms.
 pub fn all(count: usize) -> Vec<Shape> {
     let orders = permutations(count);
@@ -44,7 +52,7 @@ pub fn all(count: usize) -> Vec<Shape> {
 }
 
 impl Shape {
-    pub fn state(&self, constraints: Constraints, checks: ParentChecks) -> State {
+    pub fn state(&self, constraints: Constraints, checks: ParentChecks, groups: Groups) -> State {
         let mut state = plans::blank(constraints);
         let id = |atom: usize| AtomId::new(format!("A{}", atom + 1));
         let name = |group: usize| GroupName::new(format!("g{group}"));
@@ -67,15 +75,23 @@ impl Shape {
             }
         }
         for (group, race) in self.races.iter().enumerate() {
-            let choices: Vec<AtomId> =
+            let mut choices: Vec<AtomId> =
                 (0..count).filter(|atom| self.group[*atom] == Some(group)).map(id).collect();
             let selected = choices[0].clone();
+            let failed: Vec<AtomId> = match groups {
+                Groups::Fresh => Vec::new(),
+                Groups::Stuck => ["first", "second"].map(AtomId::from).into(),
+            };
+            choices.splice(..0, failed.iter().cloned());
             let speculative = race.then_some(true);
-            state
-                .or_groups
-                .insert(name(group), OrGroup { choices, selected, failed: Vec::new(), speculative });
+            state.or_groups.insert(name(group), OrGroup { choices, selected, failed, speculative });
         }
         state
+    }
+
+    /// Whether choices are tried one after the other somewhere.
+    pub fn has_choices(&self) -> bool {
+        self.races.contains(&false)
     }
 
     pub fn has_parents(&self) -> bool {
@@ -132,7 +148,7 @@ fn spread(bits: u64, count: usize) -> Vec<u32> {
 }
 
 fn is_sound(shape: &Shape) -> bool {
-    let state = shape.state(Constraints::default(), ParentChecks::None);
+    let state = shape.state(Constraints::default(), ParentChecks::None, Groups::Fresh);
     Graph::new(&state).cycles(&state).iter().all(|cycle| cycle.closes == Closes::OnSwitch)
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aot_core::coordinator::Seat;
 
 use crate::model::{Counterexample, Counts, Outside, Setting, check};
-use crate::shapes::{self, ParentChecks, Shape};
+use crate::shapes::{self, Groups, ParentChecks, Shape};
 
 /// A setting, and the largest graphs that are run in it.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,17 @@ pub fn parts(size: usize) -> Vec<Part> {
     let part = |name, size, parallel, iterations, stalls, coordinator, checks, outside| Part {
         name,
         size,
-        setting: Setting { parallel, iterations, stalls, coordinator, checks, outside },
+        setting: Setting {
+            parallel,
+            iterations,
+            stalls,
+            coordinator,
+            checks,
+            groups: Groups::Fresh,
+            outside,
+        },
     };
+    let stuck = |part: Part| Part { setting: Setting { groups: Groups::Stuck, ..part.setting }, ..part };
     vec![
         part("crash and redirect, two agents", size, 2, 2, 2, Seat::Empty, all, strikes),
         part("crash and redirect, replans", size, 1, 3, 2, Seat::Taken, none, strikes),
@@ -36,12 +45,17 @@ pub fn parts(size: usize) -> Vec<Part> {
         part("stop, conflict and logout, one agent", size, 1, 3, 2, Seat::Empty, all, ends),
         part("one atom more, crash", size + 1, 2, 2, 2, Seat::Empty, all, crash),
         part("long lives, crash, replans", size.saturating_sub(1), 2, 5, 3, Seat::Taken, all, crash),
+        stuck(part("stuck groups, crash and redirect", size, 3, 2, 2, Seat::Empty, none, strikes)),
+        stuck(part("stuck groups, stop, conflict and logout", size, 2, 3, 2, Seat::Empty, none, ends)),
     ]
 }
 
 /// Checks every graph of a part. Stops at the first counterexample.
 pub fn survey(part: &Part) -> Result<Counts, Box<Counterexample>> {
-    let shapes: Vec<Shape> = (1..=part.size).flat_map(shapes::all).collect();
+    let mut shapes: Vec<Shape> = (1..=part.size).flat_map(shapes::all).collect();
+    if part.setting.groups == Groups::Stuck {
+        shapes.retain(Shape::has_choices);
+    }
     over(&shapes, part.setting)
 }
 

@@ -124,11 +124,11 @@ impl Temper {
         }
         let outcome = match &job.id.task {
             Task::Probe(_) if chance.percent(self.fail / 3) => Outcome::Failed { reason: "no answer".into() },
-            Task::Probe(_) => {
+            Task::Probe(atom) => {
                 let feasible = if chance.percent(self.fail) { Feasible::No } else { Feasible::Yes };
                 let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
                 let cost = chance.percent(80).then(|| *chance.pick(&costs));
-                Outcome::Probed { feasible, findings: "looked".into(), cost }
+                Outcome::Probed { feasible, findings: format!("looked at {atom}"), cost }
             }
             Task::Check(atom) => done(self.check(chance, state, atom)),
             Task::Work(atom) => {

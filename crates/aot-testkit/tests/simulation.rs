@@ -39,6 +39,7 @@ fn lives_end_in_every_way() {
     ] {
         assert!(tally.halts.contains_key(word), "no life ends as {word}: {:?}", tally.halts);
     }
+    assert!(tally.orders > 0, "probes put no group in order");
 }
 
 fn number(name: &str) -> Option<u64> {

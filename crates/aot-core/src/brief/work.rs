@@ -4,7 +4,7 @@ use super::page::{Entry, Page, one_line};
 use super::rests::rests;
 use super::words::list_checks;
 use super::{Brief, LINE_LIMIT, NAME_LIMIT, ProbeAnswer, Role, TEXT_LIMIT, WorkerAnswer, short, titled};
-use crate::rules::Refusal;
+use crate::rules::{Refusal, order};
 use crate::state::{Atom, AtomId, Graph, State, TrailEntry};
 
 // The budgets of the parts, in bytes.
@@ -231,7 +231,8 @@ fn failures<'s>(state: &'s State, graph: &Graph, place: usize) -> Vec<&'s str> {
             TrailEntry::Selection { or_group, selected, reason, .. }
                 if group.is_some_and(|(name, _)| name == or_group) =>
             {
-                if current == Some(id) && selected != id {
+                // Whoever was passed over by probes has not failed.
+                if current == Some(id) && selected != id && !order::is_by_order(reason) {
                     found.push(reason);
                 }
                 current = Some(selected);

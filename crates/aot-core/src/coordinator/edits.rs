@@ -24,6 +24,9 @@ impl Coordinator {
             self.ledger.enter(Change::CountMoved { by });
         }
         backtrack::straighten(&mut self.ledger);
+        if !self.state().control.redirect_requested {
+            self.recheck_scouts();
+        }
     }
 
     pub(super) fn redirected(&mut self, state: State) {
@@ -65,6 +68,7 @@ impl Coordinator {
         self.plan = PlanFor::Unasked;
         self.judges = None;
         self.held.clear();
+        self.seen.clear();
         self.check_errors.clear();
     }
 

@@ -1,6 +1,7 @@
 //! What is in flight: attempts on atoms, and at most one replan. Knows who runs and how far along, and no rule.
 
 use super::talk::{Job, JobId, Task};
+use crate::rules::order::Sighting;
 use crate::rules::plan::Why;
 use crate::state::{AtomId, AtomStatus, State};
 
@@ -15,12 +16,55 @@ pub struct Attempt {
     pub parked: bool,
     /// Judges that were asked for it so far.
     pub judged: u64,
+    /// What its own probe saw, while others are still looking.
+    pub saw: Option<Sighting>,
+    pub scouts: Vec<Scout>,
+}
+
+/// A look at a choice beside the selected one. Its number is that of the attempt it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scout {
+    pub atom: AtomId,
+    look: Look,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Look {
+    Out,
+    Over(Option<Sighting>),
+}
+
+impl Scout {
+    pub fn sent(atom: AtomId) -> Scout {
+        Scout { atom, look: Look::Out }
+    }
+
+    pub fn job(&self, number: u32) -> JobId {
+        JobId { task: Task::Probe(self.atom.clone()), attempt: number }
+    }
+
+    pub fn answer(&mut self, saw: Option<Sighting>) {
+        self.look = Look::Over(saw);
+    }
+
+    pub fn is_out(&self) -> bool {
+        self.look == Look::Out
+    }
+
+    fn saw(&self) -> Option<&Sighting> {
+        match &self.look {
+            Look::Out => None,
+            Look::Over(saw) => saw.as_ref(),
+        }
+    }
 }
 
 /// How far along an attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Probing,
+    /// Probed, while choices beside it are still looked at.
+    Weighing,
     Working,
     Checking,
     /// Done, while a rival of its race is landing.
@@ -29,13 +73,35 @@ pub enum Stage {
 }
 
 impl Attempt {
+    pub fn new(atom: AtomId, number: u32, stage: Stage) -> Attempt {
+        let (findings, saw, scouts) = (None, None, Vec::new());
+        Attempt { atom, number, stage, findings, parked: false, judged: 0, saw, scouts }
+    }
+
     pub fn job(&self) -> JobId {
         let task = match self.stage {
-            Stage::Probing => Task::Probe(self.atom.clone()),
+            Stage::Probing | Stage::Weighing => Task::Probe(self.atom.clone()),
             Stage::Working | Stage::Waiting | Stage::Landing => Task::Work(self.atom.clone()),
             Stage::Checking => Task::Check(self.atom.clone()),
         };
         JobId { task, attempt: self.number }
+    }
+
+    /// All that runs for it.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
+        let own = (self.stage != Stage::Weighing).then(|| self.job());
+        own.into_iter().chain(self.scouts_out())
+    }
+
+    pub fn scouts_out(&self) -> impl Iterator<Item = JobId> {
+        self.scouts.iter().filter(|scout| scout.is_out()).map(|scout| scout.job(self.number))
+    }
+
+    /// What was seen of it and of the choices beside it.
+    pub fn seen(&self) -> Vec<(AtomId, Sighting)> {
+        let own = self.saw.iter().map(|saw| (&self.atom, saw));
+        let beside = self.scouts.iter().filter_map(|scout| Some((&scout.atom, scout.saw()?)));
+        own.chain(beside).map(|(atom, saw)| (atom.clone(), saw.clone())).collect()
     }
 
     /// Whether a job's word is about it as it is now.
@@ -53,7 +119,7 @@ impl Attempt {
     pub fn runs_left(&self, judgements: u64) -> u64 {
         let judges = judgements.saturating_sub(self.judged);
         match self.stage {
-            Stage::Probing => 1 + judges,
+            Stage::Probing | Stage::Weighing => 1 + judges,
             Stage::Working | Stage::Checking | Stage::Waiting | Stage::Landing => judges,
         }
     }
@@ -91,20 +157,22 @@ impl Flight {
     pub fn of(state: &State, decomposed: impl Fn(usize) -> bool) -> Flight {
         let running = state.atoms.values().enumerate().filter(|(_, a)| a.status == AtomStatus::InProgress);
         let attempts = running
-            .map(|(place, atom)| Attempt {
-                atom: atom.id.clone(),
-                number: state.control.attempts.get(&atom.id).copied().unwrap_or(0),
-                stage: if decomposed(place) { Stage::Checking } else { Stage::Working },
-                findings: None,
-                parked: false,
-                judged: 0,
+            .map(|(place, atom)| {
+                let number = state.control.attempts.get(&atom.id).copied().unwrap_or(0);
+                let stage = if decomposed(place) { Stage::Checking } else { Stage::Working };
+                Attempt::new(atom.id.clone(), number, stage)
             })
             .collect();
         Flight { attempts, replan: None }
     }
 
+    /// Who takes a slot: attempts, scouts that are out, a replan.
     pub fn len(&self) -> usize {
-        self.attempts.len() + usize::from(self.replan.is_some())
+        self.attempts.len() + self.scouts_out() + usize::from(self.replan.is_some())
+    }
+
+    fn scouts_out(&self) -> usize {
+        self.attempts.iter().map(|attempt| attempt.scouts_out().count()).sum()
     }
 
     /// The agents among them: a command, a check or a landing is none.
@@ -112,9 +180,10 @@ impl Flight {
         let by_agent = |attempt: &&Attempt| match attempt.stage {
             Stage::Probing => true,
             Stage::Working => state.atoms.get(&attempt.atom).is_some_and(|atom| atom.run.is_none()),
-            Stage::Checking | Stage::Waiting | Stage::Landing => false,
+            Stage::Weighing | Stage::Checking | Stage::Waiting | Stage::Landing => false,
         };
-        self.attempts.iter().filter(by_agent).count() + usize::from(self.replan.is_some())
+        let attempts = self.attempts.iter().filter(by_agent).count();
+        attempts + self.scouts_out() + usize::from(self.replan.is_some())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -126,13 +195,21 @@ impl Flight {
     }
 
     pub fn jobs(&self) -> Vec<JobId> {
-        let attempts = self.attempts.iter().map(Attempt::job);
+        let attempts = self.attempts.iter().flat_map(Attempt::jobs);
         attempts.chain(self.replan.as_ref().map(Replan::job)).collect()
     }
 
     /// The attempt that a job's word is about; none if it was killed.
     pub fn find(&self, job: &JobId) -> Option<usize> {
         self.attempts.iter().position(|attempt| attempt.is(job))
+    }
+
+    /// The attempt that a scout belongs to, and which of its scouts it is.
+    pub fn find_scout(&self, job: &JobId) -> Option<(usize, usize)> {
+        self.attempts.iter().enumerate().find_map(|(at, attempt)| {
+            let is = |scout: &Scout| scout.is_out() && scout.job(attempt.number) == *job;
+            attempt.scouts.iter().position(is).map(|scout| (at, scout))
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::rules::certificate::{Red, WORKING_TREE};
 use crate::rules::converge::{self, BaseCase, PlanFor, Stop};
 use crate::rules::plan::{self, Why};
 use crate::rules::replan::{self, PlanChange};
-use crate::rules::{Change, backtrack};
+use crate::rules::{Change, backtrack, order};
 use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span, Stamp};
 
 /// An atom whose check could not run so often in a row waits for a person (D14, D17).
@@ -145,7 +145,9 @@ impl Coordinator {
 
     fn ended(&mut self, job: JobId, outcome: Outcome, usage: Usage) {
         let Some(at) = self.flight.find(&job) else {
-            if self.flight.replan.as_ref().is_some_and(|replan| replan.job() == job) {
+            if let Some((at, scout)) = self.flight.find_scout(&job) {
+                self.scouted(at, scout, outcome);
+            } else if self.flight.replan.as_ref().is_some_and(|replan| replan.job() == job) {
                 self.replanned(job, Answer::Failed { reason: "it gave no plan".into() });
             }
             return;
@@ -167,16 +169,17 @@ impl Coordinator {
         self.refused = 0;
         self.flight.attempts[at].judged += usage.agent_runs;
         match self.flight.attempts[at].stage {
-            Stage::Probing => self.probed(at, outcome),
+            Stage::Probing if self.flight.attempts[at].scouts.is_empty() => self.probed(at, outcome),
+            Stage::Probing => self.probed_beside(at, outcome),
             Stage::Working => self.worked(at, outcome),
             Stage::Checking => self.checked(at, outcome),
-            Stage::Waiting | Stage::Landing => {}
+            Stage::Weighing | Stage::Waiting | Stage::Landing => {}
         }
     }
 
     /// An attempt that came to nothing for a reason that would meet the next one too.
     fn give_up(&mut self, at: usize, stop: Stop, reason: &str) {
-        let atom = self.flight.attempts.remove(at).atom;
+        let atom = self.take_off(at).atom;
         self.give_back(atom, reason.to_owned());
         self.helpless.get_or_insert(stop);
     }
@@ -192,22 +195,28 @@ impl Coordinator {
             | Outcome::Unable { .. }
             | Outcome::Lost { .. } => (Feasible::Yes, None),
         };
-        let atom = self.flight.attempts[at].atom.clone();
         if feasible == Feasible::No {
-            let place = self.ledger.place(&atom).expect("what is in flight stands in the graph");
+            let place = self
+                .ledger
+                .place(&self.flight.attempts[at].atom)
+                .expect("what is in flight stands in the graph");
             let words = findings.clone().unwrap_or_default();
-            if backtrack::put_off(&mut self.ledger, place, &words).is_some() {
-                self.flight.attempts.remove(at);
+            if order::put_off(&mut self.ledger, place, &words).is_some() {
+                self.take_off(at);
                 self.count_result();
                 return;
             }
         }
-        // The work is a new start, and a loop that is stopping has none.
+        self.go_to_work(at, findings);
+    }
+
+    /// The work is a new start, and a loop that is stopping has none.
+    pub(super) fn go_to_work(&mut self, at: usize, findings: Option<String>) {
         let stopping = self.with_standing(|ledger, standing| {
             converge::urgent(ledger, standing).or_else(|| converge::stop(ledger, standing))
         });
         if let Some(stop) = stopping {
-            self.flight.attempts.remove(at);
+            let atom = self.take_off(at).atom;
             self.give_back(atom, stop.reason);
             return;
         }
@@ -234,7 +243,7 @@ impl Coordinator {
                 self.fail(at, reason);
             }
             Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
-                self.flight.attempts.remove(at);
+                self.take_off(at);
                 self.give_back(atom, reason);
             }
             Outcome::Probed { .. } => self.fail(at, "it answered as a probe".into()),
@@ -253,7 +262,7 @@ impl Coordinator {
         let atom = self.flight.attempts[at].atom.clone();
         match outcome {
             Outcome::Done { check: CheckSeen::Pass, .. } => {
-                self.flight.attempts.remove(at);
+                self.take_off(at);
                 let place = self.ledger.place(&atom).expect("what is in flight stands in the graph");
                 advance::resolve_parent(&mut self.ledger, place);
                 advance::resolve_parents(&mut self.ledger, place);
@@ -268,7 +277,7 @@ impl Coordinator {
             | Outcome::Probed { .. }
             | Outcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
             Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
-                self.flight.attempts.remove(at);
+                self.take_off(at);
                 self.give_back(atom, reason);
             }
         }
@@ -306,7 +315,7 @@ impl Coordinator {
             }
             return;
         };
-        let atom = self.flight.attempts.remove(at).atom;
+        let atom = self.take_off(at).atom;
         let commit = binding.commit.clone();
         match advance::resolve(&mut self.ledger, &atom, binding, Proof::Seen) {
             Ok(()) => self.resolved(&atom),
@@ -323,6 +332,7 @@ impl Coordinator {
         self.returned.remove(atom);
         self.check_errors.remove(atom);
         self.too_large.remove(atom);
+        self.seen.remove(atom);
         if self.base_case == Some(BaseCase::Holds) {
             self.overtaken = true;
         }
@@ -340,21 +350,22 @@ impl Coordinator {
             self.flight.attempts[rival].stage = Stage::Landing;
             self.wishes.push(Effect::Land(self.flight.attempts[rival].job()));
         }
-        let atom = self.flight.attempts.remove(at).atom;
+        let atom = self.take_off(at).atom;
         self.give_back(atom, reason);
     }
 
     /// Back to pending, uncharged (D10).
-    fn give_back(&mut self, atom: AtomId, reason: String) {
+    pub(super) fn give_back(&mut self, atom: AtomId, reason: String) {
         self.returned.insert(atom.clone(), reason.clone());
         self.ledger.enter(Change::AtomReturned { atom, reason });
         self.count_result();
     }
 
     fn fail(&mut self, at: usize, reason: String) {
-        let atom = self.flight.attempts.remove(at).atom;
+        let atom = self.take_off(at).atom;
         self.returned.remove(&atom);
         self.check_errors.remove(&atom);
+        self.seen.remove(&atom);
         backtrack::failed(&mut self.ledger, &atom, &reason).expect("what is in flight is in progress");
         self.count_result();
     }
@@ -366,17 +377,17 @@ impl Coordinator {
         if *errors >= CHECK_ERRORS {
             return self.hold(at, reason);
         }
-        self.flight.attempts.remove(at);
+        self.take_off(at);
         self.give_back(atom, reason);
     }
 
     fn hold(&mut self, at: usize, reason: String) {
-        let atom = self.flight.attempts.remove(at).atom;
+        let atom = self.take_off(at).atom;
         self.held.insert(atom.clone(), format!("{atom}: {reason}"));
         self.give_back(atom, reason);
     }
 
-    fn park(&mut self, retry_after: Option<Span>) {
+    pub(super) fn park(&mut self, retry_after: Option<Span>) {
         let doubled = FIRST_WAIT_SECONDS.saturating_mul(1 << self.refused.min(16)).min(LONGEST_WAIT_SECONDS);
         self.refused += 1;
         // Waiting costs time only; written down, it survives a crash.

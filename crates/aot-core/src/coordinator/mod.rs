@@ -8,6 +8,7 @@ mod flight;
 mod forecast;
 mod intake;
 mod request;
+mod scouts;
 mod settle;
 mod talk;
 
@@ -24,12 +25,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use flight::Flight;
+use scouts::Looks;
 
 use crate::rules::Ledger;
 use crate::rules::bound::{self, Bound};
 use crate::rules::certificate::Red;
 use crate::rules::converge::{BaseCase, PlanFor, Standing, Stop};
 use crate::rules::gate::Aligned;
+use crate::rules::order::Sighting;
 use crate::rules::plan::Floor;
 use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
 
@@ -104,6 +107,9 @@ pub struct Coordinator {
     check_errors: BTreeMap<AtomId, u32>,
     held: BTreeMap<AtomId, String>,
     reserved: Vec<AtomId>,
+    looks: Looks,
+    /// What was seen of choices when they were put in order, until they have failed or are resolved.
+    seen: BTreeMap<AtomId, Sighting>,
     tampered: Option<String>,
     /// Something happened that only a person, or time, can mend; the first of it is told.
     helpless: Option<Stop>,
@@ -165,6 +171,8 @@ impl Coordinator {
             check_errors: BTreeMap::new(),
             held: BTreeMap::new(),
             reserved: Vec::new(),
+            looks: Looks::default(),
+            seen: BTreeMap::new(),
             tampered: None,
             helpless: None,
             abandoned: false,
@@ -235,7 +243,7 @@ impl Coordinator {
         let judgements = bound::judgements(judges);
         let attempts = self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements)).sum();
         let evaluations = u64::from(self.may_evaluate());
-        let flight = bound::Flight { judges, attempts, evaluations };
+        let flight = bound::Flight { judges, looks: self.looked().len(), attempts, evaluations };
         bound::left(self.ledger.state(), flight, self.seconds_spent())
     }
 
@@ -297,11 +305,19 @@ impl Coordinator {
         ask(&self.ledger, &standing)
     }
 
+    /// Choices that were looked at in the open iteration: each is a start of it (D8, D10).
+    fn looked(&self) -> &[AtomId] {
+        let control = &self.state().control;
+        if control.open.is_some() { self.looks.of(control.iteration) } else { &[] }
+    }
+
     fn floor<'f>(&'f self, running: &'f [AtomId]) -> Floor<'f> {
         Floor {
             running,
             replanned: self.flight.replan.as_ref().map_or(&[], |replan| &replan.atoms),
             held: &self.held,
+            looked: self.looked(),
+            seen: &self.seen,
             crew: self.settings.crew,
         }
     }

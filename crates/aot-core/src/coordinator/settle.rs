@@ -102,9 +102,16 @@ impl Coordinator {
                 continue;
             }
             let gone = self.flight.attempts.remove(at);
-            self.wishes.push(Effect::Kill(gone.job()));
+            self.wishes.extend(gone.jobs().map(Effect::Kill));
             self.count_result();
         }
+    }
+
+    /// Takes an attempt that is over out of the flight; whoever still looks at choices beside it is called back.
+    pub(super) fn take_off(&mut self, at: usize) -> Attempt {
+        let attempt = self.flight.attempts.remove(at);
+        self.wishes.extend(attempt.scouts_out().map(Effect::Kill));
+        attempt
     }
 
     pub(super) fn count_result(&mut self) {
@@ -138,7 +145,7 @@ impl Coordinator {
                 self.flight.attempts.push(attempt);
                 continue;
             }
-            self.wishes.push(Effect::Kill(attempt.job()));
+            self.wishes.extend(attempt.jobs().map(Effect::Kill));
             self.ledger.enter(Change::AtomReturned { atom: attempt.atom, reason: reason.to_owned() });
             self.count_result();
         }
@@ -155,6 +162,7 @@ impl Coordinator {
             if let Some(replan) = self.flight.replan.take() {
                 self.wishes.push(Effect::Kill(replan.job()));
             }
+            self.call_scouts_back();
             let parked = |attempt: &Attempt| attempt.parked;
             let waiting: Vec<AtomId> =
                 self.flight.attempts.iter().filter(|a| parked(a)).map(|a| a.atom.clone()).collect();
@@ -243,11 +251,15 @@ impl Coordinator {
             let pick = plan::next(&self.ledger, &self.floor(&running), &mut reserved);
             self.reserved = reserved;
             let Some(pick) = pick else { return };
+            let step = pick.step;
             self.begin(pick);
+            if step == Step::Probe {
+                self.send_scouts();
+            }
         }
     }
 
-    fn has_slot(&self) -> bool {
+    pub(super) fn has_slot(&self) -> bool {
         let state = self.state();
         let parallel = match self.settings.trees {
             Trees::Separate => state.constraints().max_parallel_agents,
@@ -256,7 +268,8 @@ impl Coordinator {
         let may_start = match &state.control.open {
             None => state.control.iteration < state.constraints().max_iterations,
             Some(open) => {
-                open.started.len() < plan::starts_per_iteration(state.constraints().max_parallel_agents)
+                open.started.len() + self.looked().len()
+                    < plan::starts_per_iteration(state.constraints().max_parallel_agents)
             }
         };
         may_start
@@ -335,7 +348,10 @@ impl Coordinator {
                     .expect("only what is ready is picked");
             }
         }
-        let attempt = Attempt { atom: pick.atom, number, stage, findings: None, parked: false, judged: 0 };
+        let mut attempt = Attempt::new(pick.atom, number, stage);
+        if pick.step == Step::Work {
+            attempt.findings = self.seen.get(&attempt.atom).map(|saw| saw.findings.clone());
+        }
         self.start(&attempt);
         self.count_run(&attempt.job());
         self.flight.attempts.push(attempt);

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::rules::certificate::{Certificate, Red};
 use crate::rules::order::Cost;
+pub use crate::rules::order::Feasible;
 use crate::rules::plan::Why;
 use crate::rules::replan::PlanChange;
 use crate::rules::{Change, Refusal};
@@ -146,12 +147,6 @@ pub enum CheckSeen {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feasible {
-    Yes,
-    No,
-}
-
 /// What a coordinator agent came back with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -214,7 +209,7 @@ pub struct JobId {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// Look before working; cannot write.
+    /// Look before working, or at a choice beside the one that is probed (D10); cannot write.
     Probe(AtomId),
     /// Solve the atom, by an agent or by its `run` command.
     Work(AtomId),

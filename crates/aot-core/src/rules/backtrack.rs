@@ -6,8 +6,8 @@ use crate::state::{Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, State, Ta
 /// An atom below a choice fails that choice at this many failures of its own.
 pub const FAILURES_BELOW_A_CHOICE: usize = 2;
 
-/// After so many failed choices the rest is probed before it is worked on.
-pub const FAILURES_BEFORE_PROBES: usize = 2;
+/// How the reason of a selection begins if the choice before it has failed.
+pub const AUTO_BACKTRACK: &str = "Auto-backtrack: ";
 
 /// What a failure came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &st
             }
         }
         if let Some(next) = next_choice(ledger, group) {
-            let why = format!("Auto-backtrack: {id} failed ({reason})");
+            let why = format!("{AUTO_BACKTRACK}{id} failed ({reason})");
             select(ledger, group, &next, &why, reason);
             return Fallout::Switched { group: name, to: next };
         }
@@ -88,54 +88,6 @@ pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &st
 /// The stop reason of a group without a choice left.
 pub fn exhausted(group: &GroupName) -> String {
     format!("OR group exhausted: {group}")
-}
-
-/// A probe says that an executed choice is not feasible: it goes to the end of what is left, unfailed, and the group
-/// to the next (D10). Nothing happens when every other choice left has been put off before it: then one must be
-/// tried.
-pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<Fallout> {
-    let group = ledger.graph().group_of(choice)?;
-    let (name, entry) = ledger.group_at(group);
-    let id = ledger.id(choice);
-    if entry.selected != id || entry.is_speculative() || !may_be_put_off(ledger.state(), name) {
-        return None;
-    }
-    let name = name.clone();
-    let mut choices: Vec<AtomId> = entry.choices.iter().filter(|kept| **kept != id).cloned().collect();
-    choices.push(id.clone());
-    let next = next_choice(ledger, group)?;
-    ledger.reset_all([choice]);
-    ledger.enter(Change::ChoicesOrdered { group: name.clone(), choices });
-    select(ledger, group, &next, &format!("{PUT_OFF}{id} is not feasible ({findings})"), findings);
-    Some(Fallout::Switched { group: name, to: next })
-}
-
-const PUT_OFF: &str = "Probe: ";
-
-/// Whether the selected choice of a group is to be probed before it is worked on: two have failed, and there is a
-/// choice between others (D10).
-pub fn order_wanted(state: &State, name: &GroupName) -> bool {
-    let entry = &state.or_groups[name];
-    entry.failed.len() >= FAILURES_BEFORE_PROBES && !entry.is_speculative() && may_be_put_off(state, name)
-}
-
-/// Of `k` choices left, `k - 1` can be put off in a row.
-fn may_be_put_off(state: &State, name: &GroupName) -> bool {
-    let entry = &state.or_groups[name];
-    let left = entry.choices.iter().filter(|choice| !entry.failed.contains(choice)).count();
-    let put_off = state
-        .trail
-        .iter()
-        .rev()
-        .filter_map(|entry| match entry {
-            TrailEntry::Selection { or_group, reason, .. } if or_group == name => Some(reason),
-            TrailEntry::Selection { .. }
-            | TrailEntry::Failure { .. }
-            | TrailEntry::Replan { .. }
-            | TrailEntry::UserCorrection { .. } => None,
-        })
-        .take_while(|reason| reason.starts_with(PUT_OFF));
-    left >= 2 && put_off.count() + 1 < left
 }
 
 /// What the ladder's third step is without a coordinator agent: the latest choice in the trail that the atom rests on
@@ -170,7 +122,7 @@ pub fn abandon(ledger: &mut Ledger, group: usize, reason: &str) -> Option<Fallou
     let (name, entry) = ledger.group_at(group);
     let (name, choice) = (name.clone(), entry.selected.clone());
     ledger.enter(Change::ChoiceFailed { group: name.clone(), choice: choice.clone() });
-    let why = format!("Auto-backtrack: {choice} was given up ({reason})");
+    let why = format!("{AUTO_BACKTRACK}{choice} was given up ({reason})");
     select(ledger, group, &next, &why, reason);
     Some(Fallout::Switched { group: name, to: next })
 }
@@ -185,7 +137,7 @@ pub fn straighten(ledger: &mut Ledger) {
             && !ledger.graph().is_resolved(ledger.state(), Target::Group(group))
         {
             if let Some(next) = next_choice(ledger, group) {
-                let why = format!("Auto-backtrack: {selected} failed");
+                let why = format!("{AUTO_BACKTRACK}{selected} failed");
                 select(ledger, group, &next, &why, "it failed");
             }
         } else if !ledger.state().atoms.contains_key(&selected) {
@@ -250,11 +202,11 @@ fn live_rival(ledger: &Ledger, group: usize) -> bool {
         .any(|rival| !graph.is_dormant(ledger.state(), *rival) && !graph.is_burnt(ledger.state(), *rival))
 }
 
-fn next_choice(ledger: &Ledger, group: usize) -> Option<AtomId> {
+pub(super) fn next_choice(ledger: &Ledger, group: usize) -> Option<AtomId> {
     ledger.group_at(group).1.next_choice().cloned()
 }
 
-fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason: &str, failure: &str) {
+pub(super) fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason: &str, failure: &str) {
     let (name, entry) = ledger.group_at(group);
     let (name, old) = (name.clone(), entry.selected.clone());
     // Only what was resolved can have something resting on it; the walk over the whole graph is saved otherwise.

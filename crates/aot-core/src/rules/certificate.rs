@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use super::backtrack::AUTO_BACKTRACK;
 use super::{Ledger, converge};
 use crate::state::{AtomId, AtomStatus, GroupName, State, TrailEntry};
 
@@ -138,7 +139,7 @@ pub fn tried(state: &State) -> Vec<Tried> {
                 found.entry(atom.clone()).or_default().push(reason.clone());
             }
             TrailEntry::Selection { reason, .. } => {
-                let told = reason.strip_prefix("Auto-backtrack: ").and_then(|told| told.split_once(' '));
+                let told = reason.strip_prefix(AUTO_BACKTRACK).and_then(|told| told.split_once(' '));
                 if let Some((atom, how)) = told {
                     found.entry(AtomId::new(atom)).or_default().push(how.to_owned());
                 }

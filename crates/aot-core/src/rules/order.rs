@@ -1,7 +1,25 @@
-//! What probes tell of choices, so that the rest of a stuck group can be put in order (D10). Knows no agent.
+//! Probes and the choices that are left of a stuck group: when they are wanted, who is looked at beside the selected
+//! choice, and which goes first by what was seen (D10). A probe fails nobody. Knows no agent.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::backtrack::{AUTO_BACKTRACK, Fallout, next_choice, select};
+use super::plan::{self, Floor};
+use super::{Change, Ledger};
+use crate::state::{AtomId, GroupName, OrGroup, State, TrailEntry};
+
+/// After so many failed choices probes order the rest.
+pub const FAILURES_BEFORE_PROBES: usize = 2;
+
+/// Of what a probe found, so many characters stand in the trail.
+const FINDINGS_IN_THE_TRAIL: usize = 200;
+
+/// How the reason of a selection begins if one probe put the selected choice off, or several put all in order.
+const PUT_OFF: &str = "Probe: ";
+const ORDERED: &str = "Probes: ";
 
 /// Ordered, so that the cheapest feasible choice can go first (D10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -12,4 +30,190 @@ pub enum Cost {
     Medium,
     Large,
     Huge,
+}
+
+/// Whether something can be done, as far as a probe could see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feasible {
+    Yes,
+    No,
+}
+
+/// What a probe saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    pub feasible: Feasible,
+    pub cost: Option<Cost>,
+    pub findings: String,
+}
+
+/// Where a choice stands among those that are left, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Feasible(Cost),
+    FeasibleAtSomeCost,
+    /// Nobody looked, or came back with an answer.
+    Unseen,
+    /// It is listed, and has no atom to look at (D4).
+    Unwritten,
+    NotFeasible,
+}
+
+/// Whether probes are to order what is left of a group: two have failed, there is a choice between others, and the
+/// group came to the selected one by a failure. One that a person took, or that probes put first, is simply tried.
+pub fn is_wanted(state: &State, name: &GroupName) -> bool {
+    let entry = &state.or_groups[name];
+    let by_failure = |reason: &str| reason.starts_with(AUTO_BACKTRACK) || reason.starts_with(PUT_OFF);
+    entry.failed.len() >= FAILURES_BEFORE_PROBES
+        && !entry.is_speculative()
+        && may_be_put_off(state, name)
+        && selections(state, name).next().is_none_or(by_failure)
+}
+
+/// The choices to look at while the selected one is probed, in the written order: those that an agent would execute,
+/// that wait for nothing and for nobody, and that nobody has seen yet.
+pub fn beside(ledger: &Ledger, floor: &Floor<'_>, selected: usize) -> Vec<AtomId> {
+    let (state, graph) = (ledger.state(), ledger.graph());
+    let stuck = graph.group_of(selected).filter(|group| is_wanted(state, ledger.group_at(*group).0));
+    let Some(group) = stuck else { return Vec::new() };
+    let worth_a_look = |id: &&AtomId| {
+        state.atoms.get_index_of(*id).is_some_and(|place| {
+            place != selected
+                && plan::needs_agent(ledger, place)
+                && graph.waits_on(state, place).is_none()
+                && !floor.held.contains_key(*id)
+                && !floor.seen.contains_key(*id)
+                && !plan::had_its_turn(ledger, floor, id)
+        })
+    };
+    left(ledger.group_at(group).1).filter(worth_a_look).cloned().collect()
+}
+
+/// Whether a choice is still left beside the selected one.
+pub fn is_beside(ledger: &Ledger, selected: &AtomId, choice: &AtomId) -> bool {
+    let group = ledger.place(selected).ok().and_then(|place| ledger.graph().group_of(place));
+    group.is_some_and(|group| {
+        let entry = ledger.group_at(group).1;
+        entry.selected == *selected
+            && ledger.state().atoms.contains_key(choice)
+            && left(entry).any(|left| left == choice)
+    })
+}
+
+/// Puts what is left in order: what is feasible first, the cheapest of it first, then what nobody knows, then what is
+/// not feasible. Among equals the selected one comes first, the others as they are written. If another one is the best,
+/// the group goes to it.
+pub fn arrange(ledger: &mut Ledger, selected: usize, seen: &BTreeMap<AtomId, Sighting>) -> Option<Fallout> {
+    let group = ledger.graph().group_of(selected)?;
+    let (name, entry) = ledger.group_at(group);
+    let (name, id) = (name.clone(), ledger.id(selected));
+    if entry.selected != id || entry.is_speculative() {
+        return None;
+    }
+    let mut ranked: Vec<AtomId> = left(entry).cloned().collect();
+    ranked.sort_by_key(|choice| (rank(ledger.state(), choice, seen), *choice != id));
+    // Those that have failed stay where they are.
+    let mut next = ranked.iter();
+    let choices: Vec<AtomId> = entry
+        .choices
+        .iter()
+        .filter_map(|choice| if entry.failed.contains(choice) { Some(choice) } else { next.next() })
+        .cloned()
+        .collect();
+    if choices != entry.choices {
+        ledger.enter(Change::ChoicesOrdered { group: name.clone(), choices });
+    }
+    let best = ranked.first().filter(|best| **best != id)?;
+    let told: Vec<String> = ranked.iter().map(|choice| told(choice, seen)).collect();
+    let failure = seen.get(&id).map_or("it was put off", |sighting| sighting.findings.as_str());
+    ledger.reset_all([selected]);
+    select(ledger, group, best, &format!("{ORDERED}{}", told.join("; ")), failure);
+    Some(Fallout::Switched { group: name, to: best.clone() })
+}
+
+/// The one probe there was says that an executed choice is not feasible: it goes to the end of what is left, unfailed,
+/// and the group to the next. Nothing happens when every other choice left has been put off before it: then one must
+/// be tried.
+pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<Fallout> {
+    let group = ledger.graph().group_of(choice)?;
+    let (name, entry) = ledger.group_at(group);
+    let id = ledger.id(choice);
+    if entry.selected != id || entry.is_speculative() || !may_be_put_off(ledger.state(), name) {
+        return None;
+    }
+    let name = name.clone();
+    let mut choices: Vec<AtomId> = entry.choices.iter().filter(|kept| **kept != id).cloned().collect();
+    choices.push(id.clone());
+    let next = next_choice(ledger, group)?;
+    ledger.reset_all([choice]);
+    ledger.enter(Change::ChoicesOrdered { group: name.clone(), choices });
+    select(ledger, group, &next, &format!("{PUT_OFF}{id} is not feasible ({findings})"), findings);
+    Some(Fallout::Switched { group: name, to: next })
+}
+
+/// Whether a choice was selected because probes put it first: no failure of the one before.
+pub fn is_by_order(reason: &str) -> bool {
+    reason.starts_with(ORDERED)
+}
+
+/// Of `k` choices left, `k - 1` can be put off in a row.
+fn may_be_put_off(state: &State, name: &GroupName) -> bool {
+    let left = left(&state.or_groups[name]).count();
+    let put_off = selections(state, name).take_while(|reason| reason.starts_with(PUT_OFF));
+    left >= 2 && put_off.count() + 1 < left
+}
+
+/// The reasons of a group's selections, the latest first.
+fn selections<'s>(state: &'s State, name: &'s GroupName) -> impl Iterator<Item = &'s str> {
+    state.trail.iter().rev().filter_map(move |entry| match entry {
+        TrailEntry::Selection { or_group, reason, .. } if or_group == name => Some(reason.as_str()),
+        TrailEntry::Selection { .. }
+        | TrailEntry::Failure { .. }
+        | TrailEntry::Replan { .. }
+        | TrailEntry::UserCorrection { .. } => None,
+    })
+}
+
+fn left(entry: &OrGroup) -> impl Iterator<Item = &AtomId> {
+    entry.choices.iter().filter(|choice| !entry.failed.contains(choice))
+}
+
+fn rank(state: &State, choice: &AtomId, seen: &BTreeMap<AtomId, Sighting>) -> Rank {
+    match seen.get(choice) {
+        Some(Sighting { feasible: Feasible::Yes, cost: Some(cost), .. }) => Rank::Feasible(*cost),
+        Some(Sighting { feasible: Feasible::Yes, cost: None, .. }) => Rank::FeasibleAtSomeCost,
+        Some(Sighting { feasible: Feasible::No, .. }) => Rank::NotFeasible,
+        None if state.atoms.contains_key(choice) => Rank::Unseen,
+        None => Rank::Unwritten,
+    }
+}
+
+fn told(choice: &AtomId, seen: &BTreeMap<AtomId, Sighting>) -> String {
+    let Some(Sighting { feasible, cost, findings }) = seen.get(choice) else {
+        return format!("{choice} is unknown");
+    };
+    let findings = in_short(findings);
+    match (feasible, cost) {
+        (Feasible::No, _) => format!("{choice} is not feasible ({findings})"),
+        (Feasible::Yes, None) => format!("{choice} is feasible ({findings})"),
+        (Feasible::Yes, Some(cost)) => format!("{choice} is feasible, {} ({findings})", word(*cost)),
+    }
+}
+
+fn word(cost: Cost) -> &'static str {
+    match cost {
+        Cost::Tiny => "tiny",
+        Cost::Small => "small",
+        Cost::Medium => "medium",
+        Cost::Large => "large",
+        Cost::Huge => "huge",
+    }
+}
+
+fn in_short(findings: &str) -> String {
+    let line = findings.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(FINDINGS_IN_THE_TRAIL) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::Ledger;
 use super::certificate::Red;
+use super::order::{self, Sighting};
 use super::overlap::conflict;
-use super::{Ledger, backtrack};
 use crate::state::{AtomId, AtomStatus, Target};
 
 /// Which roles have an agent.
@@ -31,6 +32,10 @@ pub struct Floor<'f> {
     pub replanned: &'f [AtomId],
     /// Atoms that wait for a person, and why.
     pub held: &'f BTreeMap<AtomId, String>,
+    /// Choices that were looked at in the open iteration, beside the selected one (D10).
+    pub looked: &'f [AtomId],
+    /// What was seen of choices when they were put in order: they need no other probe.
+    pub seen: &'f BTreeMap<AtomId, Sighting>,
     pub crew: Crew,
 }
 
@@ -136,8 +141,7 @@ pub fn anything(ledger: &Ledger, floor: &Floor<'_>) -> bool {
 /// The first rule that keeps a ready atom from starting now.
 pub fn barred(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<Bar> {
     let atom = ledger.atom(place);
-    let open = ledger.state().control.open.as_ref();
-    if open.is_some_and(|open| open.started.contains(&atom.id)) {
+    if had_its_turn(ledger, floor, &atom.id) {
         return Some(Bar::StartedAlready);
     }
     if floor.replanned.contains(&atom.id) {
@@ -152,6 +156,14 @@ pub fn barred(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<Bar> {
     let other =
         floor.running.iter().find(|id| ledger.state().atoms.get(*id).is_some_and(|b| conflict(atom, b)));
     other.map(|other| Bar::Conflict(other.clone()))
+}
+
+/// Whether an atom was started in the open iteration, or looked at without an answer. What was seen of it leads to the
+/// work, and to no second look.
+pub fn had_its_turn(ledger: &Ledger, floor: &Floor<'_>, id: &AtomId) -> bool {
+    let open = ledger.state().control.open.as_ref();
+    open.is_some_and(|open| open.started.contains(id))
+        || (floor.looked.contains(id) && !floor.seen.contains_key(id))
 }
 
 fn barred_for_good(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<Bar> {
@@ -199,7 +211,7 @@ pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
     let place = ledger.place(&atom).expect("only what is in the graph is picked");
     let step = if ledger.graph().is_decomposed(place) {
         Step::Check
-    } else if floor.crew.probe == Seat::Taken && wants_probe(ledger, place) {
+    } else if floor.crew.probe == Seat::Taken && wants_probe(ledger, floor, place) {
         Step::Probe
     } else {
         Step::Work
@@ -207,9 +219,9 @@ pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
     Pick { atom, step }
 }
 
-fn wants_probe(ledger: &Ledger, place: usize) -> bool {
+fn wants_probe(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> bool {
     let atom = ledger.atom(place);
-    if atom.run.is_some() {
+    if atom.run.is_some() || floor.seen.contains_key(&atom.id) {
         return false;
     }
     let failures = ledger.tally().failures(&atom.id);
@@ -217,7 +229,7 @@ fn wants_probe(ledger: &Ledger, place: usize) -> bool {
         return true;
     }
     let group = ledger.graph().group_of(place).map(|group| ledger.group_at(group).0);
-    group.is_some_and(|group| backtrack::order_wanted(ledger.state(), group))
+    group.is_some_and(|group| order::is_wanted(ledger.state(), group))
 }
 
 /// Why the plan is to change at the opening of the next iteration; empty if it is not (D8, D11, D14).

@@ -1,11 +1,12 @@
 //! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
 
-use aot_core::coordinator::{Event, Outcome, Usage};
+use aot_core::coordinator::{Event, Feasible, Outcome, Usage};
+use aot_core::rules::order::{self, Cost, Sighting};
 use aot_core::rules::replan::PlanChange;
-use aot_core::rules::{Ledger, replan};
-use aot_core::state::{Check, Checks, Item, NewAtom, Quality, Wants};
+use aot_core::rules::{Ledger, backtrack, replan, reshape};
+use aot_core::state::{AtomId, Check, Checks, Item, NewAtom, Quality, State, TrailEntry, Wants};
 
-use super::world::{World, parse, start, table};
+use super::world::{World, ids, parse, start, table};
 
 #[test]
 fn what_fails_a_choice() {
@@ -73,6 +74,263 @@ fn probes_order_what_is_left() {
         ("D10", "crew=wp; m=1; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
         ("D10", "crew=wp; m=1; s=9; G=A|B|C$|D", "A- B-", "#3 stall 0 | C"),
     ]);
+}
+
+#[test]
+fn probes_look_at_all_that_is_left_at_once() {
+    table(&[
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A-", "#2 stall 0 | B"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C? D? | runs 4 | left 1"),
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E", "A- B-", "#3 stall 0 | C? D? E?"),
+        ("D10", "crew=wp; m=9; s=9; G=A?|B|C|D", "A?- B- C-", "#4 stall 0 | D? A?"),
+        // As far as there are slots; alone, it is put off as before.
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D|E", "A- B-", "#3 stall 0 | C? D?"),
+        ("D10", "crew=wp; m=2; s=9; L; K <- L; G=A|B|C|D", "A- B-", "#2 stall 0 | L C?"),
+        (
+            "D10",
+            "crew=wp; m=2; s=9; L; K <- L; G=A|B|C|D",
+            "A- B- C?-",
+            "#2 stall 0 | L D | choices G:A,B,D,C",
+        ),
+        ("D10", "crew=wp; shared; m=3; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C?"),
+        // Each look is a start of the iteration: without it R would start.
+        (
+            "D8",
+            "crew=wp; m=2; N=4; s=9; G=A|B|C|D; K <- A; P; Q; R",
+            "A- P+ B- crash C?+1 D?. Q+",
+            "#3 stall 0 | C | bound 7",
+        ),
+        // And needs its share of the money.
+        ("D12", "crew=wp; m=3; s=9; usd=9; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C? D?"),
+        ("D12", "crew=wp; m=3; s=9; usd=7; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C?"),
+        // Commands, what is cut and what waits are not looked at, nor what has no atom.
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D$|E", "A- B-", "#3 stall 0 | C? E?"),
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E; D -> X", "A- B-", "#3 stall 0 | C? E?"),
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E; D <- Z; Z", "A- B-", "#1 stall 0 | Z C? E?"),
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C|:D|E", "A- B-", "#3 stall 0 | C? E?"),
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C|:D", "A- B- C?+", "#3 stall 0 | C"),
+        // A command or a parent is tried as it is, a race anyway.
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C$|D|E", "A- B-", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E; C -> X", "A- B-", "#3 stall 0 | X"),
+        ("D10", "crew=wp; m=9; s=9; A||B||C||D", "A- B-", "#1 stall 0 | C D"),
+        ("D10", "crew=w; m=9; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=9; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
+    ]);
+}
+
+#[test]
+fn the_cheapest_feasible_choice_goes_first() {
+    table(&[
+        // All are heard before one goes on.
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1", "#3 stall 0 | D? | done "),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- D?+1", "#3 stall 0 | C? | sel G:C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1 D?+2", "#3 stall 0 | C | choices G:A,B,C,D"),
+        (
+            "D10",
+            "crew=wp; m=2; s=9; G=A|B|C|D",
+            "A- B- C?+2 D?+1",
+            "#4 stall 0 | D | choices G:A,B,D,C | failed G:A,B | trail G:B G:C G:D",
+        ),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- D?+1 C?+2", "#4 stall 0 | D | runs 5"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+2 D?+2", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?+", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?+5", "#4 stall 0 | D"),
+        // Feasible, unknown, not feasible; one must be tried.
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-1 D?+5", "#4 stall 0 | D | failed G:A,B"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?+", "#4 stall 0 | D"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?.", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?-", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?.", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-2 D?-1", "#3 stall 0 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D|E", "A- B- C?- D?-", "#4 stall 0 | E | choices G:A,B,E,C,D"),
+        (
+            "D10",
+            "crew=wp; m=3; s=9; G=A|B|C|D|E",
+            "A- B- C?- D?+ E?+4",
+            "#4 stall 0 | E | choices G:A,B,E,D,C",
+        ),
+        (
+            "D10",
+            "crew=wp; m=4; s=9; G=A|B|C|:D|E|F",
+            "A- B- C?- E?. F?+",
+            "#4 stall 0 | F | choices G:A,B,F,E,D,C",
+        ),
+        ("D4", "crew=wp; m=3; s=9; G=A|B|C|:D|E", "A- B- C?- E?-", "#4 stall 0 | D | atoms A,B,C,E,D"),
+        // Whoever was looked at without an answer has had its turn in the iteration, and is not probed again.
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?- D?.", "#4 stall 0 | D | sel G:D"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?- D?. D.", "#5 stall 1 | D"),
+        ("D10", "crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?- D?.", "#1 stall 0 | L | sel G:D"),
+        ("D10", "crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?- D?. L+", "#2 stall 0 | K D"),
+        // With an answer it starts at once.
+        ("D10", "crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?+2 D?+1", "#1 stall 0 | L D"),
+        // The next in the order needs no other look; what nobody saw does.
+        ("D10", "crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B- C?+3 D?+2 E?+1 E-", "#5 stall 0 | D"),
+        ("D10", "crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B- C?+3 D?+2 E?+1 E- D-", "#6 stall 0 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D|E|F|H", "A- B- C?+2 D?+1 D- C-", "#6 stall 0 | E? F?"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1 D?+2 C.", "#4 stall 1 | C"),
+        ("D10", "crew=wp; m=2; s=9; G=A|B|C?|D?", "A- B- C?+2 D?+1", "#4 stall 0 | D"),
+        // A move of the group is no stall, and what stays behind is a result.
+        ("D9", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+2 D?+1 D+ v+", "#4 stall 0 halt completed"),
+        ("D7", "crew=wp; m=2; s=9; G=A|B|C|D; X", "A- X+ B- C?+2 D?+1 D-", "#4 stall 0 | C"),
+    ]);
+}
+
+#[test]
+fn scouts_end_with_the_attempt_they_belong_to() {
+    let graph = "crew=wp; m=2; s=9; G=A|B|C|D";
+    table(&[
+        ("D16", graph, "A- B- redirect", "#3 stall 0 | - | killed C? D?"),
+        ("D16", graph, "A- B- C?+ redirect", "#3 stall 0 | - | killed D?"),
+        ("D16", graph, "A- B- C?+ redirect D@3?+ redirected", "#4 stall 0 | C? D? | killed D?"),
+        ("D13", graph, "A- B- now", "#3 stall 0 halt stopped_by_hand | killed C? D?"),
+        ("D13", graph, "A- B- stop", "#3 stall 0 | C? | killed D?"),
+        ("D13", graph, "A- B- stop C?+", "#3 stall 0 halt stopped_by_hand | sel G:C"),
+        ("D13", graph, "A- B- C?+ stop", "#3 stall 0 halt stopped_by_hand | killed D? | failed G:A,B"),
+        ("D13", graph, "A- B- D?+1 stop C?+2", "#3 stall 0 halt stopped_by_hand | sel G:D"),
+        ("D13", graph, "A- B- tampered", "#3 stall 0 halt tampered | killed C? D?"),
+        (
+            "D12",
+            "crew=wp; m=2; usd=5; G=A|B|C|D",
+            "A- B- cost5 spent",
+            "#3 stall 0 halt budget | killed C? D?",
+        ),
+        ("D31", graph, "A- B- fix(G=D)", "#4 stall 0 | D | killed C? D?"),
+        ("D31", graph, "A- B- C?+ fix(G=D)", "#4 stall 0 | D | killed D?"),
+        // Late words change nothing.
+        ("D7", graph, "A- B- fix(G=D) D@3?- C@3?+", "#4 stall 0 | D | sel G:D"),
+        // A crash loses what was seen, and keeps the order.
+        ("D10", graph, "A- B- crash", "#4 stall 0 | C? D?"),
+        ("D10", graph, "A- B- C?+2 crash", "#4 stall 0 | C? D?"),
+        ("D10", graph, "A- B- C?+2 D?+1 crash", "#5 stall 0 | D | sel G:D | choices G:A,B,D,C"),
+        // Refused, logged out or lost, a choice stays unknown; the loop is parked or stops as it would.
+        ("D12", graph, "A- B- C?+ D?<", "#3 stall 0 | C | choices G:A,B,C,D"),
+        ("D12", graph, "A- B- C?- D?<", "#3 stall 0 | - | sel G:D"),
+        ("D12", graph, "A- B- C?- D?< wait30", "#4 stall 0 | D"),
+        ("D12", graph, "A- B- C?< D?+1 wait30", "#3 stall 0 | C?"),
+        ("D12", graph, "A- B- C?< D?+1 wait30 C?+2", "#4 stall 0 | D"),
+        ("D12", graph, "A- B- D?/", "#3 stall 0 | C? | sel G:C"),
+        ("D12", graph, "A- B- D?/ C?-", "#3 stall 0 halt needs_person | exit 17 | sel G:D"),
+        ("D12", graph, "A- B- C?+ D?/", "#3 stall 1 halt needs_person | exit 17 | sel G:C | failed G:A,B"),
+        ("D12", graph, "A- B- C?/", "#3 stall 1 halt needs_person | killed D? | failed G:A,B"),
+        (
+            "D12",
+            "impatient; crew=wp; m=2; G=A|B|C|D",
+            "A- B- C?+ D?<",
+            "#3 stall 1 halt budget | exit 15 | reason limited: rate limit",
+        ),
+        // What a person took is tried.
+        ("D31", graph, "A- B- C?+1 D?+2 fix(G=D)", "#4 stall 0 | D | killed C"),
+        ("D31", graph, "A- B- fix(G=D) D-", "#5 stall 0 | C"),
+    ]);
+}
+
+#[test]
+fn a_hand_on_the_file_calls_scouts_back() {
+    // The group is at another choice now.
+    let switched = |graph: &str| {
+        let mut world = World::play(graph, "A- B-");
+        let mut ledger = Ledger::open(world.file.clone(), world.now);
+        backtrack::switch(&mut ledger, &"G".into(), &"D".into(), "by hand").expect("D is a choice");
+        world.edit(ledger.close().0);
+        world
+    };
+    let told = "#4 stall 0 | D | killed C? D?";
+    assert_eq!(switched("crew=wp; m=2; s=9; G=A|B|C|D").tell(told), told);
+    let told = "#1 stall 0 | L | killed C? D?";
+    let world = switched("crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D");
+    assert_eq!(world.tell(told), told, "D had its turn in this iteration");
+    // A choice that is looked at is taken away.
+    let without = |world: &World, atom: &str| {
+        let mut ledger = Ledger::open(world.file.clone(), world.now);
+        reshape::remove(&mut ledger, &atom.into()).expect("it can be removed");
+        ledger.close().0
+    };
+    let mut world = World::play("crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B-");
+    let state = without(&world, "D");
+    world.edit(state);
+    let told = "#3 stall 0 | C? E? | killed D?";
+    assert_eq!(world.tell(told), told);
+    // It was the last that was awaited.
+    let mut world = World::play("crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B- E?+1 C?+2");
+    let state = without(&world, "D");
+    world.edit(state);
+    let told = "#4 stall 0 | E | killed D?";
+    assert_eq!(world.tell(told), told);
+}
+
+#[test]
+fn the_brief_and_the_trail_hold_what_probes_found() {
+    let findings = |script: &str| {
+        let world = World::play("crew=wp; m=2; s=9; G=A|B|C|D", script);
+        let job = world.last_job().clone();
+        (job.id.task.atom().map(|atom| atom.to_string()).expect("an atom"), job.findings)
+    };
+    assert_eq!(findings("A- B-"), ("D".into(), None), "a scout looks with fresh eyes");
+    assert_eq!(findings("A- B- C?+1 D?+2"), ("C".into(), Some("fine".into())));
+    assert_eq!(findings("A- B- C?+2 D?+1"), ("D".into(), Some("fine".into())));
+    assert_eq!(findings("A- B- C?- D?+1 D-"), ("C".into(), Some("too hard".into())));
+    assert_eq!(findings("A- B- C?+1 D?+2 C."), ("C".into(), Some("fine".into())), "also the second time");
+    assert_eq!(findings("A- B- C?- D?."), ("D".into(), None));
+    assert_eq!(findings("A- B- C?+2 D?+1 crash"), ("D".into(), None), "a process forgets");
+    let reason = |graph: &str, script: &str| {
+        let world = World::play(graph, script);
+        match world.file.trail.last() {
+            Some(TrailEntry::Selection { reason, .. }) => reason.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        reason("crew=wp; m=3; s=9; G=A|B|C|D|E|F", "A- B- C?- D?+ E?+4"),
+        "Probes: E is feasible, large (fine); D is feasible (fine); F is unknown; C is not feasible (too hard)"
+    );
+    assert_eq!(
+        reason("crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+3 D?+1"),
+        "Probes: D is feasible, tiny (fine); C is feasible, medium (fine)"
+    );
+}
+
+#[test]
+fn findings_in_the_trail_are_one_short_line() {
+    let mut world = World::play("crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-");
+    let job = world.coordinator.running().remove(0);
+    let findings = format!("first\n\n  second {}", "é".repeat(400));
+    let outcome = Outcome::Probed { feasible: Feasible::Yes, findings, cost: None };
+    world.send(Event::Ended { job, outcome, usage: Usage::default() });
+    let Some(TrailEntry::Selection { reason, .. }) = world.file.trail.last() else { panic!("a selection") };
+    let cut = format!("first second {}…", "é".repeat(200 - "first second ".len()));
+    assert_eq!(*reason, format!("Probes: D is feasible ({cut}); C is not feasible (too hard)"));
+}
+
+#[test]
+fn among_equals_the_selected_choice_goes_first() {
+    // Somebody wrote the file so: a choice is selected that does not stand first.
+    let (mut state, _) = parse("G=A|B|C|D|E");
+    state.or_groups["G"].failed = vec!["A".into(), "C".into()];
+    state.or_groups["G"].selected = "E".into();
+    let arrange = |state: &State, seen: &[(&str, Feasible, Option<Cost>)]| {
+        let seen = seen.iter().map(|(atom, feasible, cost)| {
+            let (feasible, cost, findings) = (*feasible, *cost, String::new());
+            (AtomId::from(*atom), Sighting { feasible, cost, findings })
+        });
+        let mut ledger = Ledger::open(state.clone(), start());
+        let place = ledger.place(&"E".into()).expect("it is there");
+        order::arrange(&mut ledger, place, &seen.collect());
+        let group = &ledger.state().or_groups["G"];
+        (ids(&group.choices), group.selected.to_string())
+    };
+    let told = |choices: &str, selected: &str| (choices.to_owned(), selected.to_owned());
+    let (yes, no) = (Feasible::Yes, Feasible::No);
+    assert_eq!(arrange(&state, &[]), told("A,E,C,B,D", "E"), "what has failed keeps its place");
+    assert_eq!(arrange(&state, &[("D", yes, None)]), told("A,D,C,E,B", "D"));
+    assert_eq!(arrange(&state, &[("E", no, Some(Cost::Tiny))]), told("A,B,C,D,E", "B"));
+    let all = [("B", yes, Some(Cost::Huge)), ("D", yes, Some(Cost::Small)), ("E", yes, None)];
+    assert_eq!(arrange(&state, &all), told("A,D,C,B,E", "D"));
+    // Of a choice that is not selected, or races, nothing is arranged.
+    state.or_groups["G"].selected = "B".into();
+    assert_eq!(arrange(&state, &[("E", no, None)]), told("A,B,C,D,E", "B"));
+    state.or_groups["G"].selected = "E".into();
+    state.or_groups["G"].speculative = Some(true);
+    assert_eq!(arrange(&state, &[("E", no, None)]), told("A,B,C,D,E", "E"));
 }
 
 #[test]
