@@ -287,19 +287,19 @@ impl<'c> Call<'c> {
         let session = self.begin(peer).await?;
         let id = self.session.get_or_init(|| session.session_id.clone());
         self.set_mode(peer, &session).await;
+        if let Some(said) = self.set_model(peer, &session).await? {
+            return Ok(said);
+        }
         let mut text = in_words(self.ask, true, None);
         loop {
             let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
             let prompt = PromptRequest::new(id.clone(), vec![ContentBlock::from(text)]);
             let turn = peer.send_request(prompt).block_task().await?;
             self.count_turn(&turn);
-            let last = self.notes().narrator.end_turn();
+            self.notes().narrator.pause();
             let reason = match self.answer() {
                 Ok(Some(answer)) => return Ok(Said::Answer(answer)),
-                Ok(None) => match self.trouble(vec![last]) {
-                    Some(said) => return Ok(said),
-                    None => format!("the tool `{}` was not called", submit::TOOL),
-                },
+                Ok(None) => format!("the tool `{}` was not called", submit::TOOL),
                 Err(reason) => reason,
             };
             if let Some(why) = gave_up(turn.stop_reason) {
@@ -374,22 +374,40 @@ impl<'c> Call<'c> {
             let best = best(&wanted, offered)?;
             return (best != modes.current_mode_id.to_string()).then_some(Choice::Mode(best));
         }
-        let options = session.config_options.iter().flatten();
-        let mut modes = options.filter(|option| option.category == Some(SessionConfigOptionCategory::Mode));
-        modes.find_map(|option| {
-            let SessionConfigKind::Select(select) = &option.kind else { return None };
-            let values = match &select.options {
-                SessionConfigSelectOptions::Ungrouped(values) => values.iter().collect(),
-                SessionConfigSelectOptions::Grouped(groups) => {
-                    groups.iter().flat_map(|group| &group.options).collect()
-                }
-                _ => Vec::new(),
-            };
-            let offered = values.iter().map(|value| (value.value.to_string(), value.name.as_str()));
-            let best = best(&wanted, offered)?;
-            let is_new = best != select.current_value.to_string();
-            is_new.then(|| Choice::Option(option.id.to_string(), best))
+        options(session, &SessionConfigOptionCategory::Mode).find_map(|(option, current, offered)| {
+            let best = best(&wanted, offered.into_iter())?;
+            (best != current).then_some(Choice::Option(option, best))
         })
+    }
+
+    /// A model that is wished for and cannot be had is not replaced by another, which may cost more. Where the profile
+    /// names it on the command line, it is set already.
+    async fn set_model(
+        &self,
+        peer: &ConnectionTo<Peer>,
+        session: &NewSessionResponse,
+    ) -> Result<Option<Said>, Error> {
+        let Some(model) = &self.agent.model else { return Ok(None) };
+        if !self.agent.profile.model_arguments.is_empty() {
+            return Ok(None);
+        }
+        let mut models = options(session, &SessionConfigOptionCategory::Model);
+        let Some((option, current, offered)) = models.next() else {
+            let reason = format!("it cannot be told to use the model `{model}`");
+            return Ok(Some(Said::NotStarted { reason }));
+        };
+        let fits = |(id, name): &&(String, &str)| id == model || name == model;
+        let Some((found, _)) = offered.iter().find(fits) else {
+            let offered: Vec<&str> = offered.iter().map(|(id, _)| id.as_str()).collect();
+            let reason = format!("it does not offer the model `{model}`, but {}", offered.join(", "));
+            return Ok(Some(Said::NotStarted { reason: in_one_line(&reason) }));
+        };
+        if *found != current {
+            let id = session.session_id.clone();
+            let request = SetSessionConfigOptionRequest::new(id, option, found.as_str());
+            peer.send_request(request).block_task().await?;
+        }
+        Ok(None)
     }
 
     /// What was handed in and is valid; that nothing was; or what is wrong with it.
@@ -603,6 +621,28 @@ impl Counts {
 enum Choice {
     Mode(String),
     Option(String, String),
+}
+
+/// What can be chosen in a category: the option, what is chosen now, and the values with their names.
+fn options<'s>(
+    session: &'s NewSessionResponse,
+    category: &SessionConfigOptionCategory,
+) -> impl Iterator<Item = (String, String, Vec<(String, &'s str)>)> {
+    let all = session.config_options.iter().flatten();
+    let fitting = all.filter(move |option| option.category.as_ref() == Some(category));
+    fitting.filter_map(|option| {
+        let SessionConfigKind::Select(select) = &option.kind else { return None };
+        let values = match &select.options {
+            SessionConfigSelectOptions::Ungrouped(values) => values.iter().collect(),
+            SessionConfigSelectOptions::Grouped(groups) => {
+                groups.iter().flat_map(|group| &group.options).collect()
+            }
+            _ => Vec::new(),
+        };
+        let offered =
+            values.into_iter().map(|value| (value.value.to_string(), value.name.as_str())).collect();
+        Some((option.id.to_string(), select.current_value.to_string(), offered))
+    })
 }
 
 /// The first of the wanted that is offered.

@@ -7,9 +7,6 @@ use super::talk::Heard;
 /// Of a line so much is told at a time.
 const LONGEST: usize = 4 << 10;
 
-/// So much is remembered of what was said last.
-const REMEMBERED: usize = 2 << 10;
-
 pub(super) struct Narrator<'h> {
     hear: &'h (dyn Fn(Heard<'_>) + Sync),
     /// The line of a message that has not ended.
@@ -17,20 +14,15 @@ pub(super) struct Narrator<'h> {
     /// Whether the message has had a line that was told as what is done now.
     told: bool,
     doing: String,
-    /// The end of what was said since the last turn began.
-    last: String,
 }
 
 impl<'h> Narrator<'h> {
     pub fn new(hear: &'h (dyn Fn(Heard<'_>) + Sync)) -> Narrator<'h> {
-        Narrator { hear, line: String::new(), told: false, doing: String::new(), last: String::new() }
+        Narrator { hear, line: String::new(), told: false, doing: String::new() }
     }
 
     /// A piece of a message.
     pub fn says(&mut self, text: &str) {
-        self.last.push_str(text);
-        let too_much = self.last.len().saturating_sub(REMEMBERED);
-        self.last.drain(..self.last.ceil_char_boundary(too_much));
         for part in text.split_inclusive('\n') {
             self.line.push_str(part);
             if part.ends_with('\n') || self.line.len() > LONGEST {
@@ -52,8 +44,8 @@ impl<'h> Narrator<'h> {
     /// A line of the transcript that is no message.
     pub fn note(&mut self, line: &str) {
         self.pause();
-        let end = line.floor_char_boundary(LONGEST);
-        (self.hear)(Heard::Said(&format!("{}\n", line[..end].trim_end())));
+        let line = &line[..line.floor_char_boundary(LONGEST)];
+        (self.hear)(Heard::Said(&format!("{}\n", without_colours(line).trim_end())));
     }
 
     /// The message has ended, as far as it came.
@@ -65,14 +57,8 @@ impl<'h> Narrator<'h> {
         self.told = false;
     }
 
-    /// What was said in this turn, and the next one begins.
-    pub fn end_turn(&mut self) -> String {
-        self.pause();
-        std::mem::take(&mut self.last)
-    }
-
     fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
+        let line = without_colours(&std::mem::take(&mut self.line));
         let doing = in_one_line(&line);
         if self.told || doing.is_empty() {
             (self.hear)(Heard::Said(&line));
@@ -85,6 +71,27 @@ impl<'h> Narrator<'h> {
         }
         self.doing = doing;
     }
+}
+
+/// Text without what moves and colours a terminal.
+fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => {
+                let is_sequence = rest.next() == Some('[');
+                // It ends with a letter, and numbers come before.
+                if is_sequence {
+                    rest.find(|c| ('@'..='~').contains(c));
+                }
+            }
+            '\n' | '\t' => plain.push(c),
+            c if c.is_control() => {}
+            c => plain.push(c),
+        }
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -116,9 +123,7 @@ mod tests {
                 narrator.does("Write\tsrc/a.rs");
                 narrator.does("Write src/a.rs");
                 narrator.says("Done.");
-                narrator.note("refused: rm");
-                assert_eq!(narrator.end_turn(), "I look at it.\nThen I\n\nwriteDone.");
-                assert_eq!(narrator.end_turn(), "");
+                narrator.note("\u{1b}[31mrefused\u{1b}[0m: \u{7}rm\u{1b}");
             },
             &["> I look at it.", "Then I\n", "\n", "write\n", "> Write src/a.rs", "> Done.", "refused: rm\n"],
         );
@@ -127,10 +132,7 @@ mod tests {
     #[test]
     fn what_has_no_end_is_told_in_pieces() {
         check(
-            |narrator| {
-                narrator.says(&"ä".repeat(3000));
-                assert_eq!(narrator.end_turn().len(), REMEMBERED);
-            },
+            |narrator| narrator.says(&"ä".repeat(3000)),
             &[&format!("> {}…", "ä".repeat(160)), &"ä".repeat(3000)],
         );
     }

@@ -29,6 +29,9 @@ struct Case {
     wall: Duration,
     idle: Option<Duration>,
     program: PathBuf,
+    model: Option<String>,
+    /// It has a key for this agent.
+    has_key: bool,
     /// What the reader refuses, whatever the tray took.
     refused: Option<&'static str>,
     folder: tempfile::TempDir,
@@ -59,6 +62,8 @@ impl Case {
             wall: LONG,
             idle: None,
             program: std::env::current_exe().expect("it is this one"),
+            model: None,
+            has_key: false,
             refused: None,
             folder: tempfile::tempdir().expect("a folder"),
             mark: format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)),
@@ -92,7 +97,7 @@ impl Case {
             profile: profile(),
             program: self.program.clone(),
             before: WORDS.map(str::to_owned).to_vec(),
-            model: None,
+            model: self.model.clone(),
         };
         let brief = brief(self.role);
         let (doing, said, used) = (Mutex::new(Vec::new()), Mutex::new(String::new()), Mutex::new(Vec::new()));
@@ -108,6 +113,14 @@ impl Case {
         };
         let variable = |name: &str, path: PathBuf| (name.into(), path.into_os_string());
         let read = |_: &Value| self.refused.map_or(Ok(()), |reason| Err(reason.to_owned()));
+        let mut variables = vec![
+            variable(SCRIPT, self.path("script")),
+            variable(LOG, self.path("log")),
+            (MARK.into(), self.mark.clone().into()),
+        ];
+        if self.has_key {
+            variables.push(("AOT_TEST_KEY".into(), "a key".into()));
+        }
         let (report, kept) = station.ask(&Question {
             agent: &agent,
             brief: &brief,
@@ -115,11 +128,7 @@ impl Case {
             folder: &self.path("work"),
             writable: Vec::new(),
             spared: Vec::new(),
-            variables: vec![
-                variable(SCRIPT, self.path("script")),
-                variable(LOG, self.path("log")),
-                (MARK.into(), self.mark.clone().into()),
-            ],
+            variables,
             wall: self.wall,
             idle: self.idle,
             again: self.again,
@@ -165,7 +174,8 @@ impl Ended {
 fn profile() -> Profile {
     let text = "kind = 'acp'\nprogram = 'scripted'\nprice = { input = 1.0, output = 10.0 }\n[trouble]\n\
                 limited = ['(?i)rate.?limit', 'retry after (?<seconds>\\d+)']\nunreachable = ['ECONNREFUSED']\n\
-                unauthenticated = ['please log in']\n";
+                unauthenticated = ['please log in']\n\
+                [login.methods]\nAOT_TEST_KEY = 'key'\nAOT_TEST_OTHER = 'nothing'\n";
     let table = text.parse().expect("TOML");
     Profile::named("scripted", Some(&table)).expect("a table").expect("a profile")
 }
@@ -435,10 +445,11 @@ fn troubles_are_told_apart() {
         let ended = Case::new(Role::Worker, steps).run();
         assert_eq!((&ended.report.said, ended.report.asked), (&expected, 0), "{fail}");
     }
-    // Some say it in words, and call that the end of a turn.
-    let words = json!({"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "API error: rate limit"}}});
-    let ended = after_hello(Role::Worker, prompted([words, end("end_turn")])).run();
-    assert_eq!(ended.report.said, limited("API error: rate limit", None));
+    // What the model itself says is not searched for troubles: it may be about rate limits.
+    let words = json!({"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "The rate limit is built."}}});
+    let steps = [prompted([words, end("end_turn")]), prompted([handed_in(), end("end_turn")])].concat();
+    let ended = after_hello(Role::Worker, steps).run();
+    assert_eq!((ended.report.said, ended.report.asked), (Said::Answer(solved()), 2));
     // An answer is an answer.
     let ended =
         after_hello(Role::Worker, prompted([handed_in(), fail(-32603, "rate limit", Value::Null)])).run();
@@ -656,4 +667,85 @@ fn whoever_cannot_be_talked_to_is_told_apart() {
         "{:?}",
         ended.report
     );
+}
+
+#[test]
+fn a_model_is_what_was_wished_for_or_none() {
+    let select = |id: &str, category: &str, current: &str, values: &[&str]| {
+        let values: Vec<Value> =
+            values.iter().map(|value| json!({"value": value, "name": value.to_uppercase()})).collect();
+        json!({"id": id, "name": id, "category": category, "type": "select", "currentValue": current, "options": values})
+    };
+    let models = json!({"configOptions": [select("x", "mode", "big", &["big", "small"]), select("m", "model", "big", &["big", "small"])]});
+    for (model, session, expected) in [
+        ("small", &models, Ok(Some("small"))),
+        ("SMALL", &models, Ok(Some("small"))),
+        ("big", &models, Ok(None)),
+        ("huge", &models, Err("it does not offer the model `huge`, but big, small")),
+        ("small", &json!({}), Err("it cannot be told to use the model `small`")),
+    ] {
+        let mut steps = hello(session.clone());
+        if let Ok(Some(_)) = expected {
+            steps.extend([
+                json!({"expect": "session/set_config_option"}),
+                json!({"reply": {"configOptions": []}}),
+            ]);
+        }
+        steps.extend(prompted([handed_in(), end("end_turn")]));
+        let mut case = Case::new(Role::Worker, steps);
+        case.model = Some(model.to_owned());
+        let ended = case.run();
+        let set: Vec<&Value> =
+            ended.heard("session/set_config_option").iter().map(|params| &params["value"]).collect();
+        match expected {
+            Ok(value) => {
+                assert_eq!(ended.report.said, Said::Answer(solved()), "{model} of {session}");
+                assert_eq!(set, Vec::from_iter(value), "{model} of {session}");
+            }
+            Err(reason) => {
+                assert_eq!(
+                    ended.report.said,
+                    Said::NotStarted { reason: reason.into() },
+                    "{model} of {session}"
+                );
+                assert!(ended.prompts().is_empty(), "{model} of {session}");
+            }
+        }
+    }
+}
+
+/// Some want to be told that they are logged in by the key that they have.
+#[test]
+fn whoever_has_a_key_is_told_to_use_it() {
+    let refused = json!({"fail": {"code": -32000, "message": "Authentication required"}});
+    let begun = hello(json!({}));
+    let told = [json!({"expect": "authenticate"}), json!({"reply": {}})];
+    let steps = [
+        &begun[..3],
+        std::slice::from_ref(&refused),
+        &told,
+        &begun[2..],
+        &prompted([handed_in(), end("end_turn")]),
+    ];
+    let mut case = Case::new(Role::Worker, steps.concat());
+    case.has_key = true;
+    let ended = case.run();
+    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.heard("authenticate"), [&json!({"methodId": "key"})]);
+
+    let unauthenticated = |said: &Said| matches!(said, Said::Unauthenticated { .. });
+    let ended = Case::new(Role::Worker, [&begun[..3], &[refused.clone()]].concat()).run();
+    assert!(
+        unauthenticated(&ended.report.said) && ended.heard("authenticate").is_empty(),
+        "{:?}",
+        ended.report
+    );
+    for again in
+        [[&told[..1], &[refused.clone()]].concat(), [&told[..], &begun[2..3], &[refused.clone()]].concat()]
+    {
+        let mut case = Case::new(Role::Worker, [&begun[..3], &[refused.clone()], &again].concat());
+        case.has_key = true;
+        let ended = case.run();
+        assert!(unauthenticated(&ended.report.said), "{again:?}: {:?}", ended.report);
+    }
 }

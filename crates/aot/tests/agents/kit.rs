@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aot_testkit::scripted_model::{Script, ScriptedModel};
+use aot_testkit::scripted_model::{HttpError, Script, ScriptedModel};
 use serde_json::{Value, json};
 
 use crate::repo::{Live, Plan, Repo, Said};
@@ -135,4 +135,21 @@ pub fn unsolved(reason: &str) -> Value {
 
 pub fn feasible(findings: &str) -> Value {
     json!({"feasible": true, "findings": findings, "cost_estimate": "tiny"})
+}
+
+/// A limit that the client does not wait out by itself.
+pub fn limit(agent: &str) -> HttpError {
+    let reset = (jiff::Timestamp::now().as_second() + 2).to_string();
+    match agent.trim_end_matches("-acp") {
+        "claude" => HttpError::status(429)
+            .header("anthropic-ratelimit-unified-status", "rejected")
+            .header("anthropic-ratelimit-unified-reset", &reset),
+        "codex" => HttpError::status(429).body(json!({"error": {
+            "type": "usage_limit_reached", "message": "usage limit", "resets_in_seconds": 2, "plan_type": "plus"}})),
+        "gemini" => HttpError::status(429).body(json!({"error": {
+            "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
+            "details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [
+                {"quotaMetric": "m", "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}]}})),
+        _ => HttpError::status(429).header("retry-after", "1"),
+    }
 }

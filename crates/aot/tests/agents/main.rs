@@ -5,6 +5,7 @@ mod acp;
 mod clients;
 mod kit;
 mod loops;
+mod over_acp;
 #[allow(dead_code)]
 #[path = "../run/kit.rs"]
 mod repo;

@@ -3,7 +3,7 @@
 use aot_testkit::scripted_model::{HttpError, Rule, Script, ScriptedModel};
 use serde_json::json;
 
-use crate::kit::{HEADLESS, Scene, atom, feasible, file, is_here, is_there, solved};
+use crate::kit::{HEADLESS, Scene, atom, feasible, file, is_here, is_there, limit, solved};
 use crate::repo::Plan;
 
 fn scene(script: Script) -> Scene {
@@ -13,23 +13,6 @@ fn scene(script: Script) -> Scene {
 
 fn work() -> Rule {
     Rule::on("solve A1").write("a.txt", "made").answer(solved("made", &["a.txt"]))
-}
-
-/// A limit that the client does not wait out by itself.
-fn limit(agent: &str) -> HttpError {
-    let reset = (jiff::Timestamp::now().as_second() + 2).to_string();
-    match agent {
-        "claude" => HttpError::status(429)
-            .header("anthropic-ratelimit-unified-status", "rejected")
-            .header("anthropic-ratelimit-unified-reset", &reset),
-        "codex" => HttpError::status(429).body(json!({"error": {
-            "type": "usage_limit_reached", "message": "usage limit", "resets_in_seconds": 2, "plan_type": "plus"}})),
-        "gemini" => HttpError::status(429).body(json!({"error": {
-            "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
-            "details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [
-                {"quotaMetric": "m", "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}]}})),
-        _ => HttpError::status(429).header("retry-after", "1"),
-    }
 }
 
 #[test]
