@@ -180,9 +180,10 @@ pub fn bring_checks(bytes: Vec<u8>) -> Result<Checks, Vec<Finding>> {
     let node = nested.or_else(|| root.get("base_case")).unwrap_or(root);
     let mut findings = Findings::default();
     let checks = proving(node, &"the base case", &mut findings);
-    let found = findings.place(&document).into_iter().map(own_lines);
-    let found = found.filter(|finding| finding.severity != Severity::Warning);
-    // What proves nothing cannot be agreed on either.
+    // A list may only be empty because what stood in it is wrong; and what proves nothing cannot be agreed on either.
+    let worst = if findings.has_errors() { Severity::Error } else { Severity::Incomplete };
+    let found =
+        findings.place(&document).into_iter().filter(|finding| finding.severity == worst).map(own_lines);
     let found: Vec<Finding> = found.map(|finding| Finding { severity: Severity::Error, ..finding }).collect();
     checks.filter(|_| found.is_empty()).ok_or(found)
 }
