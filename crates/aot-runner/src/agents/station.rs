@@ -79,9 +79,9 @@ impl Station {
         };
         self.prepare(question.agent);
         let environment = self.environment(question, &scratch.folder);
-        let secrets = environment.iter().filter_map(|(name, value)| {
-            sounds_secret(name.to_str()?).then(|| value.to_string_lossy().into_owned())
-        });
+        let secret = |(name, _): &&(OsString, OsString)| name.to_str().is_some_and(sounds_secret);
+        let secrets =
+            environment.iter().filter(secret).map(|(_, value)| value.to_string_lossy().into_owned());
         let title = format!("{} by {}", question.name, question.agent.name);
         let transcript = Mutex::new(Transcript::new(&title, &question.brief.text, Secrets::new(secrets)));
         let hear = |heard: Heard<'_>| {

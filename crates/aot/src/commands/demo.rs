@@ -70,9 +70,11 @@ Each atom is a command here; with an agent the loop is the same. Watch for
 
 const CLOSING: &str = "
 The end was proven: the base case was run by the program, afresh.
-Next, in a project of yours: write .claude/aot-loop-state.md (docs/contract.md
-shows one) and look at what would happen, before anything does:
-  aot run --dry-run";
+Next, in a project of yours: agree on a goal, look at what would happen, and let
+it happen.
+  aot align \"what you want\"
+  aot run --dry-run
+  aot run";
 
 /// The base case: it is red until everything is there.
 const DEMO_TEST: &str = r#"set -e

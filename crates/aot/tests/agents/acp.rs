@@ -734,16 +734,18 @@ fn whoever_has_a_key_is_told_to_use_it() {
     assert_eq!(ended.heard("authenticate"), [&json!({"methodId": "key"})]);
 
     let unauthenticated = |said: &Said| matches!(said, Said::Unauthenticated { .. });
-    let ended = Case::new(Role::Worker, [&begun[..3], &[refused.clone()]].concat()).run();
+    let ended = Case::new(Role::Worker, [&begun[..3], std::slice::from_ref(&refused)].concat()).run();
     assert!(
         unauthenticated(&ended.report.said) && ended.heard("authenticate").is_empty(),
         "{:?}",
         ended.report
     );
-    for again in
-        [[&told[..1], &[refused.clone()]].concat(), [&told[..], &begun[2..3], &[refused.clone()]].concat()]
-    {
-        let mut case = Case::new(Role::Worker, [&begun[..3], &[refused.clone()], &again].concat());
+    for again in [
+        [&told[..1], std::slice::from_ref(&refused)].concat(),
+        [&told[..], &begun[2..3], std::slice::from_ref(&refused)].concat(),
+    ] {
+        let mut case =
+            Case::new(Role::Worker, [&begun[..3], std::slice::from_ref(&refused), &again].concat());
         case.has_key = true;
         let ended = case.run();
         assert!(unauthenticated(&ended.report.said), "{again:?}: {:?}", ended.report);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aot_testkit::scripted_model::{Moment, Rule, Script};
 
-use crate::kit::{Scene, atom, feasible, file, is_here, is_there, solved};
+use crate::kit::{Scene, atom, feasible, file, is_here, is_there, solved, wait_until};
 use crate::repo::Plan;
 
 fn works(agent: &str) {
@@ -93,7 +93,7 @@ fn is_killed(agent: &str) {
     let atoms = atom("A1", "", &file("a.txt"));
     let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
     let live = scene.start(&["run", "--json", "--agent", agent]);
-    scene.repo.wait_until("a tool runs", || {
+    wait_until("a tool runs", || {
         scene.repo.processes().iter().filter(|(_, words)| words.contains("sleep 4711")).count() >= 2
     });
     let stopped = scene.aot(&["stop", "--now"]);

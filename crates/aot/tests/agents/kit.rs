@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use aot_testkit::scripted_model::{HttpError, Script, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::repo::{Live, Plan, Repo, Said};
+use crate::repo::{LONG, Live, Plan, Repo, Said};
 
 /// The agents that are driven headless.
 pub const HEADLESS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
@@ -106,6 +107,15 @@ impl Scene {
         let folder = self.repo.path(".claude/aot/agents");
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         files.map(|file| std::fs::read_to_string(file.path()).expect("a transcript")).collect()
+    }
+}
+
+/// Waits for something that comes soon.
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LONG, "it never came: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

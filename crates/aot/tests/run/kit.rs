@@ -292,15 +292,6 @@ impl Repo {
         found
     }
 
-    /// Waits for something that comes soon.
-    pub fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let began = Instant::now();
-        while !is_so() {
-            assert!(began.elapsed() < LONG, "it never came: {what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
     /// Processes that work below this folder.
     pub fn processes(&self) -> Vec<(i32, String)> {
         let ours = self.folder.path().canonicalize().expect("it exists");
