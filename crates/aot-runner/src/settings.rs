@@ -360,9 +360,9 @@ mod tests {
         check("[agents]\nworker = 3", "", "! 2:10 `agents.worker` is the name of an agent");
         check("[agents]\nboss = \"x\"", "", " (2:1 `agents.boss` is not known)");
         check(
-            "[agent.mine]\nprogram = \"x\"\nflags = 1",
+            "[agent.mine]\nprogram = \"x\"\nanswer = \"by mail\"",
             "",
-            "! 1:8 unknown field `flags`, expected one of `like`, `program`, `kind`, `version`, `arguments`, `model_arguments`, `model`, `input`, `environment`, `files`, `variables`, `state`, `spared`, `roles`, `answer`, `events`, `trouble`, `login`, `price`, `tells_cost`",
+            "! 1:8 unknown variant `by mail`, expected one of `tool`, `event`, `file`, `output`",
         );
         check("agent.mine = 3", "", "! 1:7 `agent.mine` is a table: write `[agent.mine]`");
     }

@@ -76,7 +76,7 @@ mod tests {
             ("{\"authorization\": \"Basic Zm9vOmJhcg==\"}", "{\"authorization\": \"Basic [redacted]\"}"),
             ("curl -H 'x-api-key: k-123456'", "curl -H 'x-api-key: [redacted]'"),
             ("{\\\"api_key\\\":\\\"abcdef123\\\"}", "{\\\"api_key\\\":\\\"[redacted]\\\"}"),
-            ("key sk-ant-REDACTED end", "key [redacted] end"),
+            ("key sk-0123456789abcdefghij end", "key [redacted] end"),
             ("ghp_0123456789abcdefghijKLMN", "[redacted]"),
             ("AKIAABCDEFGHIJKLMNOP", "[redacted]"),
             ("Bearer 0123456789abcdef", "Bearer [redacted]"),

@@ -150,7 +150,7 @@ fn status_says_what_to_type_next() {
     ");
     let next = |project: &Project| project.json(&["status"])["next_steps"].clone();
     for (reason, expected) in [
-        ("iteration limit reached: 20", json!(["aot redirect --max-iterations 40"])),
+        ("iteration limit reached: 20", json!(["aot redirect --set max_iterations=40"])),
         (
             "OR group exhausted: tokens",
             json!(["aot redirect --add-choice tokens \"…\"", "aot or switch tokens … --reason …"]),
