@@ -83,6 +83,19 @@ fn crates_look_in_one_direction() {
     forbid("crates/aot/src", &[], &["process::Command", "Command::new"], "the doors start no processes");
 }
 
+/// What is asynchronous, and what moves fast, stays behind two doors.
+#[test]
+fn protocols_have_a_file_each() {
+    for (file, crates) in [
+        ("agents/acp.rs", &["agent_client_protocol", "futures::"][..]),
+        ("agents/submit.rs", &["rmcp::", "tokio::"]),
+    ] {
+        for folder in ["crates/aot-runner/src", "crates/aot/src"] {
+            forbid(folder, &[file], crates, "a protocol is known by one file");
+        }
+    }
+}
+
 #[test]
 fn only_failure_and_print_speak_to_streams() {
     let streams = ["println!", "eprintln!", "print!(", "io::stdout()", "io::stderr()"];

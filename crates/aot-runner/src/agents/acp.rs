@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc as blocking;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
@@ -28,7 +29,7 @@ use aot_core::brief::Role;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::{block_on, block_on_stream};
 use futures::future::{Either, ready, select};
-use futures::{SinkExt, StreamExt};
+use futures::{SinkExt, StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -47,6 +48,9 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// What is longer is no message.
 const LONGEST_LINE: usize = 16 << 20;
+
+/// So many messages wait for us at most; then the agent waits.
+const QUEUED: usize = 64;
 
 /// Of what it prints besides the protocol so much is kept.
 const HEAD_KEPT: usize = 16 << 10;
@@ -153,24 +157,31 @@ impl<'c> Call<'c> {
 
     fn make(&self, feed: Feed) -> Said {
         let (words, outgoing) = mpsc::unbounded::<String>();
-        let (lines, incoming) = mpsc::unbounded::<io::Result<String>>();
-        let (noise, heard) = mpsc::unbounded::<String>();
+        let (lines, incoming) = mpsc::channel::<io::Result<String>>(QUEUED);
+        let (noise, heard) = mpsc::channel::<String>(QUEUED);
         let (stop, stops) = mpsc::unbounded::<Stop>();
         let job = self.job(feed.input());
         let own = Switch::default();
         let guard = self.ask.guard.under(&own);
-        let killed = stop.clone();
+        let (killed, kill) = (stop.clone(), own.clone());
         let wire = self.ask.guard.switch().connect(move || {
             // Nobody listens any more to a conversation that has ended.
             let _ = killed.unbounded_send(Stop::Killed);
+            let kill = kill.clone();
+            // Whatever the conversation does meanwhile.
+            std::thread::spawn(move || {
+                std::thread::sleep(GRACE);
+                kill.turn_off();
+            });
         });
         let (talked, ended) = std::thread::scope(|scope| {
             scope.spawn(move || write(feed, outgoing));
             let (done, process) = blocking::channel();
             scope.spawn(move || {
                 let ended = guard.run_heard(&job, tap(lines.clone(), noise.clone()));
-                lines.close_channel();
-                noise.close_channel();
+                // Should somebody who cannot be killed hold a stream open, this is its end all the same.
+                lines.clone().close_channel();
+                noise.clone().close_channel();
                 // It is waited for below.
                 let _ = done.send(ended);
             });
@@ -223,10 +234,20 @@ impl<'c> Call<'c> {
     async fn converse(
         &self,
         words: mpsc::UnboundedSender<String>,
-        lines: mpsc::UnboundedReceiver<io::Result<String>>,
-        noise: mpsc::UnboundedReceiver<String>,
+        mut lines: mpsc::Receiver<io::Result<String>>,
+        mut noise: mpsc::Receiver<String>,
         stops: mpsc::UnboundedReceiver<Stop>,
     ) -> Talked {
+        let mut turns = 0_usize;
+        // Who talks without a pause is not to keep us from anything else.
+        let lines = stream::poll_fn(move |context| {
+            turns += 1;
+            if turns.is_multiple_of(QUEUED) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            lines.poll_next_unpin(context)
+        });
         let connected = Client
             .v1()
             .name("aot")
@@ -244,7 +265,7 @@ impl<'c> Call<'c> {
             .connect_with(Lines::new(words.sink_map_err(io::Error::other), lines), async |peer| {
                 Ok(self.talk(&peer, stops).await)
             });
-        let hearing = noise.for_each(|line| {
+        let hearing = noise.by_ref().for_each(|line| {
             self.notes().narrator.note(&line);
             ready(())
         });
@@ -252,6 +273,10 @@ impl<'c> Call<'c> {
             Either::Left((talked, _)) => talked,
             Either::Right(((), connected)) => connected.await,
         };
+        // What it complained about last may say why it ended.
+        while let Ok(line) = noise.try_recv() {
+            self.notes().narrator.note(&line);
+        }
         talked.unwrap_or_else(Talked::Broken)
     }
 
@@ -723,34 +748,48 @@ fn write(mut feed: Feed, words: mpsc::UnboundedReceiver<String>) {
 }
 
 /// Messages are lines of standard output that are objects. Everything else goes to the transcript.
-fn tap(lines: mpsc::UnboundedSender<io::Result<String>>, noise: mpsc::UnboundedSender<String>) -> Tap {
-    let pending = Mutex::new((Vec::new(), Vec::new()));
-    Arc::new(move |stream, chunk: &[u8]| {
-        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let pending = match stream {
-            Stream::Output => &mut pending.0,
-            Stream::Errors => &mut pending.1,
-        };
-        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
-            pending.extend_from_slice(part);
-            if pending.len() > LONGEST_LINE {
-                pending.clear();
-                if stream == Stream::Output {
-                    // That nobody hears it any more is no failure, here and below.
-                    let _ = lines.unbounded_send(Err(io::Error::other("it sent a message that has no end")));
-                }
-            }
-            if !pending.ends_with(b"\n") {
-                continue;
-            }
-            let line = String::from_utf8_lossy(pending).trim().to_owned();
-            pending.clear();
-            let _ = match stream {
-                Stream::Output if line.starts_with('{') => lines.unbounded_send(Ok(line)).is_ok(),
-                Stream::Output | Stream::Errors => line.is_empty() || noise.unbounded_send(line).is_ok(),
-            };
+fn tap(lines: mpsc::Sender<io::Result<String>>, noise: mpsc::Sender<String>) -> Tap {
+    let output = Mutex::new((Vec::new(), lines, noise.clone()));
+    let errors = Mutex::new((Vec::new(), noise));
+    Arc::new(move |stream, chunk: &[u8]| match stream {
+        Stream::Output => {
+            let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+            let (pending, lines, noise) = &mut *output;
+            split(pending, chunk, |line| match line {
+                Some(line) if line.starts_with('{') => pass_on(lines, Ok(line)),
+                Some(line) => pass_on(noise, line),
+                None => pass_on(lines, Err(io::Error::other("it sent a message that has no end"))),
+            });
+        }
+        Stream::Errors => {
+            let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+            let (pending, noise) = &mut *errors;
+            split(pending, chunk, |line| line.into_iter().for_each(|line| pass_on(noise, line)));
         }
     })
+}
+
+/// Calls with every line that is not empty, and with none when one has grown too long.
+fn split(pending: &mut Vec<u8>, chunk: &[u8], mut take: impl FnMut(Option<String>)) {
+    for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+        pending.extend_from_slice(part);
+        if pending.len() > LONGEST_LINE {
+            pending.clear();
+            take(None);
+        }
+        if pending.ends_with(b"\n") {
+            let line = String::from_utf8_lossy(pending).trim().to_owned();
+            pending.clear();
+            if !line.is_empty() {
+                take(Some(line));
+            }
+        }
+    }
+}
+
+/// Waits until there is room. That nobody hears it any more is no failure.
+fn pass_on<T>(sender: &mut mpsc::Sender<T>, item: T) {
+    let _ = block_on(sender.send(item));
 }
 
 /// Ready after this time.

@@ -41,9 +41,8 @@ impl<'h> Narrator<'h> {
         }
     }
 
-    /// A line of the transcript that is no message.
-    pub fn note(&mut self, line: &str) {
-        self.pause();
+    /// A line of the transcript that is no message, and does not end one.
+    pub fn note(&self, line: &str) {
         let line = &line[..line.floor_char_boundary(LONGEST)];
         (self.hear)(Heard::Said(&format!("{}\n", without_colours(line).trim_end())));
     }
@@ -122,10 +121,12 @@ mod tests {
                     .for_each(|part| narrator.says(part));
                 narrator.does("Write\tsrc/a.rs");
                 narrator.does("Write src/a.rs");
-                narrator.says("Done.");
+                narrator.says("Do");
                 narrator.note("\u{1b}[31mrefused\u{1b}[0m: \u{7}rm\u{1b}");
+                narrator.says("ne.");
+                narrator.pause();
             },
-            &["> I look at it.", "Then I\n", "\n", "write\n", "> Write src/a.rs", "> Done.", "refused: rm\n"],
+            &["> I look at it.", "Then I\n", "\n", "write\n", "> Write src/a.rs", "refused: rm\n", "> Done."],
         );
     }
 

@@ -508,6 +508,29 @@ fn garbage_between_messages_is_passed_over() {
     assert!(ended.said.contains("npm notice: a new version\n"), "{}", ended.said);
 }
 
+/// Much more than is kept waiting: the agent has to wait, and nobody waits forever.
+#[test]
+fn a_flood_of_messages_comes_through_whole() {
+    let flood = [
+        json!({"updates": 20_000}),
+        json!({"complain": "noise\n".repeat(20_000)}),
+        json!({"updates": 20_000}),
+    ];
+    let steps = prompted(flood.into_iter().chain([handed_in(), end("end_turn")]));
+    let ended = after_hello(Role::Worker, steps).run();
+    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.said.matches('x').count(), 40_000);
+    assert_eq!(ended.said.matches("noise").count(), 20_000);
+}
+
+#[test]
+fn whoever_floods_can_be_killed() {
+    let update = json!({"update": {"sessionUpdate": "tool_call", "toolCallId": "1", "title": BUSY}});
+    let mut case = after_hello(Role::Worker, prompted([update, json!({"updates": u64::MAX})]));
+    case.killed = true;
+    assert_eq!(case.run().report.said, Said::Killed);
+}
+
 #[test]
 fn a_message_without_an_end_is_a_failure() {
     let steps = prompted([json!({"flood": 20 << 20}), json!({"expect": "nothing"})]);

@@ -20,6 +20,7 @@ pub const WORDS: [&str; 5] = ["scripted::agent", "--exact", "--ignored", "--noca
 /// - `expect`: a method that must come next; other messages before it are only written down
 /// - `reply`, `fail`: the result, or the error, of the last request
 /// - `update`: something to tell about the session
+/// - `updates`: so many pieces of a message, one after the other
 /// - `ask`: a method and parameters; waits for the answer
 /// - `submit`: arguments for our tool, over the server that the client named; the answer is written down
 /// - `print`, `complain`: text for standard output and standard error
@@ -59,6 +60,13 @@ impl Agent {
             "update" => {
                 let params = json!({"sessionId": "s", "update": argument});
                 say(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}).to_string());
+            }
+            "updates" => {
+                let piece =
+                    json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}});
+                for _ in 0..argument.as_u64().expect("a number") {
+                    self.perform("update", &piece);
+                }
             }
             "ask" => self.ask(argument),
             "submit" => self.submit(argument),
