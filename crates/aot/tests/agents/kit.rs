@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use aot_testkit::scripted_model::{HttpError, Script, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::repo::{LONG, Live, Plan, Repo, Said};
+pub use crate::repo::{LONG, Repo};
+use crate::repo::{Live, Plan, Said};
 
 /// The agents that are driven headless.
 pub const HEADLESS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
@@ -65,17 +66,24 @@ impl Scene {
         self.repo.write("../url", url);
     }
 
-    fn dress<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+    /// What the agents need to be found, and to find their model.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths(std::iter::once(clients()).chain(std::env::split_paths(&path)));
-        let url = self.repo.read("../url");
-        command
-            .env("PATH", path.expect("no colon in it"))
-            .env("ANTHROPIC_BASE_URL", &url)
-            .env("ANTHROPIC_API_KEY", "a-key-that-nobody-may-see")
-            .env("CODEX_API_KEY", "a-key-that-nobody-may-see")
-            .env("GEMINI_API_KEY", "a-key-that-nobody-may-see")
-            .env("GOOGLE_GEMINI_BASE_URL", &url)
+        let path = path.expect("no colon in it").to_string_lossy().into_owned();
+        let (url, key) = (self.repo.read("../url"), "a-key-that-nobody-may-see".to_owned());
+        vec![
+            ("PATH", path),
+            ("ANTHROPIC_BASE_URL", url.clone()),
+            ("ANTHROPIC_API_KEY", key.clone()),
+            ("CODEX_API_KEY", key.clone()),
+            ("GEMINI_API_KEY", key),
+            ("GOOGLE_GEMINI_BASE_URL", url),
+        ]
+    }
+
+    fn dress<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.envs(self.variables())
     }
 
     pub fn aot(&self, words: &[&str]) -> Said {

@@ -11,4 +11,8 @@ mod over_acp;
 mod repo;
 mod scripted;
 mod submit;
+mod talks;
+#[allow(dead_code, reason = "the terminal of another target, of which only a part is needed here")]
+#[path = "../dialogue/terminal.rs"]
+mod terminal;
 mod troubles;
