@@ -256,6 +256,13 @@ fn a_hand_on_the_file_calls_scouts_back() {
     world.edit(state);
     let told = "#4 stall 0 | E | killed D?";
     assert_eq!(world.tell(told), told);
+    // Another one is selected, and the one that is probed left as it was: nobody waits for an order.
+    let mut world = World::play("crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B-");
+    let mut state = world.file.clone();
+    state.or_groups["G"].selected = "D".into();
+    world.edit(state);
+    let told = "#3 stall 0 | C? | killed D? E?";
+    assert_eq!(world.tell(told), told);
 }
 
 #[test]
@@ -283,10 +290,11 @@ fn the_brief_and_the_trail_hold_what_probes_found() {
         reason("crew=wp; m=3; s=9; G=A|B|C|D|E|F", "A- B- C?- D?+ E?+4"),
         "Probes: E is feasible, large (fine); D is feasible (fine); F is unknown; C is not feasible (too hard)"
     );
-    assert_eq!(
-        reason("crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+3 D?+1"),
-        "Probes: D is feasible, tiny (fine); C is feasible, medium (fine)"
-    );
+    let by_order = reason("crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+3 D?+1");
+    assert_eq!(by_order, "Probes: D is feasible, tiny (fine); C is feasible, medium (fine)");
+    assert!(order::is_by_order(&by_order));
+    assert!(!order::is_by_order(&reason("crew=wp; m=1; G=A?|B", "A?-")), "one probe has put it off");
+    assert!(!order::is_by_order(&reason("m=1; G=A|B", "A-")));
 }
 
 #[test]
