@@ -3,6 +3,7 @@
 pub mod brief;
 pub mod contract;
 pub mod coordinator;
+pub mod hook;
 pub mod rules;
 pub mod state;
 pub mod verdict;

@@ -83,14 +83,7 @@ pub fn run(
     let (_, state) = store.load::<Refusal>()?;
     let state = state.clone();
     let aligned = gate(state.clone())?;
-    let isolation = state.objective.isolation.clone();
-    let wanted = Wanted {
-        mode: isolation.as_ref().and_then(|isolation| isolation.mode),
-        share: isolation.as_ref().map(|isolation| isolation.share.clone()).unwrap_or_default(),
-        setup: isolation.and_then(|isolation| isolation.setup),
-        branch: state.control.branch.clone(),
-        loop_id: loop_id.clone(),
-    };
+    let wanted = wanted(&state, &loop_id);
     let ground = Ground::open(&kit.project, wanted, &kit.guard, &kit.shell)?;
     let found = found(&ground, &state)?;
     let seal = Seal::of(&state.objective, &ground.verify_root()?)
@@ -142,6 +135,18 @@ pub fn run(
     ran
 }
 
+/// What the state says about its isolation.
+pub(crate) fn wanted(state: &State, loop_id: &str) -> Wanted {
+    let isolation = state.objective.isolation.clone();
+    Wanted {
+        mode: isolation.as_ref().and_then(|isolation| isolation.mode),
+        share: isolation.as_ref().map(|isolation| isolation.share.clone()).unwrap_or_default(),
+        setup: isolation.and_then(|isolation| isolation.setup),
+        branch: state.control.branch.clone(),
+        loop_id: loop_id.to_owned(),
+    }
+}
+
 /// Which roles have somebody. Atoms that each want somebody of their own need nobody else.
 pub fn seats(team: &Team, state: &State) -> Seats {
     let seat = |taken: bool| if taken { Seat::Taken } else { Seat::Empty };
@@ -156,7 +161,7 @@ pub fn seats(team: &Team, state: &State) -> Seats {
 }
 
 /// A loop has a name before its first commit, and a branch if one was asked for.
-fn name(store: &mut Store, asked: &Asked) -> Result<String, RunError> {
+pub(crate) fn name(store: &mut Store, asked: &Asked) -> Result<String, RunError> {
     let recorded = store.change("name the loop", Timestamp::now(), |ledger| {
         let control = &ledger.state().control;
         let id = control.loop_id.clone();
@@ -175,7 +180,7 @@ fn name(store: &mut Store, asked: &Asked) -> Result<String, RunError> {
 }
 
 /// Commits of this loop for what stands in progress: they landed, and the record was lost (D23).
-fn found(ground: &Ground, state: &State) -> Result<Vec<Found>, RunError> {
+pub(crate) fn found(ground: &Ground, state: &State) -> Result<Vec<Found>, RunError> {
     let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
     let running: Vec<(AtomId, u32)> =
         running.filter_map(|atom| Some((atom.id.clone(), *state.control.attempts.get(&atom.id)?))).collect();

@@ -13,6 +13,7 @@ use aot_core::state::{AtomStatus, State};
 use jiff::Timestamp;
 
 use crate::driver;
+use crate::session::Note;
 use crate::store::error::FileError;
 use crate::store::hold;
 use crate::store::home::Home;
@@ -80,8 +81,9 @@ pub fn interrupt(store: &mut Store) -> Result<Interrupted, NotInterrupted> {
             answer(store)?;
             return Err(NotInterrupted::Hangs { driver: driver.unwrap_or_default() });
         }
-    } else if state.control.session.is_some() {
-        // A host drives, one command at a time: what its workers say from now on comes too late.
+    } else if let Some(session) = state.control.session.clone() {
+        // A host drives, one command at a time: what its agents say from now on comes too late.
+        Note::change(home.sidecar(), &session, |note| note.seat(None));
         store.change("interrupt the loop", Timestamp::now(), |ledger| {
             redirect::interrupt(ledger);
             Ok::<(), Refusal>(())

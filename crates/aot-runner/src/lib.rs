@@ -12,10 +12,13 @@ pub mod driver;
 pub mod editor;
 pub mod environment;
 pub mod habits;
+pub mod host;
 #[cfg(unix)]
 pub mod interrupt;
 #[cfg(unix)]
 pub mod process;
+#[cfg(unix)]
+pub mod session;
 #[cfg(unix)]
 pub mod settings;
 #[cfg(unix)]

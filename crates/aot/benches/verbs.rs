@@ -52,6 +52,7 @@ fn main() {
         row("atom add, warm", again, nothing, bare);
         costs.push((atoms, cold_ready, cold_validate, resolve));
     }
+    hooks(root, nothing);
     println!("\ngrowth from 1 000 to 10 000, and from 10 000 to 100 000 atoms");
     for pair in costs.windows(2).skip(1) {
         let [(_, ready, validate, resolve), (to, ready_to, validate_to, resolve_to)] = pair else { continue };
@@ -62,6 +63,49 @@ fn main() {
             ratio(*resolve_to, *resolve)
         );
     }
+}
+
+/// What a host waits for before every tool, in a session that owns a loop and in one that does not.
+fn hooks(root: &Path, nothing: Duration) {
+    println!("\nhook pre-tool-use");
+    let mut costs = Vec::new();
+    for atoms in [10, 10_000] {
+        let owned = "redirect_requested: false\n  session: here";
+        let text = of_size(atoms).replacen("redirect_requested: false", owned, 1);
+        let text = text.replacen("status: pending", "status: running", 1);
+        let state = project(&root.join(format!("hook-{atoms}")), &text);
+        let folder = state.parent().and_then(Path::parent).expect("a project");
+        settle();
+        for (who, command) in [("here", "ls"), ("here", "aot status"), ("elsewhere", "ls")] {
+            let asked = format!(
+                r#"{{"session_id": "{who}", "tool_name": "Bash", "tool_input": {{"command": "{command}"}}, "agent_type": "aot:aot-worker"}}"#
+            );
+            let input = root.join("asked.json");
+            fs::write(&input, asked).expect("a file can be written");
+            let ask = || {
+                let mut hook = Command::new(env!("CARGO_BIN_EXE_aot"));
+                hook.args(["hook", "pre-tool-use"]).current_dir(folder);
+                cpu_with(&mut hook, fs::File::open(&input).expect("it is there").into())
+            };
+            // The first one works it out.
+            ask();
+            let cost = median(|_| ask());
+            println!(
+                "  {atoms:>6} atoms, session {who:<10} {command:<11} {:>9.3} ms   {:>7.1} x true",
+                ms(cost),
+                ratio(cost, nothing)
+            );
+            costs.push(cost);
+        }
+    }
+    println!("  10 000 atoms cost {:.2} times as much as 10", ratio(costs[3], costs[0]));
+    let empty = root.join("hook-none");
+    fs::create_dir_all(&empty).expect("a folder can be made");
+    let none = median(|_| {
+        let mut hook = Command::new(env!("CARGO_BIN_EXE_aot"));
+        cpu(hook.args(["hook", "pre-tool-use"]).current_dir(&empty))
+    });
+    println!("  without a loop {:>33.3} ms   {:>7.1} x true", ms(none), ratio(none, nothing));
 }
 
 fn row(name: &str, cost: Duration, nothing: Duration, bare: Duration) {
@@ -93,8 +137,12 @@ fn aot(state: &Path) -> Command {
 
 /// User and system time of a process and its children.
 fn cpu(command: &mut Command) -> Duration {
+    cpu_with(command, Stdio::null())
+}
+
+fn cpu_with(command: &mut Command, input: Stdio) -> Duration {
     let before = children();
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("it can be started");
+    let status = command.stdin(input).stdout(Stdio::null()).status().expect("it can be started");
     assert!(status.success(), "{command:?}");
     children() - before
 }

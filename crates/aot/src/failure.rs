@@ -65,6 +65,25 @@ pub enum Failure {
     Driven {
         holder: String,
     },
+    /// The loop belongs to a session of a host.
+    Owned {
+        session: String,
+    },
+    /// The loop of this session does not run.
+    AtRest,
+    /// There is no session that the loop could be taken for.
+    NoSession,
+    /// A result that the program did not see proven; the loop stands as it was.
+    Unproven {
+        atom: AtomId,
+        reason: String,
+        left: u32,
+    },
+    /// A result that came to nothing; what follows has been written.
+    NotLanded {
+        atom: AtomId,
+        reason: String,
+    },
     /// Somebody else redirects.
     Redirected {
         holder: String,
@@ -151,13 +170,17 @@ impl Failure {
             | Failure::WithinCheck
             | Failure::NotAPerson
             | Failure::Driven { .. }
+            | Failure::Owned { .. }
+            | Failure::AtRest
+            | Failure::Unproven { .. }
+            | Failure::NotLanded { .. }
             | Failure::Redirected { .. }
             | Failure::Ground { .. }
             | Failure::NoAssertion { .. }
             | Failure::World { .. } => 1,
             Failure::Halted(code) => *code,
             Failure::GoneAway => 130,
-            Failure::Input { .. } | Failure::NoYes | Failure::NotAgreed(_) => 2,
+            Failure::Input { .. } | Failure::NoSession | Failure::NoYes | Failure::NotAgreed(_) => 2,
             Failure::NotAligned | Failure::NoBaseCase(_) | Failure::Lacking { .. } | Failure::Team { .. } => {
                 3
             }
@@ -179,6 +202,11 @@ impl Failure {
             Failure::NoYes => "no_yes".into(),
             Failure::NotAgreed(_) => "input".into(),
             Failure::Driven { .. } => "driven".into(),
+            Failure::Owned { .. } => "owned".into(),
+            Failure::AtRest => "at_rest".into(),
+            Failure::NoSession => "no_session".into(),
+            Failure::Unproven { .. } => "check_failed".into(),
+            Failure::NotLanded { .. } => "not_landed".into(),
             Failure::Redirected { .. } => "redirected".into(),
             Failure::Ground { .. } => "ground".into(),
             Failure::Team { .. } => "agent".into(),
@@ -214,6 +242,11 @@ impl Failure {
                 format!("{} cannot be agreed on{first}", unreadable.path.display())
             }
             Failure::Driven { holder } => format!("this loop is driven already, by {holder}"),
+            Failure::Owned { session } => format!("this loop belongs to the session {session} of a host"),
+            Failure::AtRest => "the loop of this session is not running".into(),
+            Failure::NoSession => "there is no session of a host here".into(),
+            Failure::Unproven { atom, reason, .. } => format!("{atom} is not resolved: {reason}"),
+            Failure::NotLanded { atom, reason } => format!("{atom} is not resolved: {reason}"),
             Failure::Redirected { holder } => format!("somebody redirects this loop already: {holder}"),
             Failure::Ground { problem, .. } | Failure::Team { problem, .. } => problem.clone(),
             Failure::NeedsPerson => "a person is needed".into(),
@@ -275,6 +308,20 @@ impl Failure {
             Failure::Driven { .. } => {
                 "`aot status` shows where it stands, `aot stop` ends it; a driver that died is taken over"
                     .into()
+            }
+            Failure::Owned { .. } => {
+                "leave it to that session; if it is gone: `/aot:enter-recursion take over` in a new one, or \
+                 `aot run --take-over` here"
+                    .into()
+            }
+            Failure::AtRest => "`aot status` says why; `aot run --session` takes it up again".into(),
+            Failure::NoSession => "name it: `aot run --session ID`".into(),
+            Failure::Unproven { atom, left, .. } => format!(
+                "its tree is as it was: let the worker mend it and resolve it again ({left} left), or give it up with \
+                 `aot atom fail {atom} --reason …`"
+            ),
+            Failure::NotLanded { atom, .. } => {
+                format!("it is pending again; its work is kept, `aot log {atom}` tells where")
             }
             Failure::Redirected { .. } => "wait until that redirect is made".into(),
             Failure::Ground { hint, .. } | Failure::Team { hint, .. } => hint.clone(),

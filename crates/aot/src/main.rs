@@ -24,5 +24,8 @@ fn main() -> ExitCode {
     if submit::is_called(&words) {
         return submit::run(&words);
     }
+    if commands::hook::is_called(&words) {
+        return commands::hook::run(&words);
+    }
     failure::guard(commands::run)
 }

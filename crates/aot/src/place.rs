@@ -22,8 +22,15 @@ pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
         return Ok(found);
     }
     let here = here()?;
-    let found = here.ancestors().map(|folder| folder.join(STATE_FILE)).find(|path| path.exists());
+    let found = outside_of_trees(&here).ancestors().map(|folder| folder.join(STATE_FILE));
+    let found = found.into_iter().find(|path| path.exists());
     found.ok_or(Failure::NoStateFile { from: here })
+}
+
+/// A worker's tree may hold a copy of the state file; the loop is the one that the tree was lent by.
+fn outside_of_trees(here: &Path) -> &Path {
+    let trees = Path::new(".claude/aot/trees");
+    here.ancestors().filter(|folder| folder.ends_with(trees)).last().unwrap_or(here)
 }
 
 /// Where a loop that begins is written: the file that was named or found, or a new one at the project's root.
@@ -138,6 +145,18 @@ pub fn user_settings() -> Option<PathBuf> {
     Some(folder.join("aot"))
 }
 
+/// Where Claude Code keeps what is the user's own.
+pub fn host_config() -> Option<PathBuf> {
+    let given = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
+    given.or_else(|| Some(home()?.join(".claude")))
+}
+
+/// The folder for what `aot` itself keeps for a user.
+pub fn user_data() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_DATA_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    Some(given.or_else(|| Some(home()?.join(".local/share")))?.join("aot"))
+}
+
 /// Where programs are looked for.
 pub fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
@@ -188,6 +207,13 @@ pub fn this_program() -> Result<PathBuf, Failure> {
 pub fn program_file() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })
+}
+
+/// The session of the host that this process is part of, if it is part of one.
+pub fn session() -> Option<String> {
+    ["AOT_SESSION", "CLAUDE_CODE_SESSION_ID"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
 }
 
 /// Whether this process was started by `aot` itself, as a check, a judge or a worker: then no person sits here.

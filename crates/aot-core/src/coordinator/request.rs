@@ -2,7 +2,7 @@
 //! the host's turn ends. The rules are those of the loop that fills its own slots.
 
 use super::talk::Effect;
-use super::{Coordinator, Dispatch};
+use super::{Coordinator, Dispatch, Trees};
 use crate::rules::plan::{self, Bar};
 use crate::rules::{Change, Refusal, converge};
 use crate::state::AtomId;
@@ -39,8 +39,12 @@ impl Coordinator {
             Some(Bar::StallLimit) => return Err(Refusal::GivenUp(atom.clone())),
             Some(Bar::Conflict(with)) => return Err(Refusal::InTheWay { atom: atom.clone(), with }),
         }
-        if self.flight.len() >= constraints.max_parallel_agents as usize {
-            return Err(Refusal::SlotsFull(constraints.max_parallel_agents));
+        let parallel = match self.settings.trees {
+            Trees::Separate => constraints.max_parallel_agents,
+            Trees::Shared => 1,
+        };
+        if self.flight.len() >= parallel as usize {
+            return Err(Refusal::SlotsFull(parallel));
         }
         let starts = plan::starts_per_iteration(constraints.max_parallel_agents);
         match &state.control.open {
@@ -62,7 +66,14 @@ impl Coordinator {
         if control.stop_requested || control.redirect_requested {
             return;
         }
-        if control.open.is_none() && control.iteration < self.state().constraints().max_iterations {
+        // At the stall limit what may still be tried is tried, or the loop is over (D11).
+        let limit = self.state().constraints().max_stall_count;
+        let idle = control.open.as_ref().is_none_or(|open| open.started.is_empty());
+        let opens = control.open.is_none() && control.iteration < self.state().constraints().max_iterations;
+        if control.stall_count >= limit && idle && self.ledger.frontier().unresolved() > 0 {
+            self.helpless.get_or_insert(converge::gave_up(limit));
+        }
+        if opens {
             self.ledger.enter(Change::IterationOpened);
         }
         if self.state().control.open.is_some() {

@@ -45,6 +45,21 @@ pub fn total(state: &State) -> Bound {
     }
 }
 
+/// The figure where a host's session drives: each turn may have one more agent, who looks at the checks. What its agents
+/// cost is known to the host alone.
+pub fn hosted(state: &State) -> Bound {
+    let all = total(state);
+    let turns = u64::from(state.constraints().max_iterations);
+    Bound { agent_runs: all.agent_runs.saturating_add(turns), cost_usd: None, tokens: None, ..all }
+}
+
+/// The most agents that a host may start between two ends of a turn: for each attempt one that looks and one that works
+/// (or one that works and one that mends), one that coordinates and one that looks at the checks.
+pub fn turn(state: &State) -> u64 {
+    let starts = starts_per_iteration(state.constraints().max_parallel_agents) as u64;
+    starts.saturating_mul(attempt(0)).saturating_add(2)
+}
+
 /// What is left of it.
 pub fn left(state: &State, flight: Flight, seconds_spent: u64) -> Bound {
     let constraints = state.constraints();

@@ -131,6 +131,11 @@ pub fn limited(reason: &str) -> Stop {
     Stop { verdict: Verdict::Budget { what: Budget::Allowance }, reason, running: Fate::Finishes }
 }
 
+/// At the stall limit a host did not even try what it still may (D11).
+pub fn gave_up(limit: u32) -> Stop {
+    Stop { verdict: Verdict::Stalled, reason: stalled(limit), running: Fate::Finishes }
+}
+
 /// Whether one more agent fits into what is left of the budget, if it and each of those that run need as much as one
 /// did on average so far (D12). With nobody running there is nobody to wait for.
 pub fn affords(constraints: &Constraints, spent: &Spent, running: usize) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aot_core::brief::Brief;
 use aot_core::coordinator::{CheckSeen, JobId, Outcome, Task};
-use aot_core::state::{Atom, State};
+use aot_core::state::{Atom, Binding, State};
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
 
@@ -135,6 +135,30 @@ impl Desk {
             self.give_back(lent, end);
         }
         Outcome::Done { summary, artifacts, check }
+    }
+
+    /// Work that a host's agent did: the same eyes look at it. The tree stays lent, whatever they see: whoever gave it
+    /// in may mend it.
+    pub(super) fn take_in(&self, hand: &Hand, order: Order, lent: Lent, binding: Binding) {
+        let job = order.job.clone();
+        let meter = Meter::default();
+        let Binding { summary, artifacts, commit: _ } = binding;
+        let outcome = match self.ground.changed(&lent) {
+            Err(error) => Outcome::Lost { reason: error.to_string() },
+            Ok(changed) => {
+                let touched = protected(&order.state.objective.protected, &changed);
+                let check = match touched.is_empty() {
+                    true => seen(self, &order, &lent, &hand.switch, &meter),
+                    false => CheckSeen::Fail {
+                        reason: format!("it changed what is protected: {}", touched.join(", ")),
+                    },
+                };
+                let artifacts = if artifacts.is_empty() { few(changed) } else { artifacts };
+                hand.put(Done { lent, order, summary: summary.clone(), artifacts: artifacts.clone() });
+                Outcome::Done { summary, artifacts, check }
+            }
+        };
+        self.say(Word::Ended { job, outcome, usage: meter.take() });
     }
 
     /// Runs the command of an atom; what it says of itself, or why it is no success.

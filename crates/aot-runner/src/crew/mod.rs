@@ -148,6 +148,15 @@ impl Crew {
         self.thread(&name_of(&job), Word::lost(job), move |desk| desk.attempt(&hand, order));
     }
 
+    /// What somebody else did in this tree is looked at as if a worker of ours had ended: what it changed, its check.
+    pub fn hand_in(&mut self, order: Order, lent: Lent, binding: Binding) {
+        let hand = Arc::new(Hand { switch: Switch::default(), done: Mutex::new(None) });
+        self.hands.insert(order.job.clone(), Arc::clone(&hand));
+        let job = order.job.clone();
+        let name = name_of(&job);
+        self.thread(&name, Word::lost(job), move |desk| desk.take_in(&hand, order, lent, binding));
+    }
+
     /// Asks the coordinator agent.
     pub fn replan(&mut self, job: JobId, brief: Brief, state: State) {
         let hand = Arc::new(Hand { switch: Switch::default(), done: Mutex::new(None) });

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use aot_core::contract::{self, Document, Finding, NotWritten, Reading};
+use aot_core::hook::Standing;
 use aot_core::rules::{Change, Ledger, Misfit, apply};
 use aot_core::state::State;
 use aot_core::view::View;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::backups;
 use crate::store::cache::Cache;
+use crate::store::digest::Digest;
 use crate::store::error::FileError;
 use crate::store::file::{Changed, Decision, Done, Look, StateFile, TransactError};
 use crate::store::journal::{Entry, Journal, Reach};
@@ -35,6 +37,7 @@ pub struct Store {
     file: StateFile,
     journal: Journal,
     cache: Cache,
+    version: String,
     known: Option<Known>,
     waiting: Vec<(Timestamp, Change)>,
     parses: Cell<u64>,
@@ -181,7 +184,8 @@ impl Store {
         let file = StateFile::open(path, contract::Limits::default().bytes as u64)?;
         let journal = Journal::of(file.home());
         let cache = Cache::of(file.home(), version);
-        Ok(Store { file, journal, cache, known: None, waiting: Vec::new(), parses: Cell::new(0) })
+        let version = version.to_owned();
+        Ok(Store { file, journal, cache, version, known: None, waiting: Vec::new(), parses: Cell::new(0) })
     }
 
     pub fn path(&self) -> &Path {
@@ -209,6 +213,26 @@ impl Store {
             Some(answers) => Ok(answers),
             None => Ok(self.work_out(text).0),
         }
+    }
+
+    /// What the quick hooks of a host ask. Of a file that has been left alone it is answered by its stamp, unread.
+    pub fn standing<E>(&mut self) -> Result<Standing, StoreError<E>> {
+        let digest = Digest::of(self.file.home(), &self.version);
+        if let Some(standing) = digest.get().and_then(|kept| serde_json::from_slice(&kept).ok()) {
+            return Ok(standing);
+        }
+        let text = self.file.read()?;
+        let (stamp, fresh) = (text.stamp, text.is_fresh());
+        let path = self.path().to_path_buf();
+        let known = self.learn(text).map_err(|unreadable| StoreError::Unreadable(Box::new(unreadable)))?;
+        let Some(state) = &known.state else {
+            return Err(StoreError::Unreadable(Box::new(known.unreadable(path))));
+        };
+        let standing = Standing::of(state);
+        if !fresh {
+            digest.put(&stamp, &serde_json::to_vec(&standing).expect("plain data"));
+        }
+        Ok(standing)
     }
 
     /// What can start now; as quick as [`Store::answers`].

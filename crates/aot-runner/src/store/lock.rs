@@ -62,6 +62,8 @@ pub enum Lock {
     Redirecting,
     /// A driver that has interrupted everything for a redirect, for as long as it stands still.
     Standing,
+    /// Whoever takes a step of a host's session, one at a time.
+    Stepping,
 }
 
 impl Lock {
@@ -71,6 +73,7 @@ impl Lock {
             Lock::Driving => "driver.lock",
             Lock::Redirecting => "redirect.lock",
             Lock::Standing => "standing.lock",
+            Lock::Stepping => "step.lock",
         })
     }
 

@@ -3,6 +3,7 @@
 mod backups;
 pub mod cache;
 pub mod conflicts;
+mod digest;
 pub mod error;
 pub mod file;
 pub mod hold;

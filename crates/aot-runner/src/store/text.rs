@@ -69,6 +69,11 @@ impl Text {
         Text { hash: blake3::hash(&bytes), bytes, stamp, fresh: true }
     }
 
+    /// Whether it was written just before it was read.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
     /// Whether the file at `path` certainly still holds this text, told without reading it.
     pub(super) fn is_surely_at(&self, path: &Path) -> bool {
         !self.fresh && Stamp::of(path).is_ok_and(|stamp| stamp == self.stamp)

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 
 use aot_core::state::AtomId;
 
+use serde::{Deserialize, Serialize};
+
 use super::git::{Git, GitError, records, text};
 use super::{FoundCommit, Message};
 
@@ -14,14 +16,14 @@ const SUBJECT: usize = 72;
 pub(super) const GITLINK: &str = "160000";
 
 /// What one path holds: its mode and the id of its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     pub mode: String,
     pub id: String,
 }
 
 /// One path in which two trees differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Difference {
     pub path: Vec<u8>,
     pub old: Option<Held>,

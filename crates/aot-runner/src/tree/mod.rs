@@ -51,6 +51,17 @@ pub struct Wanted {
     pub loop_id: String,
 }
 
+/// Who comes, and what is to be done first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A run: what a dead one left is cleared, and what is lent ends with it.
+    Run,
+    /// A host's session begins: cleared as well, and what is lent outlives the process.
+    Session,
+    /// The same session, in another process: everything is as it was left.
+    Again,
+}
+
 /// One per run. All of it may be called from several threads; landings take their turn.
 #[derive(Debug)]
 pub struct Ground {
@@ -189,8 +200,30 @@ impl Ground {
         guard: &Guard,
         shell: &Path,
     ) -> Result<Ground, GroundError> {
-        let inner = open::open(project, wanted, guard, shell)?;
+        Ground::enter(project, wanted, guard, shell, Entry::Run)
+    }
+
+    /// The same for whoever comes.
+    pub fn enter(
+        project: &Project,
+        wanted: Wanted,
+        guard: &Guard,
+        shell: &Path,
+        entry: Entry,
+    ) -> Result<Ground, GroundError> {
+        let inner = open::open(project, wanted, guard, shell, entry)?;
         Ok(Ground { inner })
+    }
+
+    /// The tree that another process of the session was lent for this work, if nobody has given it back.
+    pub fn lent_before(&self, work: &Work) -> Option<Lent> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.lent_before(work),
+            Inner::InPlace(shadow) => shadow.lent_before(work),
+            Inner::Bare { root } => {
+                Some(Lent { work: work.clone(), top: root.clone(), root: root.clone(), loan: Loan::Bare })
+            }
+        }
     }
 
     pub fn trees(&self) -> Kind {

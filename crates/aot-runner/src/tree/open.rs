@@ -18,8 +18,8 @@ use super::setup::{Provision, shared};
 use super::shadow::Shadow;
 use super::slots;
 use super::taking::Layout;
-use super::worktrees::{Follows, Slots, Worktrees};
-use super::{Inner, Project, Wanted};
+use super::worktrees::{Follows, Loans, Slots, Worktrees};
+use super::{Entry, Inner, Project, Wanted};
 use crate::process::Guard;
 
 /// The first git that merges trees without a checkout.
@@ -52,6 +52,7 @@ pub(super) fn open(
     wanted: Wanted,
     guard: &Guard,
     shell: &Path,
+    entry: Entry,
 ) -> Result<Inner, GroundError> {
     if wanted.mode == Some(IsolationMode::None) {
         return Ok(Inner::Bare { root: project.root.clone() });
@@ -61,8 +62,8 @@ pub(super) fn open(
     check_version(&Git::at(&project.root))?;
     fs::create_dir_all(&project.sidecar).map_err(GroundError::io("make the folder", &project.sidecar))?;
     let in_place = |repository: Option<&Repository>| {
-        let shadow =
-            Shadow::open(project, &wanted.loop_id, repository.map(|repository| repository.top.as_path()))?;
+        let around = repository.map(|repository| repository.top.as_path());
+        let shadow = Shadow::open(project, &wanted.loop_id, around, entry)?;
         Ok(Inner::InPlace(Box::new(shadow)))
     };
     let repository = match (wanted.mode, discover(&project.root)) {
@@ -87,7 +88,7 @@ pub(super) fn open(
             Some(IsolationMode::InPlace | IsolationMode::None) | None => in_place(None),
         };
     }
-    worktrees(project, wanted, guard, shell, repository).map(|trees| Inner::Worktrees(Box::new(trees)))
+    worktrees(project, wanted, guard, shell, repository, entry).map(|trees| Inner::Worktrees(Box::new(trees)))
 }
 
 fn worktrees(
@@ -96,6 +97,7 @@ fn worktrees(
     guard: &Guard,
     shell: &Path,
     repository: Repository,
+    entry: Entry,
 ) -> Result<Worktrees, GroundError> {
     let Repository { top, prefix, git_dir, common_dir } = repository;
     let git = Git::pinned(&git_dir, &top).with_identity()?;
@@ -117,22 +119,28 @@ fn worktrees(
         loop_id: wanted.loop_id,
         provision,
         slots: Mutex::new(Slots::default()),
+        loans: match entry {
+            Entry::Run => Loans::OfTheRun,
+            Entry::Session | Entry::Again => Loans::OfTheWork,
+        },
         verifying: Mutex::new(None),
         landing: Mutex::new(()),
     };
     let Some(head) = commit_of(&trees.checkout.git, "HEAD")? else {
         return Err(GroundError::NoCommits { top });
     };
-    // Before anything is judged: what a dead run left is not the user's fault.
-    trees.recover()?;
-    slots::clear(&trees.common_dir, &trees.trees)?;
+    // Before anything is judged: what a dead run left is not the user's fault. Who comes again is in the middle of it.
+    if entry != Entry::Again {
+        trees.recover()?;
+        slots::clear(&trees.common_dir, &trees.trees)?;
+    }
     match wanted.branch {
         Some(name) => {
             trees.follows = Follows::Nobody;
             trees.reference = named_branch(&trees.checkout.git, &name, &head)?;
         }
         None => {
-            trees.reference = own_branch(&trees.checkout)?;
+            trees.reference = own_branch(&trees.checkout, entry)?;
         }
     }
     let has_submodules = trees.checkout.git.ask(["cat-file", "-e", "HEAD:.gitmodules"])?.code == 0;
@@ -144,13 +152,13 @@ fn worktrees(
 }
 
 /// The branch that is checked out, if it can be landed on.
-fn own_branch(checkout: &Checkout) -> Result<String, GroundError> {
+fn own_branch(checkout: &Checkout, entry: Entry) -> Result<String, GroundError> {
     let top = checkout.layout.top.clone();
     if let Some((_, operation)) = OPERATIONS.iter().find(|(file, _)| checkout.git_dir.join(file).exists()) {
         return Err(GroundError::InProgress { top, operation });
     }
     let Some(reference) = checkout.branch()? else { return Err(GroundError::Detached { top }) };
-    let paths = checkout.uncommitted()?;
+    let paths = if entry == Entry::Again { Vec::new() } else { checkout.uncommitted()? };
     if !paths.is_empty() {
         let paths = checkout.layout.all_seen(paths.iter().map(Vec::as_slice));
         return Err(GroundError::Dirty { top, paths });

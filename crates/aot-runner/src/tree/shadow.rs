@@ -21,7 +21,7 @@ use super::note::{self, UnderWay};
 use super::slots::remove_folder;
 use super::taking::{Besides, Layout, Taken, take};
 use super::worktrees::locked;
-use super::{End, FoundCommit, Landing, Lent, Loan, Message, Project, Reverted, Work};
+use super::{End, Entry, FoundCommit, Landing, Lent, Loan, Message, Project, Reverted, Work};
 
 /// The line of snapshots and landings.
 const LINE: &str = "refs/heads/aot";
@@ -54,7 +54,12 @@ pub(super) fn repository(project: &Project) -> PathBuf {
 }
 
 impl Shadow {
-    pub fn open(project: &Project, loop_id: &str, around: Option<&Path>) -> Result<Shadow, GroundError> {
+    pub fn open(
+        project: &Project,
+        loop_id: &str,
+        around: Option<&Path>,
+        entry: Entry,
+    ) -> Result<Shadow, GroundError> {
         let git_dir = repository(project);
         let plain = Git::pinned(&git_dir, &project.root);
         // Whatever it is, it is ours: one that git does not open is made anew.
@@ -73,6 +78,10 @@ impl Shadow {
             loop_id: loop_id.to_owned(),
             lent: Mutex::new(None),
         };
+        if entry == Entry::Again {
+            *locked(&shadow.lent) = note::read(&shadow.note);
+            return Ok(shadow);
+        }
         shadow.clear_locks()?;
         let attributes = shadow.git_dir.join("info").join("attributes");
         write(&attributes, ATTRIBUTES.as_bytes())?;
@@ -109,6 +118,15 @@ impl Shadow {
         *lent = Some(under_way);
         let (top, root) = (self.root.clone(), self.root.clone());
         Ok(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
+    }
+
+    /// What another process lent, and nobody has given back.
+    pub fn lent_before(&self, work: &Work) -> Option<Lent> {
+        let lent = locked(&self.lent);
+        let same = |note: &&UnderWay| note.atom == work.atom.as_str() && note.attempt == work.attempt;
+        lent.as_ref().filter(same)?;
+        let (top, root) = (self.root.clone(), self.root.clone());
+        Some(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
     }
 
     pub fn changed(&self) -> Result<Vec<String>, GroundError> {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::error::GroundError;
 use super::git::Git;
 use super::taking::{Besides, Layout, Taken, take};
@@ -33,6 +35,14 @@ pub(super) struct Slot {
     pointer: Vec<u8>,
     git: Git,
     pub besides: Besides,
+}
+
+/// What is written down of a tree that outlives its process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeptSlot {
+    git_dir: PathBuf,
+    pointer: Vec<u8>,
+    besides: Besides,
 }
 
 /// What is left in a tree of the attempt before.
@@ -77,6 +87,28 @@ impl Slot {
             git,
             besides: Besides::default(),
         })
+    }
+
+    /// The tree that another process made here, if it is still there.
+    pub fn again(repository: &Git, common_dir: &Path, top: &Path, kept: KeptSlot) -> Option<Slot> {
+        let KeptSlot { git_dir, pointer, besides } = kept;
+        if !top.is_dir() || !git_dir.is_dir() {
+            return None;
+        }
+        Some(Slot {
+            top: top.to_path_buf(),
+            git: Git::pinned(&git_dir, top).identified_as(repository),
+            git_dir,
+            common_dir: common_dir.to_path_buf(),
+            pointer,
+            besides,
+        })
+    }
+
+    /// What another process needs to work with it. It is not read from the tree: a worker writes there.
+    pub fn keep(&self) -> KeptSlot {
+        let (git_dir, pointer, besides) = (self.git_dir.clone(), self.pointer.clone(), self.besides.clone());
+        KeptSlot { git_dir, pointer, besides }
     }
 
     /// Makes it a clean tree of this commit, whatever a worker left there.

@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::error::GroundError;
 use super::git::{Git, records, text};
 use super::history::{Difference, GITLINK, Held, read_raw};
@@ -31,7 +33,7 @@ pub(super) struct Taken {
 }
 
 /// What was there before the work began, and is not part of it as long as it stays as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Besides {
     /// Links to what the project shares.
     pub shared: Vec<Vec<u8>>,

@@ -4,14 +4,17 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use aot_core::hook::tree_of;
 use aot_core::state::AtomId;
+use serde::{Deserialize, Serialize};
 
 use super::checkout::Checkout;
 use super::error::GroundError;
 use super::history::{commit_of, found};
 use super::kept::keep;
+use super::note;
 use super::setup::Provision;
-use super::slots::{self, Ignored, Slot};
+use super::slots::{self, Ignored, KeptSlot, Slot};
 use super::taking::Besides;
 use super::{End, Ending, FoundCommit, Lent, Loan, Work};
 
@@ -29,6 +32,7 @@ pub(super) struct Worktrees {
     pub loop_id: String,
     pub provision: Provision,
     pub slots: Mutex<Slots>,
+    pub loans: Loans,
     /// The tree of the branch that is landed on, for the base case.
     pub verifying: Mutex<Option<Slot>>,
     /// Held by whoever lands.
@@ -40,6 +44,22 @@ pub(super) struct Worktrees {
 pub(super) enum Follows {
     Checkout,
     Nobody,
+}
+
+/// How long a loan lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loans {
+    /// As long as the run: trees are counted, and used again.
+    OfTheRun,
+    /// Until it is given back, by whichever process: trees are named after the work, and written down.
+    OfTheWork,
+}
+
+/// A loan as it is written down.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptLoan {
+    base: String,
+    slot: KeptSlot,
 }
 
 #[derive(Debug, Default)]
@@ -61,14 +81,36 @@ impl Worktrees {
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
         let base = self.tip()?;
         let free = locked(&self.slots).free.pop();
-        let slot = self.ready(free, &base, || {
-            let mut slots = locked(&self.slots);
-            slots.made += 1;
-            slots.made.to_string()
+        let slot = self.ready(free, &base, || match self.loans {
+            Loans::OfTheRun => {
+                let mut slots = locked(&self.slots);
+                slots.made += 1;
+                slots.made.to_string()
+            }
+            Loans::OfTheWork => name_of(work),
         })?;
+        if self.loans == Loans::OfTheWork {
+            note::write(&self.kept_loan(work), &KeptLoan { base: base.clone(), slot: slot.keep() })?;
+        }
+        Ok(self.lent(work, slot, base))
+    }
+
+    fn lent(&self, work: &Work, slot: Slot, base: String) -> Lent {
         let (top, root) = (slot.top.clone(), self.checkout.layout.root_in(&slot.top));
         let loan = Loan::Tree { slot: Box::new(slot), base, ending: Ending::Unknown };
-        Ok(Lent { work: work.clone(), top, root, loan })
+        Lent { work: work.clone(), top, root, loan }
+    }
+
+    /// What another process lent, and nobody has given back.
+    pub fn lent_before(&self, work: &Work) -> Option<Lent> {
+        let KeptLoan { base, slot } = note::read(&self.kept_loan(work))?;
+        let top = self.trees.join(name_of(work));
+        let slot = Slot::again(&self.checkout.git, &self.common_dir, &top, slot)?;
+        Some(self.lent(work, slot, base))
+    }
+
+    fn kept_loan(&self, work: &Work) -> PathBuf {
+        self.trees.join(format!("{}.json", name_of(work)))
     }
 
     /// A clean tree of this commit, with what it needs besides: the one at hand, or a new one.
@@ -136,7 +178,7 @@ impl Worktrees {
         let Loan::Tree { slot, base, ending } = lent.loan else { return Ok(None) };
         let reason = match end {
             End::Landed => {
-                locked(&self.slots).free.push((*slot, Ignored::Stay));
+                self.put_away(&lent.work, *slot, Ignored::Stay)?;
                 return Ok(None);
             }
             End::Failed { reason } | End::Discarded { reason } => reason,
@@ -152,8 +194,19 @@ impl Worktrees {
             Ending::Own => Ignored::Stay,
             Ending::Unknown => Ignored::Go,
         };
-        locked(&self.slots).free.push((*slot, ignored));
+        self.put_away(&lent.work, *slot, ignored)?;
         kept
+    }
+
+    fn put_away(&self, work: &Work, slot: Slot, ignored: Ignored) -> Result<(), GroundError> {
+        match self.loans {
+            Loans::OfTheRun => locked(&self.slots).free.push((slot, ignored)),
+            Loans::OfTheWork => {
+                slot.remove()?;
+                note::remove(&self.kept_loan(work))?;
+            }
+        }
+        Ok(())
     }
 
     pub fn found(&self, in_progress: &[(AtomId, u32)]) -> Result<Vec<FoundCommit>, GroundError> {
@@ -188,6 +241,11 @@ impl Worktrees {
     pub fn close(&self) -> Result<(), GroundError> {
         slots::clear(&self.common_dir, &self.trees)
     }
+}
+
+/// Ids of atoms are words that can stand in a path.
+fn name_of(work: &Work) -> String {
+    tree_of(&work.atom, work.attempt)
 }
 
 /// A thread that panicked while it held it left nothing half-done.

@@ -42,6 +42,9 @@ pub struct When {
     pub without: Vec<String>,
     /// All of these stand in the system prompt.
     pub system: Vec<String>,
+    /// None of these stands in the system prompt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_system: Vec<String>,
     /// All of these stand in what the last tools returned.
     pub result: Vec<String>,
     /// How many answers the model has given before the first step.
@@ -175,6 +178,7 @@ impl When {
         self.prompt.iter().all(|text| prompt.contains(text))
             && !self.without.iter().any(|text| prompt.contains(text))
             && self.system.iter().all(|text| conversation.system.contains(text))
+            && !self.not_system.iter().any(|text| conversation.system.contains(text))
             && self.result.iter().all(|text| results.contains(text))
             && self.results.is_none_or(|count| conversation.results() == count)
             && self.model.as_ref().is_none_or(|name| conversation.model.contains(name))
@@ -200,6 +204,17 @@ impl Rule {
 
     pub fn without(mut self, prompt: &str) -> Rule {
         self.when.without.push(prompt.into());
+        self
+    }
+
+    /// Whom the client plays.
+    pub fn system(mut self, system: &str) -> Rule {
+        self.when.system.push(system.into());
+        self
+    }
+
+    pub fn not_system(mut self, system: &str) -> Rule {
+        self.when.not_system.push(system.into());
         self
     }
 

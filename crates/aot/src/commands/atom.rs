@@ -13,7 +13,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::workshop::Workshop;
-use super::{Door, says_something, verify};
+use super::{Door, says_something, session, verify};
 use crate::failure::{self, Failure, Voice};
 use crate::print;
 
@@ -41,8 +41,10 @@ pub enum AtomVerb {
         #[arg(long, value_name = "COMMAND")]
         run: Option<String>,
     },
-    /// Start an atom that is ready
+    /// Start an atom that is ready; in a host's session: with a tree to work in, and the worker's brief
     Start { id: String },
+    /// Print what the worker of an atom in progress is told, and where it works
+    Brief { id: String },
     /// Resolve an atom in progress: its result shrinks to a summary
     Resolve {
         id: String,
@@ -58,6 +60,9 @@ pub enum AtomVerb {
         id: String,
         #[arg(long)]
         reason: String,
+        /// It is too much for one go, and should be cut into parts
+        #[arg(long)]
+        too_large: bool,
     },
     /// Cut an atom into smaller ones, which take over what it depends on
     Decompose {
@@ -93,8 +98,12 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
                 |id, _| (format!("added {id}"), json!({"id": id})),
             )
         }
+        AtomVerb::Brief { id } => session::brief(door, &AtomId::new(id)),
         AtomVerb::Start { id } => {
             let id = AtomId::new(id);
+            if session::owns(door)? {
+                return session::start(door, &id);
+            }
             door.operate(
                 "start an atom",
                 |ledger| advance::start(ledger, &id, Attempt::Uncounted),
@@ -103,11 +112,18 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
         }
         AtomVerb::Resolve { id, summary, artifacts } => {
             says_something("--summary", &summary)?;
-            resolve(door, &AtomId::new(id), Binding { summary, artifacts, commit: None })
+            let (id, binding) = (AtomId::new(id), Binding { summary, artifacts, commit: None });
+            if session::owns(door)? {
+                return session::resolve(door, &id, binding);
+            }
+            resolve(door, &id, binding)
         }
-        AtomVerb::Fail { id, reason } => {
+        AtomVerb::Fail { id, reason, too_large } => {
             says_something("--reason", &reason)?;
             let id = AtomId::new(id);
+            if session::owns(door)? {
+                return session::fail(door, &id, reason, too_large);
+            }
             door.operate(
                 "fail an atom",
                 |ledger| backtrack::fail(ledger, &id, &reason),

@@ -9,14 +9,17 @@ mod demo;
 mod doctor;
 mod gate;
 mod graph;
+pub mod hook;
 mod limits;
 mod lint;
 mod log;
 mod or;
+mod plugin;
 mod ready;
 mod redirect;
 mod run;
 mod schema;
+mod session;
 mod show;
 mod status;
 mod stop;
@@ -116,6 +119,13 @@ enum Verb {
     Doctor,
     /// List the agents that can be asked: found, version, logged in, how they answer, how they are caged
     Agents,
+    /// Answer a hook of Claude Code: its JSON on standard input, the answer on standard output
+    ///
+    /// Always exits with 0; says nothing when the event is none of our business.
+    Hook(hook::HookArgs),
+    /// Install the plugin for Claude Code, or tell where it is
+    #[command(subcommand)]
+    Plugin(plugin::PluginVerb),
     /// Watch a whole loop in a temporary folder: no model, no network, seconds
     Demo(demo::DemoArgs),
 }
@@ -157,6 +167,8 @@ impl Cli {
             Verb::Schema => schema::run(),
             Verb::Doctor => doctor::run(&door),
             Verb::Agents => agents::run(&door),
+            Verb::Hook(args) => hook::by_name(&args),
+            Verb::Plugin(verb) => plugin::run(&door, &verb),
             Verb::Demo(args) => demo::run(&args),
         }
     }

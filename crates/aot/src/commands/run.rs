@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::workshop::Workshop;
-use super::{Door, confirm, lint};
+use super::{Door, confirm, lint, session};
 use crate::failure::{Failure, Voice};
 use crate::print::{self, Stream};
 use crate::screens::ink::Ink;
@@ -58,6 +58,12 @@ pub struct RunArgs {
     /// Stop when an agent's limit is reached, instead of waiting until it lifts
     #[arg(long)]
     no_park: bool,
+    /// Let a host's session drive it, step by step: this one, or the one that this command is typed in
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dry_run", "branch", "agent", "no_park"])]
+    session: Option<String>,
+    /// Take it from the session that it belongs to, because that one is gone
+    #[arg(long)]
+    take_over: bool,
 }
 
 impl RunArgs {
@@ -68,7 +74,13 @@ impl RunArgs {
 
 pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
     door.by_person()?;
+    if let Some(session) = &args.session {
+        return session::begin(door, session, args.take_over);
+    }
     let mut store = door.store()?;
+    if !args.dry_run {
+        session::release(&mut store, args.take_over)?;
+    }
     let workshop = Workshop::open(&door.path()?, Jobs::default())?;
     let state = store.load()?.1.clone();
     let aligned = match gate(state.clone()) {

@@ -6,7 +6,7 @@ use aot_runner::driver;
 use clap::Args;
 use serde_json::json;
 
-use super::Door;
+use super::{Door, session};
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
@@ -23,6 +23,9 @@ pub fn run(door: &Door, args: &StopArgs) -> Result<(), Failure> {
     let reason = Some(args.reason.join(" ")).filter(|reason| !reason.trim().is_empty());
     let mut store = door.store()?;
     let driver = driver::holder(store.file().home());
+    if driver.is_none() && session::has_one(store.load()?.1) {
+        return session::stop(door, args.now, reason);
+    }
     let recorded = store.change("ask for a stop", jiff::Timestamp::now(), |ledger| {
         let running = ledger.state().control.status == LoopStatus::Running;
         if running {

@@ -1,6 +1,6 @@
 //! A redirect while the loop runs: everything stops, what was killed leaves no trace, and the loop goes on.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::kit::{LONG, Plan, Repo, STATE, atom};
 
@@ -177,19 +177,25 @@ fn a_host_holds_a_loop_over_several_commands() {
 
 #[test]
 fn a_host_without_a_driver_is_held_by_the_flag() {
-    let (repo, _) = busy(2);
-    let text = repo
-        .read(STATE)
-        .replace("status: pending\n  iteration: 0", "status: running\n  session: s-1\n  iteration: 1");
-    repo.write(STATE, &text);
-    assert_eq!(repo.aot(&["atom", "start", "A1"]).exit, 0);
+    let (repo, go) = busy(2);
+    assert_eq!(repo.aot(&["run", "--session", "s-1"]).exit, 0);
+    let live = repo.start(&["atom", "start", "A1"]);
+    let began = Instant::now();
+    while repo.atoms() != "A1:in_progress A2:pending" {
+        assert!(began.elapsed() < LONG, "it never starts");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!(repo.aot(&["redirect", "--hold"]).exit, 0);
     assert_eq!(repo.atoms(), "A1:pending A2:pending");
-    // What its worker says now comes too late.
+    // Its command is ended, and what its worker says now comes too late.
+    assert_eq!(live.end().exit, 1);
     assert_eq!(repo.aot(&["atom", "resolve", "A1", "--summary", "done"]).exit, 1);
     assert_eq!(repo.aot(&["redirect", "--remove", "A2"]).exit, 0);
     assert_eq!(repo.state()["control"]["redirect_requested"], false);
-    assert_eq!(repo.aot(&["atom", "start", "A1"]).exit, 0);
+    std::fs::write(&go, "").expect("a file");
+    let said = repo.aot(&["atom", "start", "A1"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.atoms(), "A1:resolved");
 }
 
 #[test]

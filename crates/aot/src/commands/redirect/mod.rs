@@ -327,7 +327,9 @@ impl Told for Interrupted {
         let Interrupted { driver, killed, took, .. } = self;
         let milliseconds = took.as_millis() as u64;
         let line = match (driver, killed) {
-            (None, _) => "nothing runs: nobody drives this loop".to_owned(),
+            (None, 0) => "nothing runs: nobody drives this loop".to_owned(),
+            (None, 1) => "interrupted: what 1 worker of a host does comes too late; end it".to_owned(),
+            (None, many) => format!("interrupted: what {many} workers of a host do comes too late; end them"),
             (Some(who), 0) => format!("interrupted after {milliseconds} ms: {who}"),
             (Some(who), 1) => format!("all stopped after {milliseconds} ms: 1 worker of {who}"),
             (Some(who), many) => format!("all stopped after {milliseconds} ms: {many} workers of {who}"),

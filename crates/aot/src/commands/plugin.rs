@@ -1,0 +1,192 @@
+//! `aot plugin …`: the plugin for Claude Code, which travels inside of this program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use aot_runner::host;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Door;
+use crate::failure::{Failure, Voice};
+use crate::{place, print};
+
+/// The name that the host knows it by.
+const NAME: &str = "aot";
+
+/// Every file of the plugin.
+const FILES: [(&str, &[u8]); 16] = [
+    (".claude-plugin/plugin.json", include_bytes!("../../../../plugin/.claude-plugin/plugin.json")),
+    (".claude-plugin/icon.png", include_bytes!("../../../../plugin/.claude-plugin/icon.png")),
+    ("agents/aot-coordinator.md", include_bytes!("../../../../plugin/agents/aot-coordinator.md")),
+    ("agents/aot-probe.md", include_bytes!("../../../../plugin/agents/aot-probe.md")),
+    ("agents/aot-verifier.md", include_bytes!("../../../../plugin/agents/aot-verifier.md")),
+    ("agents/aot-worker.md", include_bytes!("../../../../plugin/agents/aot-worker.md")),
+    ("commands/align-goal.md", include_bytes!("../../../../plugin/commands/align-goal.md")),
+    ("commands/enter-recursion.md", include_bytes!("../../../../plugin/commands/enter-recursion.md")),
+    ("commands/exit-recursion.md", include_bytes!("../../../../plugin/commands/exit-recursion.md")),
+    ("commands/help.md", include_bytes!("../../../../plugin/commands/help.md")),
+    ("commands/redirect.md", include_bytes!("../../../../plugin/commands/redirect.md")),
+    ("hooks/hooks.json", include_bytes!("../../../../plugin/hooks/hooks.json")),
+    ("skills/aot-dag/SKILL.md", include_bytes!("../../../../plugin/skills/aot-dag/SKILL.md")),
+    ("skills/convergence/SKILL.md", include_bytes!("../../../../plugin/skills/convergence/SKILL.md")),
+    ("skills/parallel-exec/SKILL.md", include_bytes!("../../../../plugin/skills/parallel-exec/SKILL.md")),
+    ("skills/state-contract/SKILL.md", include_bytes!("../../../../plugin/skills/state-contract/SKILL.md")),
+];
+
+#[derive(Debug, Subcommand)]
+pub enum PluginVerb {
+    /// Write the plugin where Claude Code finds it, with this program in it
+    Install(Scope),
+    /// Take it away again
+    Uninstall(Scope),
+    /// Write the plugin into the user's data folder and print that folder, for `claude --plugin-dir`
+    Path,
+}
+
+#[derive(Debug, Args)]
+pub struct Scope {
+    /// For all projects of this user (the default)
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// For this project only, and all who work on it; asks the program `claude` to register it
+    #[arg(long)]
+    project: bool,
+}
+
+pub fn run(door: &Door, verb: &PluginVerb) -> Result<(), Failure> {
+    door.by_person()?;
+    match verb {
+        PluginVerb::Path => {
+            let folder = data()?;
+            write(&folder)?;
+            match door.voice {
+                Voice::Json => print::json(&json!({"success": true, "path": folder})),
+                Voice::Plain => print::line(&folder.display().to_string()),
+            }
+        }
+        PluginVerb::Install(scope) if scope.project => {
+            let market = market()?;
+            let folder = market.join(NAME);
+            write(&folder)?;
+            let listed = json!({
+                "name": NAME, "description": "The aot loop", "owner": {"name": "the aot authors"},
+                "plugins": [{"name": NAME, "source": format!("./{NAME}"), "description": "The aot loop"}],
+            });
+            put(&market.join(".claude-plugin/marketplace.json"), listed.to_string().as_bytes())?;
+            let market = market.display().to_string();
+            ask(&["plugin", "marketplace", "add", &market, "--scope", "project"])?;
+            ask(&["plugin", "install", "aot@aot", "--scope", "project"])?;
+            tell(door, "installed for this project: `/aot:help` in a new session", &folder);
+        }
+        PluginVerb::Install(_) => {
+            let folder = user()?;
+            write(&folder)?;
+            tell(door, "installed for this user: `/aot:help` in a new session", &folder);
+        }
+        PluginVerb::Uninstall(scope) if scope.project => {
+            ask(&["plugin", "uninstall", "aot@aot", "--scope", "project"])?;
+            ask(&["plugin", "marketplace", "remove", NAME, "--scope", "project"])?;
+            remove(&market()?)?;
+            remove(&host_config()?.join("plugins/cache").join(NAME))?;
+            forget(&place::here()?.join(".claude/settings.json"))?;
+            tell(door, "uninstalled from this project", &market()?);
+        }
+        PluginVerb::Uninstall(_) => {
+            let folder = user()?;
+            remove(&folder)?;
+            remove(&data()?)?;
+            tell(door, "uninstalled", &folder);
+        }
+    }
+    Ok(())
+}
+
+fn tell(door: &Door, line: &str, folder: &Path) {
+    match door.voice {
+        Voice::Json => print::json(&json!({"success": true, "path": folder})),
+        Voice::Plain => print::line(line),
+    }
+}
+
+/// Where a user's own plugins are found without being registered.
+fn user() -> Result<PathBuf, Failure> {
+    Ok(host_config()?.join("skills").join(NAME))
+}
+
+fn host_config() -> Result<PathBuf, Failure> {
+    place::host_config().ok_or_else(|| world("find the folder of Claude Code", "there is no home folder"))
+}
+
+fn data() -> Result<PathBuf, Failure> {
+    let folder =
+        place::user_data().ok_or_else(|| world("find the user's data", "there is no home folder"))?;
+    Ok(folder.join("plugin"))
+}
+
+fn market() -> Result<PathBuf, Failure> {
+    let folder =
+        place::user_data().ok_or_else(|| world("find the user's data", "there is no home folder"))?;
+    Ok(folder.join("market"))
+}
+
+/// All files, and this very program beside them.
+fn write(folder: &Path) -> Result<(), Failure> {
+    remove(folder)?;
+    for (path, content) in FILES {
+        put(&folder.join(path), content)?;
+    }
+    let program = folder.join("bin").join("aot");
+    fs::create_dir_all(folder.join("bin")).map_err(|error| world("write the plugin", &error.to_string()))?;
+    // A copy lives on when the program is updated or moved; the next `install` brings it up to date.
+    fs::copy(place::program_file()?, &program)
+        .map_err(|error| world("write the plugin", &error.to_string()))?;
+    Ok(())
+}
+
+fn put(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, content))
+        .map_err(|error| world("write the plugin", &error.to_string()))
+}
+
+fn remove(folder: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(world("remove the plugin", &error.to_string()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The host leaves empty tables in the settings of the project; a file with nothing else in it is taken away.
+fn forget(settings: &Path) -> Result<(), Failure> {
+    let Ok(text) = fs::read(settings) else { return Ok(()) };
+    let Ok(Value::Object(mut table)) = serde_json::from_slice::<Value>(&text) else { return Ok(()) };
+    table.retain(|name, value| {
+        !(["enabledPlugins", "extraKnownMarketplaces"].contains(&name.as_str())
+            && value.as_object().is_some_and(serde_json::Map::is_empty))
+    });
+    let written = match table.is_empty() {
+        true => fs::remove_file(settings),
+        false => fs::write(settings, format!("{:#}\n", Value::Object(table))),
+    };
+    written.map_err(|error| world("clean the settings of the project", &error.to_string()))
+}
+
+/// Asks the host's own program to register what was written.
+fn ask(words: &[&str]) -> Result<(), Failure> {
+    let Some(program) = place::program("claude") else {
+        return Err(Failure::Input {
+            what: "claude".into(),
+            problem: "Claude Code is not found".into(),
+            hint: "install it first; or use `claude --plugin-dir $(aot plugin path)`".into(),
+        });
+    };
+    host::ask(&program, words).map_err(|problem| world("register the plugin", &problem))
+}
+
+fn world(doing: &'static str, problem: &str) -> Failure {
+    Failure::World { doing, problem: problem.to_owned() }
+}

@@ -1,0 +1,269 @@
+//! The verbs in a host's session: the same words, with a tree, a check and a landing behind them. Hands over and tells.
+
+use aot_core::coordinator::{CheckSeen, Outcome, Patience, StopHow};
+use aot_core::hook;
+use aot_core::rules::{Change, Refusal, bound};
+use aot_core::state::{AtomId, Binding, LoopStatus, State};
+use aot_core::verdict::Jobs;
+use aot_runner::crew::Kit;
+use aot_runner::driver;
+use aot_runner::session::{self, Came, Note, Started};
+use aot_runner::store::Store;
+use serde_json::{Value, json};
+
+use super::Door;
+use super::workshop::Workshop;
+use crate::failure::{self, Failure, Voice};
+use crate::{place, print, screens};
+
+/// Whether the loop is driven by a host's session, step by step.
+pub fn has_one(state: &State) -> bool {
+    state.control.session.is_some() && state.control.status == LoopStatus::Running
+}
+
+/// Whether this is a step of a session; refused if it is another session's loop.
+pub fn owns(door: &Door) -> Result<bool, Failure> {
+    door.by_person()?;
+    let mut store = door.store()?;
+    let state = store.load()?.1;
+    if !has_one(state) {
+        // A session that goes on with a loop that has ended would work where nobody counts it.
+        let own = state.control.session.is_some() && state.control.session == place::session();
+        return if own { Err(Failure::AtRest) } else { Ok(false) };
+    }
+    let owner = state.control.session.clone().unwrap_or_default();
+    if let Some(holder) = driver::holder(store.file().home()) {
+        return Err(Failure::Driven { holder });
+    }
+    match place::session() {
+        Some(here) if here != owner => Err(Failure::Owned { session: owner }),
+        Some(_) | None => Ok(true),
+    }
+}
+
+/// Lets `aot run` drive a loop that a session had.
+pub fn release(store: &mut Store, take_over: bool) -> Result<(), Failure> {
+    let state = store.load()?.1;
+    let Some(session) = state.control.session.clone() else { return Ok(()) };
+    if has_one(state) && !take_over {
+        return Err(Failure::Owned { session });
+    }
+    store.change("take the loop from a session", jiff::Timestamp::now(), |ledger| {
+        ledger.enter(Change::SessionTaken { session: None });
+        Ok::<(), Refusal>(())
+    })?;
+    Ok(())
+}
+
+/// Takes the loop for a session.
+pub fn begin(door: &Door, named: &str, take_over: bool) -> Result<(), Failure> {
+    let here = Some(named.to_owned()).filter(|named| !named.is_empty()).or_else(place::session);
+    let Some(here) = here else { return Err(Failure::NoSession) };
+    let mut store = door.store()?;
+    let state = store.load()?.1.clone();
+    if let Some(holder) = driver::holder(store.file().home()) {
+        return Err(Failure::Driven { holder });
+    }
+    let owner = state.control.session.clone().filter(|owner| *owner != here && has_one(&state));
+    if let Some(session) = owner.filter(|_| !take_over) {
+        return Err(Failure::Owned { session });
+    }
+    if let Err(lacking) = aot_core::rules::gate::gate(state.clone()) {
+        match door.voice {
+            Voice::Json => print::json(&json!({"success": false, "missing": lacking.missing})),
+            Voice::Plain => print::line(&format!("not aligned; missing: {}", lacking.missing.join(", "))),
+        }
+        return Err(Failure::NotAligned);
+    }
+    let kit = kit(door, &state)?;
+    let bound = bound::hosted(&state);
+    let mut came = session::begin(store, kit, &here)?;
+    let limits = state.constraints();
+    if limits.max_cost_usd.is_some() || limits.max_tokens.is_some() {
+        let text =
+            "the host alone knows what its agents cost: `max_cost_usd` and `max_tokens` do not bind them";
+        came.seen.notes.push(text.into());
+    }
+    let line = format!("the loop is this session's: {}", screens::run::bound(&bound));
+    tell(door, &came, &line, json!({"session": here, "bound": bound}));
+    Ok(())
+}
+
+pub fn start(door: &Door, id: &AtomId) -> Result<(), Failure> {
+    let (store, kit) = open(door)?;
+    let came = session::start(store, kit, id)?;
+    if let Some(refusal) = came.refused {
+        return Err(Failure::Refused(refusal));
+    }
+    match &came.started {
+        Some(started) => {
+            tell_started(door, started, &came.changes);
+            Ok(())
+        }
+        None => ended(door, id, &came),
+    }
+}
+
+pub fn brief(door: &Door, id: &AtomId) -> Result<(), Failure> {
+    let (mut store, kit) = open(door)?;
+    match session::brief_of(&mut store, kit, id)? {
+        Ok(started) => {
+            tell_started(door, &started, &[]);
+            Ok(())
+        }
+        Err(refusal) => Err(Failure::Refused(refusal)),
+    }
+}
+
+pub fn resolve(door: &Door, id: &AtomId, binding: Binding) -> Result<(), Failure> {
+    let (store, kit) = open(door)?;
+    let came = session::resolve(store, kit, id, binding)?;
+    if let Some(refusal) = came.refused {
+        return Err(Failure::Refused(refusal));
+    }
+    if let Some(unproven) = came.unproven.as_ref().filter(|unproven| unproven.left > 0) {
+        let (atom, left) = (id.clone(), unproven.left);
+        return Err(Failure::Unproven { atom, left, reason: why(&unproven.check) });
+    }
+    ended(door, id, &came)
+}
+
+pub fn fail(door: &Door, id: &AtomId, reason: String, too_large: bool) -> Result<(), Failure> {
+    let (store, kit) = open(door)?;
+    let outcome = if too_large { Outcome::TooLarge { reason } } else { Outcome::Failed { reason } };
+    let came = session::fail(store, kit, id, outcome)?;
+    if let Some(refusal) = came.refused {
+        return Err(Failure::Refused(refusal));
+    }
+    let mut object = json!({"atom": id, "status": "pending"});
+    let switched = came.changes.iter().find_map(|change| match change {
+        Change::ChoiceSelected { group, choice, .. } => Some((group, choice)),
+        _ => None,
+    });
+    let line = match switched {
+        Some((group, to)) => {
+            object["fallout"] = json!("switched");
+            object["group"] = json!(group);
+            object["selected"] = json!(to);
+            format!("{id} failed; {group} goes on with {to}")
+        }
+        None => {
+            object["fallout"] = json!("retry");
+            format!("{id} failed and is pending again; its work is kept, `aot log {id}` tells where")
+        }
+    };
+    tell(door, &came, &line, object);
+    Ok(())
+}
+
+pub fn stop(door: &Door, now: bool, reason: Option<String>) -> Result<(), Failure> {
+    let (store, kit) = open(door)?;
+    let how = if now { StopHow::Now } else { StopHow::Finish };
+    let came = session::stop(store, kit, how, reason.clone())?;
+    let line = match &came.halted {
+        Some(_) => "stopped",
+        None => {
+            "asked the session to stop: what is in progress may be resolved or failed, nothing new starts"
+        }
+    };
+    tell(door, &came, line, json!({"stopping": true, "now": now, "reason": reason}));
+    Ok(())
+}
+
+/// What the world offers to a step.
+pub fn kit(door: &Door, state: &State) -> Result<Kit, Failure> {
+    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+    let judged = |checks: &aot_core::state::Checks| checks.quality_items() > 0;
+    let alone = state.objective.base_case.as_ref().is_some_and(judged)
+        || state.atoms.values().any(|atom| atom.check.as_ref().is_some_and(judged));
+    // Workers are the host's; only a judge may be somebody else, and without one a person is asked.
+    let team = workshop.team(&[], state, alone).unwrap_or_default();
+    workshop.kit(team, Patience::Stop)
+}
+
+fn open(door: &Door) -> Result<(Store, Kit), Failure> {
+    let mut store = door.store()?;
+    let state = store.load()?.1.clone();
+    let kit = kit(door, &state)?;
+    Ok((store, kit))
+}
+
+/// How an atom's attempt ended, if it ended here.
+fn ended(door: &Door, id: &AtomId, came: &Came) -> Result<(), Failure> {
+    let resolved: Vec<&str> = came
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::AtomResolved { atom, .. } => Some(atom.as_str()),
+            _ => None,
+        })
+        .collect();
+    if resolved.is_empty() {
+        let reason = came.unproven.as_ref().map(|unproven| why(&unproven.check));
+        let reason = reason.or_else(|| came.seen.notes.last().cloned()).unwrap_or_default();
+        return Err(Failure::NotLanded { atom: id.clone(), reason });
+    }
+    let line = format!("resolved {}", resolved.join(", and with it "));
+    tell(door, came, &line, json!({"atom": id, "status": "resolved", "resolved": resolved}));
+    Ok(())
+}
+
+fn why(check: &CheckSeen) -> String {
+    match check {
+        CheckSeen::None | CheckSeen::Pass => String::new(),
+        CheckSeen::Fail { reason } => format!("its check failed: {reason}"),
+        CheckSeen::Error { reason } => format!("its check cannot be run: {reason}"),
+        CheckSeen::Pending { reason } => format!("its check waits for a person: {reason}"),
+    }
+}
+
+fn tell_started(door: &Door, started: &Started, changes: &[Change]) {
+    let Started { atom, attempt, folder, brief } = started;
+    match door.voice {
+        Voice::Json => print::json(&json!({
+            "success": true, "atom": atom, "status": "in_progress", "attempt": attempt, "tree": folder,
+            "brief": brief, "changes": changes,
+        })),
+        Voice::Plain => {
+            let folder = folder.display();
+            print::line(&format!(
+                "{atom} is in progress, attempt {attempt}, in {folder}\nIts worker needs this prompt: \"Solve {atom} in \
+                 {folder}; `aot atom brief {atom}` is your brief.\"\n\n{brief}"
+            ));
+        }
+    }
+}
+
+fn tell(door: &Door, came: &Came, line: &str, mut object: Value) {
+    let goes_on = came.halted.is_none();
+    match door.voice {
+        Voice::Json => {
+            object["success"] = json!(true);
+            object["changes"] = json!(came.changes);
+            object["notes"] = json!(came.seen.notes);
+            object["halted"] = json!(came.halted);
+            if goes_on {
+                object["next"] = json!(came.next);
+            }
+            print::json(&object);
+        }
+        Voice::Plain => {
+            came.seen.notes.iter().for_each(|note| failure::complain(&format!("note: {note}")));
+            print::line(line);
+            match &came.halted {
+                Some(certificate) => print::line(&hook::halted(certificate)),
+                None => print::line(&came.next),
+            }
+        }
+    }
+}
+
+/// What the loop's own session has said and heard so far.
+pub fn note(store: &Store, session: &str) -> Note {
+    Note::of(store.file().home().sidecar(), session)
+}
+
+/// Remembers more of it.
+pub fn remember<T>(store: &Store, session: &str, change: impl FnOnce(&mut Note) -> T) -> T {
+    Note::change(store.file().home().sidecar(), session, change)
+}
