@@ -12,7 +12,7 @@ const PLACE: Place<'_> = Place {
     root: "/p",
     state: "/p/.claude/aot-loop-state.md",
     sidecar: "/p/.claude/aot",
-    trees: "/p/.claude/aot/trees",
+    trees: "/p/.aot/trees",
     program: "/plugin/bin/aot",
 };
 
@@ -89,19 +89,20 @@ fn table(standing: &Standing, rows: &[Row]) {
 
 #[test]
 fn files_are_written_by_whom_they_may_be() {
-    let tree = "/p/.claude/aot/trees/A1-1/src/a.rs";
+    let tree = "/p/.aot/trees/A1-1/src/a.rs";
     table(
         &standing(),
         &[
             ("worker", "Write", tree, "silent"),
-            ("worker", "Edit", "/p/.claude/aot/trees/A1-1/tests/a.rs", "deny"),
+            ("worker", "Edit", "/p/.aot/trees/A1-1/tests/a.rs", "deny"),
             ("worker", "Write", "/p/src/a.rs", "deny"),
-            ("worker", "Write", "/p/.claude/aot/trees/A1-2/src/a.rs", "deny"),
-            ("main", "Write", "/p/.claude/aot/trees/A2-1/src/a.rs", "deny"),
+            ("worker", "Write", "/p/.aot/trees/A1-2/src/a.rs", "deny"),
+            ("main", "Write", "/p/.aot/trees/A2-1/src/a.rs", "deny"),
             ("worker", "Write", "/elsewhere/a", "silent"),
             ("worker", "Write", "/p/.claude/aot-loop-state.md", "deny"),
             ("worker", "Write", "/p/.claude/aot/session.json", "deny"),
-            ("worker", "Write", "/p/.claude/aot/trees/A1-1.json", "deny"),
+            ("worker", "Write", "/p/.claude/aot/loans/A1-1.json", "deny"),
+            ("worker", "Bash", "rm -r .claude/aot/loans", "deny"),
             ("main", "Write", "/p/.claude/aot-loop-state.md", "deny"),
             ("main", "Edit", "/p/.claude/aot/journal", "deny"),
             ("main", "Write", "/p/tests/a.rs", "deny"),
@@ -139,7 +140,7 @@ fn commands_are_run_by_whom_they_may_be() {
             ("main", "Bash", "sed -i s/running/completed/ .claude/aot-loop-state.md", "deny"),
             ("main", "Bash", "echo x >> .claude/aot/journal", "deny"),
             ("main", "Bash", "cat .claude/aot-loop-state.md", "silent"),
-            ("main", "Bash", "cd .claude/aot/trees/A1-1 && make", "silent"),
+            ("main", "Bash", "cd .aot/trees/A1-1 && make", "silent"),
             // The coordinator has verbs, and eyes.
             ("coordinator", "Bash", "aot atom resolve A1 --summary 'done; well'", "allow"),
             ("coordinator", "Bash", "aot atom add 'More' --check 'npm test'", "allow"),
@@ -206,16 +207,16 @@ fn a_worker_keeps_to_the_tree_it_settled_on() {
         let input = if tool == "Bash" { json!({"command": on}) } else { json!({"file_path": on}) };
         ruled_of(&standing(), "s", "worker", tool, &input, known)
     };
-    let (own, other) = ("/p/.claude/aot/trees/A1-1/a", "/p/.claude/aot/trees/A3-2/a");
+    let (own, other) = ("/p/.aot/trees/A1-1/a", "/p/.aot/trees/A3-2/a");
     let settled = Known { tree: Some("A1-1".into()), ..Known::default() };
     for (tool, on, expected) in [
         ("Write", own, "silent"),
         ("Write", other, "deny"),
-        ("Bash", "cd /p/.claude/aot/trees/A1-1 && make", "silent"),
-        ("Bash", "cd /p/.claude/aot/trees/A3-2 && make", "deny"),
-        ("Bash", "cat .claude/aot/trees/A3-2/a", "silent"),
-        ("Bash", "cp x .claude/aot/trees/A3-2", "deny"),
-        ("Bash", "cp x .claude/aot/trees/A3-22", "silent"),
+        ("Bash", "cd /p/.aot/trees/A1-1 && make", "silent"),
+        ("Bash", "cd /p/.aot/trees/A3-2 && make", "deny"),
+        ("Bash", "cat .aot/trees/A3-2/a", "silent"),
+        ("Bash", "cp x .aot/trees/A3-2", "deny"),
+        ("Bash", "cp x .aot/trees/A3-22", "silent"),
     ] {
         assert_eq!(ask(&settled, tool, on), expected, "{tool} {on}");
     }
@@ -225,14 +226,15 @@ fn a_worker_keeps_to_the_tree_it_settled_on() {
         let input = if tool == "Bash" { json!({"command": on}) } else { json!({"file_path": on}) };
         let agent = format!("aot:aot-{who}");
         let target = (tool == "Write").then_some(on);
-        let call = Call { session: "s", agent_type: Some(&agent), tool, input: &input, target, known };
+        let agent_type = Some(agent.as_str());
+        let call = Call { session: "s", agent_type, tool, input: &input, target, known };
         settles_on(&standing(), &PLACE, &call)
     };
     let new = Known::default();
     assert_eq!(settles("worker", "Bash", "aot atom brief A3", &new).as_deref(), Some("A3-2"));
     assert_eq!(settles("worker", "Bash", "aot atom brief A9", &new), None);
     assert_eq!(settles("worker", "Write", own, &new).as_deref(), Some("A1-1"));
-    assert_eq!(settles("worker", "Bash", "cd .claude/aot/trees/A3-2 && ls", &new).as_deref(), Some("A3-2"));
+    assert_eq!(settles("worker", "Bash", "cd .aot/trees/A3-2 && ls", &new).as_deref(), Some("A3-2"));
     assert_eq!(settles("worker", "Bash", "aot atom brief A3", &settled), None, "once, and for all");
     assert_eq!(settles("probe", "Bash", "aot atom brief A3", &new), None);
 }
@@ -263,7 +265,7 @@ fn a_redirect_stops_hands_and_a_loop_at_rest_binds_less() {
         &redirecting,
         &[
             ("worker", "Bash", "make", "deny"),
-            ("worker", "Write", "/p/.claude/aot/trees/A1-1/a", "deny"),
+            ("worker", "Write", "/p/.aot/trees/A1-1/a", "deny"),
             ("coordinator", "Bash", "aot status", "allow"),
             ("main", "Bash", "make", "silent"),
         ],

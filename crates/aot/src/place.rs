@@ -29,8 +29,10 @@ pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
 
 /// A worker's tree may hold a copy of the state file; the loop is the one that the tree was lent by.
 fn outside_of_trees(here: &Path) -> &Path {
-    let trees = Path::new(".claude/aot/trees");
-    here.ancestors().filter(|folder| folder.ends_with(trees)).last().unwrap_or(here)
+    let lent = |folder: &&Path| {
+        folder.ends_with(".claude/aot/trees") || folder.file_name().is_some_and(|name| name == ".aot")
+    };
+    here.ancestors().filter(lent).last().unwrap_or(here)
 }
 
 /// Where a loop that begins is written: the file that was named or found, or a new one at the project's root.

@@ -13,7 +13,7 @@ pub struct Place<'p> {
     pub state: &'p str,
     /// The folder beside the state file.
     pub sidecar: &'p str,
-    /// The folder of the workers' trees, below it.
+    /// The folder of the workers' trees.
     pub trees: &'p str,
     /// This very program.
     pub program: &'p str,
@@ -285,15 +285,14 @@ fn names_tree(place: &Place<'_>, text: &str, tree: &str) -> bool {
     })
 }
 
-/// Whether a command mentions the state file, or what lies beside it, other than a tree.
+/// Whether a command mentions the state file, or what lies beside it.
 fn names_state(place: &Place<'_>, text: &str) -> bool {
     let name = place.state.rsplit('/').next().unwrap_or(place.state);
     let short = |path: &str| path.strip_prefix(place.root).unwrap_or(path).trim_start_matches('/').to_owned();
-    let (sidecar, trees) = (short(place.sidecar), short(place.trees));
+    let sidecar = short(place.sidecar);
     let beside = text.match_indices(&sidecar).any(|(at, _)| {
-        let rest = &text[at..];
-        let ends = rest[sidecar.len()..].chars().next();
-        ends.is_none_or(|c| !(c.is_alphanumeric() || "-_.".contains(c))) && !rest.starts_with(&trees)
+        let ends = text[at + sidecar.len()..].chars().next();
+        ends.is_none_or(|c| !(c.is_alphanumeric() || "-_.".contains(c)))
     });
     text.contains(name) || beside
 }

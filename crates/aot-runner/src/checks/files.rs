@@ -167,6 +167,9 @@ struct Look<'l> {
     found: Vec<String>,
 }
 
+/// Folders of ours in a project, with the trees of workers.
+const OURS: [&str; 2] = [".claude/aot", ".aot"];
+
 impl Look<'_> {
     fn walk(&mut self, folder: &Path, relative: &Path, depth: usize) -> Result<(), String> {
         let Ok(inside) = fs::read_dir(folder) else { return Ok(()) };
@@ -187,6 +190,10 @@ impl Look<'_> {
                 continue;
             }
             let path = relative.join(entry.file_name());
+            // Copies that others work on prove nothing about the project.
+            if OURS.iter().any(|ours| path == Path::new(ours)) {
+                continue;
+            }
             if self.matcher.is_match(&path) {
                 self.found.push(path.to_string_lossy().into_owned());
             }

@@ -38,10 +38,26 @@ pub struct Project {
     pub sidecar: PathBuf,
 }
 
+/// The folder in which trees are lent to the agents of a host. Hosts keep their own agents from writing below their own
+/// folders, where the rest of ours lies, and let them write in the project.
+pub(super) const LENT: &str = ".aot";
+
+impl Project {
+    /// Where a host's agents are lent trees.
+    pub fn lent(&self) -> PathBuf {
+        let folder = self.root.join(LENT);
+        match self.sidecar == self.root.join(".claude").join("aot") {
+            true => folder.join("trees"),
+            // Another state file is another loop.
+            false => folder.join(&blake3::hash(self.sidecar.as_os_str().as_bytes()).to_hex()[..8]),
+        }
+    }
+}
+
 /// The paths below the root that never count.
 struct Ours {
     files: [Option<Vec<u8>>; 2],
-    folder: Option<Vec<u8>>,
+    folders: [Option<Vec<u8>>; 2],
 }
 
 impl Ours {
@@ -52,7 +68,7 @@ impl Ours {
         let ignore = project.state.parent().map(|folder| folder.join("aot").join(".gitignore"));
         Ours {
             files: [below(&project.state), ignore.as_deref().and_then(below)],
-            folder: below(&project.sidecar),
+            folders: [below(&project.sidecar), Some(LENT.as_bytes().to_vec())],
         }
     }
 
@@ -60,7 +76,7 @@ impl Ours {
         let within = |folder: &Vec<u8>| {
             path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
         };
-        self.files.iter().flatten().any(|file| file == path) || self.folder.as_ref().is_some_and(within)
+        self.files.iter().flatten().any(|file| file == path) || self.folders.iter().flatten().any(within)
     }
 }
 

@@ -114,7 +114,11 @@ fn worktrees(
         common_dir,
         reference: String::new(),
         follows: Follows::Checkout,
-        trees: project.sidecar.join("trees"),
+        trees: match entry {
+            Entry::Run => project.sidecar.join("trees"),
+            Entry::Session | Entry::Again => project.lent(),
+        },
+        kept_loans: project.sidecar.join("loans"),
         note: project.sidecar.join("landing.json"),
         loop_id: wanted.loop_id,
         provision,
@@ -132,7 +136,9 @@ fn worktrees(
     // Before anything is judged: what a dead run left is not the user's fault. Who comes again is in the middle of it.
     if entry != Entry::Again {
         trees.recover()?;
-        slots::clear(&trees.common_dir, &trees.trees)?;
+        // Whoever had it before may have been of the other kind.
+        slots::clear(&trees.common_dir, &project.sidecar.join("trees"))?;
+        slots::clear_lent(&trees.common_dir, &project.lent(), &trees.kept_loans)?;
     }
     match wanted.branch {
         Some(name) => {

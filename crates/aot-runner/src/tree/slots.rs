@@ -189,6 +189,28 @@ pub(super) fn clear(common_dir: &Path, trees: &Path) -> Result<(), GroundError> 
     remove_folder(trees)
 }
 
+/// The same for what was lent to a host, with the notes about it. The folder goes with the last of them.
+pub(super) fn clear_lent(common_dir: &Path, lent: &Path, notes: &Path) -> Result<(), GroundError> {
+    clear(common_dir, lent)?;
+    remove_folder(notes)?;
+    if let Some(folder) = lent.parent().filter(|folder| folder.is_dir()) {
+        let others = fs::read_dir(folder).into_iter().flatten().flatten();
+        if others.map(|entry| entry.file_name()).all(|name| name == IGNORE) {
+            remove_folder(folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// A folder for what is lent to a host, which git does not look into.
+pub(super) fn make_lent(lent: &Path) -> Result<(), GroundError> {
+    fs::create_dir_all(lent).map_err(GroundError::io("make the folder", lent))?;
+    let ignore = lent.parent().unwrap_or(lent).join(IGNORE);
+    fs::write(&ignore, "*\n").map_err(GroundError::io("write", &ignore))
+}
+
+const IGNORE: &str = ".gitignore";
+
 /// `gitdir: PATH`, relative to the tree if git was told to write it so.
 fn pointed_at(pointer: &[u8], top: &Path) -> Option<PathBuf> {
     let text = std::str::from_utf8(pointer).ok()?;

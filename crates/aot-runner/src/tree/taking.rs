@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::content::LENT;
 use super::error::GroundError;
 use super::git::{Git, records, text};
 use super::history::{Difference, GITLINK, Held, read_raw};
@@ -19,7 +20,7 @@ pub(super) struct Layout {
     pub top: PathBuf,
     /// The project's folder below it: empty, or with a slash at its end.
     pub prefix: Vec<u8>,
-    /// The state file, its sidecar folder, and the file that makes git ignore the latter.
+    /// The state file, its sidecar folder, the file that makes git ignore the latter, and what is lent to hosts.
     ours: Vec<Vec<u8>>,
 }
 
@@ -51,7 +52,8 @@ impl Layout {
             (None, _) | (_, None) => path.to_path_buf(),
         };
         let ignore = project.state.parent().map(|folder| folder.join("aot").join(".gitignore"));
-        let ours = [Some(project.state.clone()), Some(project.sidecar.clone()), ignore];
+        let lent = project.root.join(LENT);
+        let ours = [Some(project.state.clone()), Some(project.sidecar.clone()), Some(lent), ignore];
         let below = |path: PathBuf| {
             real(&path).strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec())
         };

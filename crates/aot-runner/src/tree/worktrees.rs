@@ -33,6 +33,8 @@ pub(super) struct Worktrees {
     pub provision: Provision,
     pub slots: Mutex<Slots>,
     pub loans: Loans,
+    /// Where loans that outlive a process are written down. A worker does not write there.
+    pub kept_loans: PathBuf,
     /// The tree of the branch that is landed on, for the base case.
     pub verifying: Mutex<Option<Slot>>,
     /// Held by whoever lands.
@@ -80,6 +82,11 @@ impl Worktrees {
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
         let base = self.tip()?;
+        if self.loans == Loans::OfTheWork {
+            slots::make_lent(&self.trees)?;
+            fs::create_dir_all(&self.kept_loans)
+                .map_err(GroundError::io("make the folder", &self.kept_loans))?;
+        }
         let free = locked(&self.slots).free.pop();
         let slot = self.ready(free, &base, || match self.loans {
             Loans::OfTheRun => {
@@ -110,7 +117,7 @@ impl Worktrees {
     }
 
     fn kept_loan(&self, work: &Work) -> PathBuf {
-        self.trees.join(format!("{}.json", name_of(work)))
+        self.kept_loans.join(format!("{}.json", name_of(work)))
     }
 
     /// A clean tree of this commit, with what it needs besides: the one at hand, or a new one.
@@ -239,7 +246,10 @@ impl Worktrees {
     }
 
     pub fn close(&self) -> Result<(), GroundError> {
-        slots::clear(&self.common_dir, &self.trees)
+        match self.loans {
+            Loans::OfTheRun => slots::clear(&self.common_dir, &self.trees),
+            Loans::OfTheWork => slots::clear_lent(&self.common_dir, &self.trees, &self.kept_loans),
+        }
     }
 }
 

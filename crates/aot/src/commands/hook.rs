@@ -19,6 +19,7 @@ use aot_core::state::{LoopStatus, State};
 use aot_runner::checks::files::Pattern;
 use aot_runner::session::{self, Came, Note};
 use aot_runner::store::{Store, StoreError, Unreadable};
+use aot_runner::tree::Project;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -126,9 +127,13 @@ fn pre_tool_use(standing: &Standing, heard: &Heard, store: &Store) {
     }
     let home = store.file().home();
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let root = text(&place::project_root(home.state()));
+    let project = Project {
+        root: place::project_root(home.state()),
+        state: home.state().to_path_buf(),
+        sidecar: home.sidecar().to_path_buf(),
+    };
+    let (root, trees) = (text(&project.root), text(&project.lent()));
     let (state, sidecar) = (text(home.state()), text(home.sidecar()));
-    let trees = text(&home.sidecar().join("trees"));
     let program = place::program_file().map(|path| text(&path)).unwrap_or_default();
     let place = Place { root: &root, state: &state, sidecar: &sidecar, trees: &trees, program: &program };
     let target = target(heard);
@@ -162,7 +167,7 @@ fn pre_tool_use(standing: &Standing, heard: &Heard, store: &Store) {
     }
     let (decision, reason) = match ruling {
         Ruling::Silent => return,
-        Ruling::Allow => ("allow", "a verb of aot".to_owned()),
+        Ruling::Allow => ("allow", "aot: it is a step of the loop".to_owned()),
         Ruling::Ask(reason) => ("ask", reason),
         Ruling::Deny(reason) => ("deny", format!("aot: {reason}")),
     };

@@ -49,7 +49,7 @@ pub struct Scope {
     /// For all projects of this user (the default)
     #[arg(long, conflicts_with = "project")]
     user: bool,
-    /// For this project only, and all who work on it; asks the program `claude` to register it
+    /// For this project only; whoever else works on it installs it too. Asks the program `claude` to register it
     #[arg(long)]
     project: bool,
 }

@@ -83,7 +83,7 @@ impl Repo {
 
     /// The folder that an atom's worker works in.
     pub fn tree(&self, name: &str) -> PathBuf {
-        self.path(".claude/aot/trees").join(name)
+        self.path(".aot/trees").join(name)
     }
 }
 

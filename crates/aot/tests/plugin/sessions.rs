@@ -383,3 +383,36 @@ fn in_the_background_the_program_runs_it_with_this_hosts_agent() {
     assert!(control["session"].is_null(), "it is the program's, not the session's: {control}");
     assert!(control["spent"]["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{control}");
 }
+
+#[test]
+fn where_edits_are_accepted_workers_write_in_their_trees() {
+    if !claude_is_here() {
+        return;
+    }
+    let (atoms, base) = (atom("A1", "", &file("a")), is_there("a"));
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &base, ..Plan::default() }, |repo| {
+        let beside = repo.path(".claude/settings.json").display().to_string();
+        let target = repo.tree("A1-1").join("a").display().to_string();
+        Script::new()
+            .rule(
+                coordinator()
+                    .run(&start("A1"))
+                    .step(call_worker(repo, "A1", 1))
+                    .run(&resolve("A1"))
+                    .say("Made."),
+            )
+            .rule(
+                worker("A1")
+                    .run("aot atom brief A1")
+                    .write(&beside, "{}")
+                    .run("touch ../forbidden")
+                    .write(&target, "A1")
+                    .say(&solved("made")),
+            )
+            .rule(enters())
+    });
+    let said = scene.say_with("/aot:enter-recursion", "acceptEdits");
+    let control = scene.repo.state()["control"].clone();
+    assert_eq!(control["status"], "completed", "{control}\n{}\n{}", said.out, scene.told());
+    assert!(!scene.repo.path(".claude/settings.json").exists() && !scene.repo.path("../forbidden").exists());
+}

@@ -284,8 +284,8 @@ impl Repo {
                 found.push("index.lock".into());
             }
         }
-        for folder in ["trees", "scratch"] {
-            let inside = fs::read_dir(self.path(".claude/aot").join(folder)).into_iter().flatten().flatten();
+        for folder in [".claude/aot/trees", ".claude/aot/scratch", ".aot"] {
+            let inside = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
             found.extend(inside.map(|entry| entry.path().display().to_string()));
         }
         found.extend(self.processes().iter().map(|(pid, words)| format!("process {pid} {words}")));
