@@ -1,7 +1,21 @@
-//! Asks the program of a host for something that only it can do to itself. Knows no loop.
+//! Asks programs of hosts, and our own, for something that only they can do. Knows no loop.
 
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process::Switch;
+
+/// No answer of a verb is longer, in bytes.
+pub const LONGEST_ANSWER: u64 = 64 << 20;
+
+/// Of what a verb complains so many bytes are read.
+const LONGEST_COMPLAINT: u64 = 64 << 10;
 
 /// Runs it, and answers with its last words if it fails.
 pub fn ask(program: &Path, words: &[&str]) -> Result<(), String> {
@@ -14,3 +28,88 @@ pub fn ask(program: &Path, words: &[&str]) -> Result<(), String> {
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     Err(text.lines().last().unwrap_or("it failed and said nothing").to_owned())
 }
+
+/// A verb of our own program, as somebody types it.
+#[derive(Clone, Debug, Default)]
+pub struct Verb {
+    pub words: Vec<OsString>,
+    pub variables: Vec<(OsString, OsString)>,
+    pub input: Vec<u8>,
+}
+
+/// What a verb came to.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// `None` if it was ended by a signal.
+    pub exit: Option<i32>,
+    pub out: Vec<u8>,
+    pub err: String,
+}
+
+/// Starts it and waits for its end, which comes at once when the switch is turned off. What it started itself ends with
+/// it: its guards see that it is gone. A git command comes to its own end, so that no lock of it stays behind.
+///
+/// The thread that calls this has to live until it returns: see [`end_with_parent`].
+pub fn answer(program: &Path, verb: &Verb, switch: &Switch) -> io::Result<Answer> {
+    let mut child = Command::new(program)
+        .arg0("aot")
+        .args(&verb.words)
+        .envs(verb.variables.iter().map(|(name, value)| (name, value)))
+        // A signal for us is not meant for it; it is ended by us.
+        .process_group(0)
+        .stdin(if verb.input.is_empty() { Stdio::null() } else { Stdio::piped() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let wire = switch.connect(move || {
+        if let Some(pid) = pid {
+            // It has not been waited for, so that nobody else has its number.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    let feeding = feed(&mut child, verb.input.clone());
+    let complaints = child.stderr.take().map(|errors| read(errors, LONGEST_COMPLAINT));
+    let out = match child.stdout.take() {
+        Some(mut output) => take(&mut output, LONGEST_ANSWER),
+        None => Ok(Vec::new()),
+    };
+    let err = complaints.and_then(|reader| reader.join().ok()).unwrap_or_default();
+    drop(wire);
+    let status = child.wait()?;
+    if let Some(feeding) = feeding {
+        // It cannot hang: whoever would read is gone.
+        let _ = feeding.join();
+    }
+    Ok(Answer { exit: status.code(), out: out?, err: String::from_utf8_lossy(&err).into_owned() })
+}
+
+fn feed(child: &mut Child, input: Vec<u8>) -> Option<JoinHandle<()>> {
+    let mut stdin = child.stdin.take()?;
+    Some(std::thread::spawn(move || {
+        // A verb that ends without reading is no failure.
+        let _ = stdin.write_all(&input);
+    }))
+}
+
+fn read(mut from: impl Read + Send + 'static, longest: u64) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || take(&mut from, longest).unwrap_or_default())
+}
+
+/// All of it is read, so that nobody waits for us; only so much is kept.
+fn take(from: &mut impl Read, longest: u64) -> io::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    from.by_ref().take(longest).read_to_end(&mut kept)?;
+    io::copy(from, &mut io::sink())?;
+    Ok(kept)
+}
+
+/// This process is killed when the one that started it is gone, whatever that died of.
+#[cfg(target_os = "linux")]
+pub fn end_with_parent() {
+    // Where the system does not know it, the verb comes to its own end.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn end_with_parent() {}

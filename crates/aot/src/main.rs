@@ -1,8 +1,9 @@
-//! The doors: the command line. No rules, no processes of its own.
+//! The doors: the command line, and the same verbs over a protocol. No rules, no processes of its own.
 
 mod commands;
 mod dialogue;
 mod failure;
+mod mcp;
 mod place;
 mod print;
 mod screens;

@@ -13,6 +13,7 @@ pub mod hook;
 mod limits;
 mod lint;
 mod log;
+mod mcp;
 mod or;
 mod plugin;
 mod ready;
@@ -23,6 +24,7 @@ mod session;
 mod show;
 mod status;
 mod stop;
+mod turn;
 mod validate;
 mod verify;
 mod workshop;
@@ -54,6 +56,9 @@ pub struct Cli {
     /// Answer with one JSON object on standard output
     #[arg(long, global = true)]
     json: bool,
+    /// End with the process that started this one
+    #[arg(long, global = true, hide = true)]
+    tied: bool,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -95,6 +100,10 @@ enum Verb {
     /// Ask the driver of a loop to stop
     #[command(visible_alias = "exit-recursion")]
     Stop(stop::StopArgs),
+    /// End a turn of a session: the iteration is judged, and the loop halts or says what is next
+    ///
+    /// For hosts without hooks. The session is AOT_SESSION; where the plugin is installed, the host does it.
+    Turn,
     /// Run the base case and show the evidence
     ///
     /// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
@@ -123,6 +132,10 @@ enum Verb {
     ///
     /// Always exits with 0; says nothing when the event is none of our business.
     Hook(hook::HookArgs),
+    /// Serve the verbs to agents over the Model Context Protocol, on standard input and output
+    ///
+    /// A client starts it: Claude Code, Codex, Gemini, opencode or another one. docs/mcp.md shows how each is told.
+    Mcp(mcp::McpArgs),
     /// Install the plugin for Claude Code, or tell where it is
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
@@ -146,6 +159,9 @@ fn code_of(code: ExitCode) -> i32 {
 
 impl Cli {
     fn answer(self) -> Result<(), Failure> {
+        if self.tied {
+            aot_runner::host::end_with_parent();
+        }
         let door = Door { state: self.state, voice: if self.json { Voice::Json } else { Voice::Plain } };
         match self.verb {
             Verb::Validate => validate::run(&door),
@@ -160,6 +176,7 @@ impl Cli {
             Verb::Align(args) => align::run(&door, &args),
             Verb::Run(args) => run::run(&door, &args),
             Verb::Stop(args) => stop::run(&door, &args),
+            Verb::Turn => turn::run(&door),
             Verb::Verify(args) => verify::run(&door, &args),
             Verb::Lint(args) => lint::run(&door, &args),
             Verb::Confirm(args) => confirm::run(&door, &args),
@@ -168,6 +185,7 @@ impl Cli {
             Verb::Doctor => doctor::run(&door),
             Verb::Agents => agents::run(&door),
             Verb::Hook(args) => hook::by_name(&args),
+            Verb::Mcp(args) => mcp::run(&door, &args),
             Verb::Plugin(verb) => plugin::run(&door, &verb),
             Verb::Demo(args) => demo::run(&args),
         }

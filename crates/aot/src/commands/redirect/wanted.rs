@@ -58,13 +58,13 @@ pub struct WantedArgs {
     #[arg(long, value_name = "GROUP=ATOM")]
     select: Vec<String>,
     /// One more way of an OR group, tried last
-    #[arg(long, num_args = 2, value_names = ["GROUP", "DESCRIPTION"])]
+    #[arg(long, num_args = 2, allow_hyphen_values = true, value_names = ["GROUP", "DESCRIPTION"])]
     add_choice: Vec<String>,
     /// All that an atom depends on from now on: "A5 <- A1,A2"
     #[arg(long, value_name = "ATOM <- ATOMS")]
     depends: Vec<String>,
     /// Another summary of what a resolved atom came to; what rests on it is done again
-    #[arg(long, num_args = 2, value_names = ["ATOM", "SUMMARY"])]
+    #[arg(long, num_args = 2, allow_hyphen_values = true, value_names = ["ATOM", "SUMMARY"])]
     rebind: Vec<String>,
     /// Do a resolved atom again, and what rests on it
     #[arg(long, value_name = "ATOM")]

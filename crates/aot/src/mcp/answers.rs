@@ -1,0 +1,260 @@
+//! What a verb said, in the shape in which an agent reads it: the part that was wanted, no more than it can take in, and
+//! an error with what to do about it. Knows no protocol.
+
+use serde_json::{Map, Value, json};
+
+use aot_runner::host;
+
+/// No answer is longer, in bytes; about ten thousand tokens.
+pub const LONGEST: usize = 40_000;
+
+/// What an agent is given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given {
+    pub error: bool,
+    pub text: String,
+    pub object: Value,
+}
+
+/// Stands behind every instruction: the host does not see that a turn has ended.
+const TURNS: &str =
+    "\nHere your turn ends when you call `turn`; for each `aot …` there is a tool of that name.";
+
+/// The one object that a verb prints, whatever came of it.
+pub fn object(answer: &host::Answer) -> Value {
+    let last = answer.out.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
+    match serde_json::from_slice(last) {
+        Ok(object @ Value::Object(_)) => object,
+        Ok(_) | Err(_) => fault("world", &unsaid(answer), "call `status`; the state file is always whole"),
+    }
+}
+
+/// A verb that printed no object.
+fn unsaid(answer: &host::Answer) -> String {
+    let how = match answer.exit {
+        Some(code) => format!("exit code {code}"),
+        None => "it was ended".to_owned(),
+    };
+    match answer.err.lines().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("the verb gave no answer ({how}): {}", line.trim()),
+        None => format!("the verb gave no answer ({how})"),
+    }
+}
+
+/// An error of our own, in the shape of a verb's.
+pub fn fault(code: &str, message: &str, hint: &str) -> Value {
+    json!({"error": {"code": code, "message": message, "hint": hint}})
+}
+
+/// An object of a verb, for an agent.
+pub fn given(mut object: Value) -> Given {
+    if let Some(error) = object.get("error").filter(|error| error.is_object()) {
+        let word = |key: &str| error[key].as_str().unwrap_or_default().trim().to_owned();
+        let (message, hint) = (word("message"), hint(&word("code"), &word("hint")));
+        object["error"]["hint"] = json!(hint);
+        let text = [message.trim_end_matches('.'), &hint].join(". ");
+        return Given { error: true, text, object };
+    }
+    if object["success"] == json!(false) {
+        let missing: Vec<&str> =
+            object["missing"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let text = format!(
+            "The goal is not agreed on yet; missing: {}. Ask the user, then call `align`, or `redirect` for what is to be \
+             added.",
+            missing.join(", ")
+        );
+        return Given { error: true, text, object };
+    }
+    if let Some(next) = object["next"].as_str().map(|next| next.to_owned() + TURNS) {
+        object["next"] = json!(next);
+    }
+    let object = within(object, LONGEST);
+    Given { error: false, text: object.to_string(), object }
+}
+
+/// A verb's hint is for whoever types; some things are done otherwise here.
+fn hint(code: &str, hint: &str) -> String {
+    match code {
+        "no_state_file" => "There is no loop here: agree on a goal with the user, then call `align`".into(),
+        "owned" => {
+            "Leave it to that session; if the user says that it is gone, call `enter` with `take_over`".into()
+        }
+        "at_rest" => "`status` says why; `enter` takes it up again".into(),
+        "not_a_person" => "A part of a loop may look, and hands in its work as its brief says".into(),
+        _ => hint.to_owned(),
+    }
+}
+
+/// A text that a verb drew for people.
+pub fn drawn(name: &str, text: &str) -> Given {
+    let object = within(json!({ name: text }), LONGEST);
+    let mut text = object[name].as_str().unwrap_or_default().to_owned();
+    if let Some(cut) = object.get("cut") {
+        text += &format!("\n… {cut}");
+    }
+    Given { error: false, text, object }
+}
+
+/// The part of a state that was asked for.
+pub fn part(state: Value, wanted: &Map<String, Value>) -> Value {
+    if state.get("error").is_some() {
+        return state;
+    }
+    if let Some(id) = wanted.get("atom").and_then(Value::as_str) {
+        return about(&state, id);
+    }
+    let Some(section) = wanted.get("section").and_then(Value::as_str) else { return state };
+    let from = wanted.get("from").and_then(Value::as_u64).map_or(0, |from| from as usize);
+    page(&state[section], section, from)
+}
+
+/// All that the state says of one atom.
+fn about(state: &Value, id: &str) -> Value {
+    let entries = |key: &str| state[key].as_array().into_iter().flatten();
+    let Some(atom) = entries("atoms").find(|atom| atom["id"] == id) else {
+        let hint = "`show` with the section `atoms` lists them";
+        return fault("unknown_atom", &format!("there is no atom `{id}`"), hint);
+    };
+    let group = atom["or_group"].as_str();
+    let said = |entry: &&Value| entry["atom"] == id || entry["selected"] == id;
+    json!({
+        "atom": atom,
+        "binding": state["bindings"].get(id),
+        "or_group": group.and_then(|group| state["or_groups"].get(group)),
+        "decomposition": entries("decompositions").find(|entry| entry["parent"] == id),
+        "trail": entries("trail").filter(said).collect::<Vec<_>>(),
+        "needed_by": entries("atoms").filter(|other| {
+            other["depends_on"].as_array().is_some_and(|needs| needs.iter().any(|need| need == id))
+        }).map(|other| &other["id"]).collect::<Vec<_>>(),
+    })
+}
+
+/// As many entries of a section as an answer holds, and where the next begin.
+fn page(section: &Value, name: &str, from: usize) -> Value {
+    let total = match section {
+        Value::Array(entries) => entries.len(),
+        Value::Object(entries) => entries.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            return json!({ name: section });
+        }
+    };
+    let (kept, shown) = first(section, from, LONGEST - 200);
+    let mut page = json!({ name: kept, "total": total });
+    if from + shown < total {
+        page["next_from"] = json!(from + shown);
+    }
+    page
+}
+
+/// The object, with its longest parts cut until it is short enough; what was cut is said.
+fn within(mut object: Value, longest: usize) -> Value {
+    let mut cut = Map::new();
+    while object.to_string().len() > longest {
+        let Some(fields) = object.as_object() else { break };
+        let lengths = fields.iter().filter(|(name, _)| *name != "cut" && !cut.contains_key(*name));
+        let lengths = lengths.map(|(name, value)| (name.clone(), value.to_string().len()));
+        let Some((name, length)) = lengths.max_by_key(|(_, length)| *length) else { break };
+        let room = longest.saturating_sub(object.to_string().len() - length + 200);
+        let value = &object[&name];
+        let (kept, shown) = first(value, 0, room);
+        let of = match value {
+            Value::Array(entries) => entries.len(),
+            Value::Object(entries) => entries.len(),
+            Value::String(text) => text.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        };
+        cut.insert(name.clone(), json!({"shown": shown, "of": of}));
+        object[name] = kept;
+    }
+    if !cut.is_empty() {
+        cut.insert("hint".into(), json!("`show` with `atom`, or with `section` and `from`, has the rest"));
+        object["cut"] = Value::Object(cut);
+    }
+    object
+}
+
+/// What comes first of a value and has room, and how many entries or bytes that are.
+fn first(value: &Value, from: usize, room: usize) -> (Value, usize) {
+    let mut left = room;
+    let mut fits = |length: usize| {
+        let fits = length < left;
+        left = left.saturating_sub(length + 1);
+        fits
+    };
+    match value {
+        Value::Array(entries) => {
+            let kept = entries.iter().skip(from).take_while(|entry| fits(entry.to_string().len()));
+            let kept: Vec<Value> = kept.cloned().collect();
+            let count = kept.len();
+            (Value::Array(kept), count)
+        }
+        Value::Object(entries) => {
+            let kept = entries.iter().skip(from);
+            let kept = kept.take_while(|(key, entry)| fits(key.len() + 4 + entry.to_string().len()));
+            let kept: Map<String, Value> = kept.map(|(key, entry)| (key.clone(), entry.clone())).collect();
+            let count = kept.len();
+            (Value::Object(kept), count)
+        }
+        Value::String(text) => {
+            // A character is six bytes at most where it is quoted.
+            let end = (0..=room.min(text.len())).rev().find(|end| {
+                text.is_char_boundary(*end) && (*end == 0 || json!(&text[..*end]).to_string().len() <= room)
+            });
+            let end = end.unwrap_or(0);
+            (json!(&text[..end]), end)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => (value.clone(), 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_answer_is_cut_where_it_is_longest() {
+        let atoms: Vec<Value> = (0..10_000).map(|id| json!({"id": format!("A{id}")})).collect();
+        let cut = within(json!({"status": "running", "atoms": atoms, "few": [1]}), LONGEST);
+        assert!(cut.to_string().len() <= LONGEST, "{}", cut.to_string().len());
+        assert_eq!((&cut["status"], &cut["few"]), (&json!("running"), &json!([1])));
+        assert_eq!(cut["cut"]["atoms"]["of"], 10_000);
+        let shown = cut["atoms"].as_array().expect("a list").len();
+        assert!(shown > 1000 && cut["cut"]["atoms"]["shown"] == shown, "{shown}");
+        let text = within(json!({"graph": "ä\n".repeat(30_000)}), LONGEST);
+        assert!(
+            text.to_string().len() <= LONGEST
+                && text["graph"].as_str().is_some_and(|text| text.len() > 25_000)
+        );
+        assert_eq!(within(json!({"a": [1, 2]}), LONGEST), json!({"a": [1, 2]}));
+    }
+
+    #[test]
+    fn pages_come_one_after_the_other() {
+        let atoms: Vec<Value> = (0..10_000).map(|id| json!({"id": format!("A{id}")})).collect();
+        let state = json!({ "atoms": atoms });
+        let (mut from, mut seen) = (0, 0);
+        loop {
+            let wanted = json!({"section": "atoms", "from": from});
+            let page = part(state.clone(), wanted.as_object().expect("an object"));
+            assert!(page.to_string().len() <= LONGEST);
+            assert_eq!(page["atoms"][0]["id"], format!("A{from}"));
+            seen += page["atoms"].as_array().expect("a list").len();
+            let Some(next) = page["next_from"].as_u64() else { break };
+            from = next as usize;
+        }
+        assert_eq!(seen, 10_000);
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let said = given(fault("owned", "this loop belongs to x.", "type something"));
+        assert!(said.error);
+        assert_eq!(
+            said.text,
+            "this loop belongs to x. Leave it to that session; if the user says that it is gone, call `enter` with \
+             `take_over`"
+        );
+        assert!(given(json!({"success": false, "missing": ["atoms"]})).error);
+        assert!(!given(json!({"ready": false, "missing": ["atoms"]})).error);
+    }
+}

@@ -1,0 +1,52 @@
+//! What can be read without a call: the state, the graph, where the loop stands. Knows no protocol.
+
+/// Something that can be read.
+#[derive(Debug)]
+pub struct Resource {
+    pub uri: &'static str,
+    pub name: &'static str,
+    pub title: &'static str,
+    pub description: &'static str,
+    pub kind: &'static str,
+    pub source: Source,
+}
+
+/// Where its text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The state file, as it is.
+    File,
+    /// What a verb prints.
+    Verb(&'static [&'static str]),
+}
+
+pub const RESOURCES: [Resource; 3] = [
+    Resource {
+        uri: "aot://state",
+        name: "state",
+        title: "The state file",
+        description: "The state file as it stands: goal, checks, atoms, results, history",
+        kind: "text/markdown",
+        source: Source::File,
+    },
+    Resource {
+        uri: "aot://graph",
+        name: "graph",
+        title: "The graph",
+        description: "What waits for what, what was cut into what, which ways there are",
+        kind: "text/plain",
+        source: Source::Verb(&["graph"]),
+    },
+    Resource {
+        uri: "aot://status",
+        name: "status",
+        title: "Where the loop stands",
+        description: "What runs, what is next, what failed, what it can still cost",
+        kind: "application/json",
+        source: Source::Verb(&["status", "--json"]),
+    },
+];
+
+pub fn at(uri: &str) -> Option<&'static Resource> {
+    RESOURCES.iter().find(|resource| resource.uri == uri)
+}
