@@ -20,6 +20,14 @@ pub struct Given {
 const TURNS: &str =
     "\nHere your turn ends when you call `turn`; for each `aot …` there is a tool of that name.";
 
+/// A brief is written for an agent that is started for it; here it is read by whoever started the atom.
+fn here(brief: &str, tree: &str) -> String {
+    format!(
+        "{brief}\n## Here\nThe current folder of this brief is {tree}: work there and nowhere else. Instead of an answer in \
+         JSON, call `atom_resolve` with the summary, or `atom_fail` with the reason.\n"
+    )
+}
+
 /// The one object that a verb prints, whatever came of it.
 pub fn object(answer: &host::Answer) -> Value {
     let last = answer.out.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
@@ -52,7 +60,7 @@ pub fn given(mut object: Value) -> Given {
         let word = |key: &str| error[key].as_str().unwrap_or_default().trim().to_owned();
         let (message, hint) = (word("message"), hint(&word("code"), &word("hint")));
         object["error"]["hint"] = json!(hint);
-        let text = [message.trim_end_matches('.'), &hint].join(". ");
+        let text = [message.trim_end_matches('.'), &capital(&hint)].join(". ");
         return Given { error: true, text, object };
     }
     if object["success"] == json!(false) {
@@ -68,8 +76,17 @@ pub fn given(mut object: Value) -> Given {
     if let Some(next) = object["next"].as_str().map(|next| next.to_owned() + TURNS) {
         object["next"] = json!(next);
     }
+    if let (Some(brief), Some(tree)) = (object["brief"].as_str(), object["tree"].as_str()) {
+        let brief = here(brief, tree);
+        object["brief"] = json!(brief);
+    }
     let object = within(object, LONGEST);
     Given { error: false, text: object.to_string(), object }
+}
+
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A verb's hint is for whoever types; some things are done otherwise here.

@@ -36,6 +36,10 @@ fn a_session_takes_a_loop_to_its_end() {
     let started = client.done("atom_start", json!({"atom": "A1"}));
     let brief = client.done("atom_brief", json!({"atom": "A1"}));
     assert!(started["brief"].as_str().is_some_and(|brief| brief.contains("solve A1")), "{started}");
+    assert!(
+        started["brief"].as_str().is_some_and(|brief| brief.contains("call `atom_resolve`")),
+        "{started}"
+    );
     assert_eq!((&started["brief"], &started["tree"]), (&brief["brief"], &brief["tree"]));
     // A word resolves nothing.
     let (code, text) = client.refused("atom_resolve", json!({"atom": "A1", "summary": "a is made"}));

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use aot_testkit::scripted_model::{Rule, Script, ScriptedModel};
+use aot_testkit::scripted_model::{Rule, Script, ScriptedModel, Step};
 use serde_json::{Value, json};
 
 use crate::agents::{Scene, atom, file, is_here, is_there};
-use crate::repo::{Plan, Said};
+use crate::repo::{Plan, Repo, Said, atom as run_atom};
 
 /// No session of a test takes so long, in seconds.
 const PATIENCE: &str = "110";
@@ -18,32 +18,48 @@ const PROMPT: &str = "Run the loop in this session.";
 /// What a client is called with, and how it calls our tools.
 struct Host {
     program: &'static str,
+    /// With every permission.
     words: &'static [&'static str],
-    prefix: &'static str,
+    /// With those that it has by itself.
+    plain: &'static [&'static str],
+    call: fn(&str, Value) -> Step,
+}
+
+/// By a name that begins like this.
+fn named(prefix: &str, tool: &str, input: Value) -> Step {
+    Step::Call { tool: format!("{prefix}{tool}"), input }
 }
 
 const CLAUDE: Host = Host {
     program: "claude",
     words: &["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"],
-    prefix: "mcp__aot__",
+    plain: &["-p", "--output-format", "stream-json", "--verbose"],
+    call: |tool, input| named("mcp__aot__", tool, input),
 };
 
 const CODEX: Host = Host {
     program: "codex",
     words: &["exec", "--json", "--dangerously-bypass-approvals-and-sandbox"],
-    prefix: "",
+    plain: &["exec", "--json"],
+    // It lets the model write a program in which the tools are functions.
+    call: |tool, input| {
+        let program = format!("text(JSON.stringify(await tools.mcp__aot__{tool}({input})))");
+        Step::Call { tool: "exec".into(), input: json!(program) }
+    },
 };
 
 const GEMINI: Host = Host {
     program: "gemini",
     words: &["-o", "stream-json", "-e", "none", "--approval-mode", "yolo", "-p"],
-    prefix: "mcp_aot_",
+    plain: &["-o", "stream-json", "-e", "none", "-p"],
+    call: |tool, input| named("mcp_aot_", tool, input),
 };
 
 const OPENCODE: Host = Host {
     program: "opencode",
     words: &["run", "--format", "json", "--pure", "--title", "t"],
-    prefix: "aot_",
+    plain: &["run", "--format", "json", "--pure", "--title", "t"],
+    call: |tool, input| named("aot_", tool, input),
 };
 
 /// The first block of this language below a heading of the guide.
@@ -129,69 +145,111 @@ fn results(scene: &Scene) -> Vec<String> {
     asked.into_iter().filter(|record| record.rule == Some(0)).map(|record| record.results).collect()
 }
 
+/// A loop, a model that does this in it, and the client that was told as the guide says.
+fn staged(host: &Host, plan: &Plan<'_>, script: impl FnOnce(&Repo) -> Rule) -> Scene {
+    let scene = Scene::new(plan, Script::new());
+    let script = Script::new().rule(script(&scene.repo));
+    let scene = Scene { model: ScriptedModel::start(script).expect("a model"), ..scene };
+    scene.at(&scene.model.url());
+    configure(&scene, host);
+    scene
+}
+
+/// What was said and seen, for whoever wonders.
+fn told(scene: &Scene, said: &Said) -> String {
+    let offered = scene.model.requests().into_iter().map(|record| record.tools).max_by_key(Vec::len);
+    format!("{}{}\n{offered:?}\n{:#?}", said.out, said.err, results(scene))
+}
+
+/// The model sees these, one after the other.
+fn saw(scene: &Scene, wanted: &[&str]) -> bool {
+    let seen = results(scene);
+    let places = wanted.iter().map(|text| seen.iter().position(|result| result.contains(text)));
+    let places: Vec<Option<usize>> = places.collect();
+    places.is_sorted() && places.iter().all(Option::is_some)
+}
+
+/// It takes the loop, says that an atom is done, is refused, does it, hands it in, and ends its turn.
 fn completes(host: &Host) {
     let atoms = atom("A1", "", &file("a.txt"));
     let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() };
-    let scene = Scene::new(&plan, Script::new());
-    let tree = scene.repo.path(".claude/aot/trees/A1-1/a.txt").display().to_string();
-    let resolve = |summary: &str| json!({"atom": "A1", "summary": summary});
-    let call = |rule: Rule, tool: &str, input: Value| rule.call(&format!("{}{tool}", host.prefix), input);
-    let rule = call(Rule::on(PROMPT), "enter", json!({}));
-    let rule = call(rule, "atom_start", json!({"atom": "A1"}));
-    let rule = call(rule, "atom_resolve", resolve("I say that it is made"));
-    let rule = call(rule.write(&tree, "made"), "atom_resolve", resolve("--a.txt is made"));
-    let rule = call(rule, "turn", json!({})).say("The program says that it is completed.");
-    let scene = Scene { model: ScriptedModel::start(Script::new().rule(rule)).expect("a model"), ..scene };
-    scene.at(&scene.model.url());
-    configure(&scene, host);
-    let words: Vec<&str> = [&[host.program], host.words, &[PROMPT]].concat();
-    let said = run(&scene, &words);
-    let requests = scene.model.requests();
-    if let Ok(path) = std::env::var("AOT_DUMP") {
-        let bodies: Vec<&Value> = requests.iter().map(|record| &record.body).collect();
-        std::fs::write(path, serde_json::to_string(&bodies).unwrap()).unwrap();
-    }
-    let tools = requests.iter().map(|record| record.tools.len()).max();
-    let offered: Vec<&String> = requests.iter().flat_map(|record| &record.tools).collect();
-    let about = format!("{}{}\n{tools:?} {offered:?}\n{:#?}", said.out, said.err, results(&scene));
+    let scene = staged(host, &plan, |repo| {
+        let tree = repo.path(".claude/aot/trees/A1-1/a.txt").display().to_string();
+        let resolve = |summary: &str| (host.call)("atom_resolve", json!({"atom": "A1", "summary": summary}));
+        Rule::on(PROMPT)
+            .step((host.call)("enter", json!({})))
+            .step((host.call)("atom_start", json!({"atom": "A1"})))
+            .step(resolve("I say that it is made"))
+            .write(&tree, "made")
+            .step(resolve("--a.txt is made"))
+            .step((host.call)("turn", json!({})))
+            .say("The program says that it is completed.")
+    });
+    let said = run(&scene, &[&[host.program], host.words, &[PROMPT]].concat());
+    let about = told(&scene, &said);
     let state = scene.repo.state();
     assert_eq!(state["control"]["status"], "completed", "{about}");
     assert_eq!(state["bindings"]["A1"]["summary"], "--a.txt is made");
     assert_eq!(scene.repo.landed("main"), "A1");
     assert_eq!(scene.repo.read("a.txt").trim_end(), "made");
-    let seen = results(&scene);
-    let saw = |text: &str| seen.iter().position(|result| result.contains(text));
-    let steps = ["call `turn`", "solve A1", "its check failed", "atom_resolved", "COMPLETED"].map(saw);
-    assert!(steps.is_sorted() && steps.iter().all(Option::is_some), "{steps:?} {about}");
+    let steps = ["call `turn`", "solve A1", "its check failed", "atom_resolved", "COMPLETED"];
+    assert!(saw(&scene, &steps), "{about}");
     assert_eq!(said.exit, 0, "{about}");
     assert_eq!(scene.repo.processes(), [], "nobody is left");
-    println!("SESSION {} {}", host.program, state["control"]["session"]);
 }
 
-#[test]
-fn claude_code_takes_a_loop_to_its_end() {
-    if is_here("claude") {
-        completes(&CLAUDE);
+/// With no more permissions than the guide gives for our tools.
+fn needs_no_more_than_the_guide_allows(host: &Host) {
+    let atoms = run_atom("A1", "", "echo one > one");
+    let scene = staged(host, &Plan { atoms: &atoms, ..Plan::default() }, |_| {
+        Rule::on(PROMPT)
+            .step((host.call)("status", json!({})))
+            .step((host.call)("enter", json!({})))
+            .step((host.call)("atom_start", json!({"atom": "A1"})))
+            .step((host.call)("turn", json!({})))
+            .say("The program says that it is completed.")
+    });
+    let repo = &scene.repo;
+    match host.program {
+        "claude" => repo.write("../.claude/settings.json", &guide("Claude Code", "json")),
+        "gemini" => {
+            let settings = repo.read(".gemini/settings.json");
+            repo.write(".gemini/settings.json", &settings.replace("1800000", "1800000, \"trust\": true"));
+        }
+        _ => {}
     }
+    let said = run(&scene, &[&[host.program], host.plain, &[PROMPT]].concat());
+    let about = told(&scene, &said);
+    assert_eq!(repo.state()["control"]["status"], "completed", "{about}");
+    assert!(saw(&scene, &["pending", "call `turn`", "atom_resolved", "COMPLETED"]), "{about}");
+    assert_eq!(repo.landed("main"), "A1");
 }
 
-#[test]
-fn codex_takes_a_loop_to_its_end() {
-    if is_here("codex") {
-        completes(&CODEX);
-    }
+macro_rules! for_each_client {
+    ($($name:ident: $host:ident;)*) => { $(
+        mod $name {
+            use super::is_here;
+
+            #[test]
+            fn takes_a_loop_to_its_end() {
+                if is_here(super::$host.program) {
+                    super::completes(&super::$host);
+                }
+            }
+
+            #[test]
+            fn needs_no_more_than_the_guide_allows() {
+                if is_here(super::$host.program) {
+                    super::needs_no_more_than_the_guide_allows(&super::$host);
+                }
+            }
+        }
+    )* };
 }
 
-#[test]
-fn gemini_takes_a_loop_to_its_end() {
-    if is_here("gemini") {
-        completes(&GEMINI);
-    }
-}
-
-#[test]
-fn opencode_takes_a_loop_to_its_end() {
-    if is_here("opencode") {
-        completes(&OPENCODE);
-    }
+for_each_client! {
+    claude_code: CLAUDE;
+    codex: CODEX;
+    gemini: GEMINI;
+    opencode: OPENCODE;
 }
