@@ -195,32 +195,38 @@ fn first(value: &Value, from: usize, room: usize) -> (Value, usize) {
     let mut left = room;
     let mut fits = |length: usize| {
         let fits = length < left;
-        left = left.saturating_sub(length + 1);
+        left = left.saturating_sub(length);
         fits
     };
     match value {
         Value::Array(entries) => {
-            let kept = entries.iter().skip(from).take_while(|entry| fits(entry.to_string().len()));
+            let kept = entries.iter().skip(from).take_while(|entry| fits(entry.to_string().len() + 1));
             let kept: Vec<Value> = kept.cloned().collect();
             let count = kept.len();
             (Value::Array(kept), count)
         }
         Value::Object(entries) => {
             let kept = entries.iter().skip(from);
-            let kept = kept.take_while(|(key, entry)| fits(key.len() + 4 + entry.to_string().len()));
+            let kept = kept.take_while(|(key, entry)| fits(key.len() + 5 + entry.to_string().len()));
             let kept: Map<String, Value> = kept.map(|(key, entry)| (key.clone(), entry.clone())).collect();
             let count = kept.len();
             (Value::Object(kept), count)
         }
         Value::String(text) => {
-            // A character is six bytes at most where it is quoted.
-            let end = (0..=room.min(text.len())).rev().find(|end| {
-                text.is_char_boundary(*end) && (*end == 0 || json!(&text[..*end]).to_string().len() <= room)
-            });
-            let end = end.unwrap_or(0);
-            (json!(&text[..end]), end)
+            let kept: String = text.chars().take_while(|letter| fits(quoted(*letter))).collect();
+            let length = kept.len();
+            (json!(kept), length)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => (value.clone(), 0),
+    }
+}
+
+/// How many bytes a letter takes where it is quoted.
+fn quoted(letter: char) -> usize {
+    match letter {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        letter if letter < ' ' => 6,
+        letter => letter.len_utf8(),
     }
 }
 

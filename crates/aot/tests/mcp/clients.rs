@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use aot_testkit::scripted_model::{Rule, Script, ScriptedModel, Step};
 use serde_json::{Value, json};
 
-use crate::agents::{Scene, atom, file, is_here, is_there};
+use crate::agents::{Scene, atom, file, is_here, is_there, solved};
 use crate::repo::{Plan, Repo, Said, atom as run_atom};
 
 /// No session of a test takes so long, in seconds.
@@ -23,6 +23,8 @@ struct Host {
     /// With those that it has by itself.
     plain: &'static [&'static str],
     call: fn(&str, Value) -> Step,
+    /// Its own tool for resources.
+    reader: &'static str,
 }
 
 /// By a name that begins like this.
@@ -35,6 +37,7 @@ const CLAUDE: Host = Host {
     words: &["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"],
     plain: &["-p", "--output-format", "stream-json", "--verbose"],
     call: |tool, input| named("mcp__aot__", tool, input),
+    reader: "ReadMcpResourceTool",
 };
 
 const CODEX: Host = Host {
@@ -46,6 +49,7 @@ const CODEX: Host = Host {
         let program = format!("text(JSON.stringify(await tools.mcp__aot__{tool}({input})))");
         Step::Call { tool: "exec".into(), input: json!(program) }
     },
+    reader: "read_mcp_resource",
 };
 
 const GEMINI: Host = Host {
@@ -53,6 +57,7 @@ const GEMINI: Host = Host {
     words: &["-o", "stream-json", "-e", "none", "--approval-mode", "yolo", "-p"],
     plain: &["-o", "stream-json", "-e", "none", "-p"],
     call: |tool, input| named("mcp_aot_", tool, input),
+    reader: "read_mcp_resource",
 };
 
 const OPENCODE: Host = Host {
@@ -60,6 +65,7 @@ const OPENCODE: Host = Host {
     words: &["run", "--format", "json", "--pure", "--title", "t"],
     plain: &["run", "--format", "json", "--pure", "--title", "t"],
     call: |tool, input| named("aot_", tool, input),
+    reader: "read_mcp_resource",
 };
 
 /// The first block of this language below a heading of the guide.
@@ -101,15 +107,20 @@ fn configure(scene: &Scene, host: &Host) {
     }
 }
 
+/// Where clients are found, and our own program.
+fn path(scene: &Scene) -> String {
+    let ours = Path::new(env!("CARGO_BIN_EXE_aot")).parent().expect("a folder");
+    let path = scene.variables().into_iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path);
+    format!("{}:{}", ours.display(), path.unwrap_or_default())
+}
+
 fn run(scene: &Scene, words: &[&str]) -> Said {
     let repo = &scene.repo;
     let home = repo.path("..").canonicalize().expect("it exists");
-    let ours = Path::new(env!("CARGO_BIN_EXE_aot")).parent().expect("a folder");
     let mut command = Command::new("timeout");
     command.args(["-k", "5", PATIENCE, "env"]).args(words).env_clear().envs(scene.variables());
-    let path = scene.variables().into_iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path);
     command
-        .env("PATH", format!("{}:{}", ours.display(), path.unwrap_or_default()))
+        .env("PATH", path(scene))
         .env("HOME", &home)
         .env("XDG_CONFIG_HOME", home.join("config"))
         .env("SHELL", "/bin/sh")
@@ -225,8 +236,55 @@ fn needs_no_more_than_the_guide_allows(host: &Host) {
     assert_eq!(repo.landed("main"), "A1");
 }
 
+/// The graph as a resource, by the client's own tool.
+fn reads_the_graph(host: &Host) {
+    let atoms = atom("A1", "", &file("a.txt"));
+    let scene = staged(host, &Plan { atoms: &atoms, ..Plan::default() }, |_| {
+        Rule::on("Read the graph.")
+            .call(host.reader, json!({"server": "aot", "uri": "aot://graph"}))
+            .say("Read.")
+    });
+    let said = run(&scene, &[&[host.program], host.words, &["Read the graph."]].concat());
+    assert!(saw(&scene, &["Make A1"]), "{}", told(&scene, &said));
+}
+
+/// Our prompts are its commands.
+#[test]
+fn claude_code_knows_the_commands() {
+    if !is_here("claude") {
+        return;
+    }
+    let scene = staged(&CLAUDE, &Plan::default(), |_| {
+        Rule::on("The user said: enough").and("Call `stop` with the reason").say("Nothing to stop.")
+    });
+    let said = run(&scene, &[&["claude"], CLAUDE.words, &["/mcp__aot__exit-recursion enough"]].concat());
+    assert!(said.out.contains("Nothing to stop."), "{}", told(&scene, &said));
+}
+
+/// A project that has told its clients of the server, and is run by one of them as an agent all the same.
+fn works_as_an_agent(host: &Host, agent: &str) {
+    let atoms = atom("A1", "", &file("a.txt"));
+    let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() };
+    let scene = staged(host, &plan, |_| {
+        Rule::on("solve A1").write("a.txt", "made").answer(solved("a.txt is made", &["a.txt"]))
+    });
+    let repo = &scene.repo;
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-q", "--allow-empty", "-m", "Tell the clients"]);
+    let mut command = repo.command(&["run", "--json", "--agent", agent]);
+    let output = command.envs(scene.variables()).env("PATH", path(&scene)).output().expect("it starts");
+    let said = Said {
+        exit: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    };
+    assert_eq!(said.exit, 0, "{}\n{}", told(&scene, &said), scene.transcripts());
+    assert_eq!(repo.landed("main"), "A1");
+    assert_eq!(repo.state()["bindings"]["A1"]["summary"], "a.txt is made");
+}
+
 macro_rules! for_each_client {
-    ($($name:ident: $host:ident;)*) => { $(
+    ($($name:ident: $host:ident, $acp:literal, $adapter:literal;)*) => { $(
         mod $name {
             use super::is_here;
 
@@ -234,6 +292,27 @@ macro_rules! for_each_client {
             fn takes_a_loop_to_its_end() {
                 if is_here(super::$host.program) {
                     super::completes(&super::$host);
+                }
+            }
+
+            #[test]
+            fn reads_the_graph() {
+                if is_here(super::$host.program) {
+                    super::reads_the_graph(&super::$host);
+                }
+            }
+
+            #[test]
+            fn works_as_an_agent_all_the_same() {
+                if is_here(super::$host.program) {
+                    super::works_as_an_agent(&super::$host, super::$host.program);
+                }
+            }
+
+            #[test]
+            fn works_as_an_agent_over_the_other_protocol() {
+                if is_here(super::$host.program) && is_here($adapter) {
+                    super::works_as_an_agent(&super::$host, $acp);
                 }
             }
 
@@ -248,8 +327,8 @@ macro_rules! for_each_client {
 }
 
 for_each_client! {
-    claude_code: CLAUDE;
-    codex: CODEX;
-    gemini: GEMINI;
-    opencode: OPENCODE;
+    claude_code: CLAUDE, "claude-acp", "claude-agent-acp";
+    codex: CODEX, "codex-acp", "codex-acp";
+    gemini: GEMINI, "gemini-acp", "gemini";
+    opencode: OPENCODE, "opencode-acp", "opencode";
 }
