@@ -1,5 +1,7 @@
 //! What the server offers: tools, resources, prompts.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::kit::Client;
@@ -34,6 +36,11 @@ fn tools_say_what_they_are_and_what_they_take() {
     assert_eq!(tools_of("readOnlyHint", true), looks);
     assert_eq!(tools_of("destructiveHint", true), undoes);
     assert_eq!(tools_of("openWorldHint", true), [""; 0]);
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mcp.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    for name in names(&tools) {
+        assert!(guide.contains(&format!("`{name}`")), "the guide does not know {name}");
+    }
     for (name, tool) in names(&tools).iter().zip(tools.as_array().expect("a list")) {
         for key in ["title", "description"] {
             assert!(tool[key].as_str().is_some_and(|text| !text.is_empty()), "{name} has no {key}");
