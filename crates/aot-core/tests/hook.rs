@@ -198,7 +198,17 @@ fn workers_are_started_for_what_was_started() {
             ("worker", "Agent", "aot:aot-worker Solve A1", "deny"),
         ],
     );
-    table(&standing(), &[("probe", "mcp__db__write", "x", "deny"), ("probe", "Read", "/p/a", "silent")]);
+    table(
+        &standing(),
+        &[
+            ("probe", "mcp__db__write", "x", "deny"),
+            ("probe", "Read", "/p/a", "silent"),
+            ("worker", "mcp__db__write", "x", "silent"),
+            ("worker", "mcp__aot__atom_resolve", "x", "deny"),
+            ("worker", "mcp__aot__status", "x", "silent"),
+            ("main", "mcp__aot__atom_resolve", "x", "silent"),
+        ],
+    );
 }
 
 #[test]

@@ -73,6 +73,8 @@ pub enum Ruling {
 const LOOKS: [&str; 9] =
     ["Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "TodoWrite", "ToolSearch"];
 
+const NO_STEPS: &str = "does not change the loop: end with your answer, the coordinator does the rest";
+
 /// What may be done with a tool. `protected` says whether a path of the project may not be changed by anybody.
 pub fn before_tool(
     standing: &Standing,
@@ -105,6 +107,7 @@ pub fn before_tool(
             Some(Role::Probe | Role::Verifier | Role::Coordinator) if !LOOKS.contains(&tool) => {
                 deny(role, "may not use this tool")
             }
+            Some(Role::Worker) if verbs::is_step_over_protocol(tool) => deny(role, NO_STEPS),
             Some(Role::Probe | Role::Verifier | Role::Coordinator | Role::Worker) | None => Ruling::Silent,
         },
     }
@@ -173,7 +176,7 @@ fn running(standing: &Standing, place: &Place<'_>, call: &Call<'_>, text: &str) 
             (
                 Verb::Steps | Verb::Brings(_) | Verb::Reaches,
                 Some(Role::Probe | Role::Worker | Role::Verifier),
-            ) => deny(role, "does not change the loop: end with your answer, the coordinator does the rest"),
+            ) => deny(role, NO_STEPS),
         };
     }
     if command::only_reads(text) {
@@ -184,9 +187,7 @@ fn running(standing: &Standing, place: &Place<'_>, call: &Call<'_>, text: &str) 
     }
     match role {
         None => Ruling::Silent,
-        Some(Role::Worker) if verbs::seems_to_step(text) => {
-            deny(role, "does not change the loop: end with your answer, the coordinator does the rest")
-        }
+        Some(Role::Worker) if verbs::seems_to_step(text) => deny(role, NO_STEPS),
         Some(Role::Worker) => {
             let mut trees = standing.in_progress.iter().map(|(atom, attempt)| tree_of(atom, *attempt));
             let other = trees.any(|tree| is_not_own(call.known, &tree) && names_tree(place, text, &tree));

@@ -27,6 +27,15 @@ pub(super) fn verb(program: &str, text: &str) -> Option<Verb> {
     (first == NAME || first == program).then(|| of(&words[1..]))
 }
 
+/// Whether a tool of a host is one of our verbs over a protocol, and changes the loop.
+pub(super) fn is_step_over_protocol(tool: &str) -> bool {
+    let name = tool.strip_prefix("mcp__").and_then(|tool| tool.rsplit_once("aot__")).map(|(_, name)| name);
+    name.is_some_and(|name| {
+        let words: Vec<String> = name.split('_').map(str::to_owned).collect();
+        name == "enter" || !matches!(of(&words), Verb::Looks | Verb::Checks)
+    })
+}
+
 /// The atom whose brief is asked for.
 pub(super) fn briefed(program: &str, text: &str) -> Option<String> {
     let words = command::only_program(text)?;
@@ -94,7 +103,7 @@ fn values(words: &[String], flag: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verb, briefed, seems_to_step, verb};
+    use super::{Verb, briefed, is_step_over_protocol, seems_to_step, verb};
 
     const PROGRAM: &str = "/x/bin/aot";
 
@@ -127,6 +136,18 @@ mod tests {
             ("rm aot", None),
         ] {
             assert_eq!(verb(PROGRAM, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn tools_of_a_protocol_are_verbs_too() {
+        for tool in ["atom_resolve", "atom_add", "turn", "stop", "or_switch", "redirect", "align", "enter"] {
+            assert!(is_step_over_protocol(&format!("mcp__aot__{tool}")), "{tool}");
+            assert!(is_step_over_protocol(&format!("mcp__plugin_x_aot__{tool}")), "{tool}");
+            assert!(!is_step_over_protocol(&format!("mcp__db__{tool}")), "{tool}");
+        }
+        for tool in ["status", "ready", "show", "atom_brief", "verify", "gate"] {
+            assert!(!is_step_over_protocol(&format!("mcp__aot__{tool}")), "{tool}");
         }
     }
 

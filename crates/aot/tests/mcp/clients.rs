@@ -18,7 +18,7 @@ const PROMPT: &str = "Run the loop in this session.";
 /// What a client is called with, and how it calls our tools.
 struct Host {
     program: &'static str,
-    /// With every permission.
+    /// With what it needs to edit files.
     words: &'static [&'static str],
     /// With those that it has by itself.
     plain: &'static [&'static str],
@@ -34,7 +34,7 @@ fn named(prefix: &str, tool: &str, input: Value) -> Step {
 
 const CLAUDE: Host = Host {
     program: "claude",
-    words: &["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"],
+    words: &["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"],
     plain: &["-p", "--output-format", "stream-json", "--verbose"],
     call: |tool, input| named("mcp__aot__", tool, input),
     reader: "ReadMcpResourceTool",
@@ -86,6 +86,7 @@ fn configure(scene: &Scene, host: &Host) {
             let words: Vec<&str> = command.trim().trim_start_matches("$ ").split(' ').collect();
             let said = run(scene, &words);
             assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+            repo.write("../.claude/settings.json", &guide("Claude Code", "json"));
         }
         "codex" => {
             let before = repo.read("../.codex/config.toml");
@@ -185,7 +186,7 @@ fn completes(host: &Host) {
     let atoms = atom("A1", "", &file("a.txt"));
     let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() };
     let scene = staged(host, &plan, |repo| {
-        let tree = repo.path(".claude/aot/trees/A1-1/a.txt").display().to_string();
+        let tree = repo.path(".aot/trees/A1-1/a.txt").display().to_string();
         let resolve = |summary: &str| (host.call)("atom_resolve", json!({"atom": "A1", "summary": summary}));
         Rule::on(PROMPT)
             .step((host.call)("enter", json!({})))
@@ -221,13 +222,9 @@ fn needs_no_more_than_the_guide_allows(host: &Host) {
             .say("The program says that it is completed.")
     });
     let repo = &scene.repo;
-    match host.program {
-        "claude" => repo.write("../.claude/settings.json", &guide("Claude Code", "json")),
-        "gemini" => {
-            let settings = repo.read(".gemini/settings.json");
-            repo.write(".gemini/settings.json", &settings.replace("1800000", "1800000, \"trust\": true"));
-        }
-        _ => {}
+    if host.program == "gemini" {
+        let settings = repo.read(".gemini/settings.json");
+        repo.write(".gemini/settings.json", &settings.replace("1800000", "1800000, \"trust\": true"));
     }
     let said = run(&scene, &[&[host.program], host.plain, &[PROMPT]].concat());
     let about = told(&scene, &said);
