@@ -49,6 +49,19 @@ pub fn next(ledger: &Ledger, seen: &Seen) -> String {
             control.stall_count, constraints.max_stall_count
         );
     }
+    let open = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
+    let open: Vec<&str> = open.map(|atom| atom.id.as_str()).collect();
+    if !open.is_empty() {
+        let named = open.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+        text += &format!(
+            "In progress: {named}. When a worker has ended, look at its answer, then `aot atom resolve ID` or `aot atom \
+             fail ID`; what nobody hands in is given up.\n"
+        );
+    }
+    if control.stop_requested {
+        text += "A stop was asked for: nothing new may start. End your turn when nothing is in progress.";
+        return text;
+    }
     text += &strategy(&plan::due(ledger, &BTreeMap::new(), red));
     let ready: Vec<usize> = frontier.due().chain(frontier.ready()).collect();
     if !ready.is_empty() {

@@ -35,6 +35,8 @@ pub struct Note {
     pub refused: BTreeMap<String, u32>,
     /// The revision at which the session was last sent back to work.
     pub sent_back_at: Option<u64>,
+    /// The iteration in which somebody was reminded of what nobody had handed in.
+    pub reminded: Option<u32>,
     /// How often in a row it came back without having done anything.
     pub idle: u32,
     /// How the loop ended, as long as the user has not been told.

@@ -15,7 +15,7 @@ use aot_core::hook::{
     starts_one_of_ours,
 };
 use aot_core::rules::Refusal;
-use aot_core::state::{LoopStatus, State};
+use aot_core::state::{AtomStatus, LoopStatus, State};
 use aot_runner::checks::files::Pattern;
 use aot_runner::session::{self, Came, Note};
 use aot_runner::store::{Store, StoreError, Unreadable};
@@ -249,7 +249,7 @@ fn subagent_start(heard: &Heard, store: &Store) {
     }
 }
 
-fn subagent_stop(door: &Door, standing: &Standing, heard: &Heard, store: Store) {
+fn subagent_stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
     let Some(role) = heard.agent_type.as_deref().and_then(Role::of) else { return };
     let agent = heard.agent_id.clone().unwrap_or_default();
     if role != Role::Coordinator {
@@ -263,6 +263,9 @@ fn subagent_stop(door: &Door, standing: &Standing, heard: &Heard, store: Store) 
     let replaced = step::note(&store, &heard.session_id).is_replaced(&agent);
     if others || replaced || !is_going_on(standing, &store) {
         return;
+    }
+    if let Some(reminder) = reminder(&mut store, heard) {
+        return send_back(&reminder);
     }
     let sidecar = store.file().home().sidecar().to_path_buf();
     let came = match turn_ended(door, store) {
@@ -284,6 +287,23 @@ fn subagent_stop(door: &Door, standing: &Standing, heard: &Heard, store: Store) 
     if goes_on {
         send_back(&came.next);
     }
+}
+
+/// What is to be handed in before a turn is judged: once in each iteration, so that no finished work is thrown away.
+fn reminder(store: &mut Store, heard: &Heard) -> Option<String> {
+    let state = store.load::<Refusal>().ok()?.1.clone();
+    let control = &state.control;
+    let open = state.atoms.values().any(|atom| atom.status == AtomStatus::InProgress);
+    if !open || control.status != LoopStatus::Running || control.redirect_requested {
+        return None;
+    }
+    let iteration = control.iteration;
+    let before = step::remember(store, &heard.session_id, |note| note.reminded.replace(iteration));
+    if before == Some(iteration) {
+        return None;
+    }
+    let ledger = aot_core::rules::Ledger::open(state, jiff::Timestamp::now());
+    Some(hook::next(&ledger, &hook::Seen::default()))
 }
 
 /// Whether the loop runs, as far as the program is concerned: a `completed` that somebody typed does not end it.
@@ -312,6 +332,9 @@ fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
     }
     if !is_going_on(standing, &store) {
         return tell_end(heard, &store);
+    }
+    if let Some(reminder) = reminder(&mut store, heard) {
+        return send_back(&hook::fresh_coordinator(&reminder));
     }
     let Ok((_, state)) = store.load::<Refusal>() else { return };
     let state = state.clone();

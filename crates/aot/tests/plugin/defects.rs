@@ -121,5 +121,5 @@ fn workers_that_end_are_no_stall() {
     assert_eq!((&control["iteration"], &control["stall_count"]), (&1.into(), &0.into()), "{control}");
     assert_eq!(repo.atoms(), "A1:in_progress");
     let answer = repo.turn("c1");
-    assert!(reason(&answer).contains("A1: Make A1"), "{answer}");
+    assert!(reason(&answer).contains("In progress: A1."), "{answer}");
 }

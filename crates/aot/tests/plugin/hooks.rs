@@ -346,3 +346,29 @@ fn a_worker_keeps_to_its_own_tree() {
     repo.step(&["atom", "start", "A1"]);
     assert_eq!(looks(), "deny", "another one works on it now");
 }
+
+#[test]
+fn what_nobody_handed_in_is_asked_for_once_and_then_given_up() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")));
+    repo.step(&["atom", "start", "A1"]);
+    let before = repo.read(STATE);
+    let answer = repo.turn("c1");
+    assert!(reason(&answer).contains("In progress: A1."), "{answer}");
+    assert_eq!(repo.read(STATE), before, "nothing is judged yet");
+    repo.turn("c1");
+    assert_eq!(repo.atoms(), "A1:pending A2:pending");
+    assert_eq!(repo.state()["control"]["open"], Value::Null, "the turn was judged");
+    // The session itself is asked, too.
+    repo.step(&["atom", "start", "A2"]);
+    let answer = repo.hook("stop", json!({}));
+    assert!(reason(&answer).contains("In progress: A2.") && reason(&answer).contains("fresh"), "{answer}");
+    repo.step(&["atom", "resolve", "A2", "--summary", "done"]);
+    repo.hook("stop", json!({}));
+    assert_eq!(repo.atoms(), "A1:pending A2:resolved");
+    // Where a stop was asked for, nobody is told to start anything.
+    repo.step(&["atom", "start", "A1"]);
+    repo.step(&["stop", "enough"]);
+    let answer = repo.turn("c2");
+    assert!(reason(&answer).contains("nothing new may start"), "{answer}");
+    assert!(!reason(&answer).contains("Ready"), "{answer}");
+}

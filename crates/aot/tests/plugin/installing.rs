@@ -129,3 +129,37 @@ fn installed_for_a_project_it_is_registered_and_taken_away() {
     let left = files(&scene.repo.path("../home/.claude/plugins/cache"));
     assert_eq!(left, [""; 0]);
 }
+
+/// Commands that a text teaches, each as its words: in code, beginning with the program's name.
+fn taught(text: &str) -> Vec<Vec<String>> {
+    let text = text.replace("\\\n", " ");
+    let blocks = text.lines().map(str::trim).filter(|line| line.starts_with("aot ")).map(str::to_owned);
+    let spans = text.split('`').skip(1).step_by(2).filter(|span| span.starts_with("aot "));
+    let spans = spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" "));
+    blocks.chain(spans).map(|line| line.split(' ').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn prompts_teach_verbs_and_flags_that_exist() {
+    let repo = Repo::with(&Plan::default());
+    let mut seen = 0;
+    for path in files(plugin()).into_iter().filter(|path| path.ends_with(".md")) {
+        let text = fs::read_to_string(plugin().join(&path)).expect("a prompt");
+        for words in taught(&text) {
+            let plain = |word: &&String| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            let verb: Vec<&str> = words[1..].iter().take_while(plain).take(2).map(String::as_str).collect();
+            let verb: Vec<&str> = match verb.as_slice() {
+                [one, ..] if !["atom", "or", "plugin"].contains(one) => vec![*one],
+                _ => verb,
+            };
+            let help = repo.aot(&[verb.as_slice(), &["--help"]].concat());
+            assert_eq!(help.exit, 0, "{path}: {words:?}: {}", help.err);
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let flag = flag.trim_end_matches([',', '.', ';']);
+                assert!(help.out.contains(flag), "{path}: {words:?}: there is no {flag}");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "only {seen} commands were found");
+}

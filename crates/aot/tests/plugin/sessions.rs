@@ -1,6 +1,6 @@
 //! Whole loops on the real Claude Code, by slash commands.
 
-use aot_testkit::scripted_model::{Rule, Script};
+use aot_testkit::scripted_model::{Rule, Script, Step};
 use serde_json::json;
 
 use crate::kit::{
@@ -323,7 +323,7 @@ fn a_goal_is_agreed_on_and_reached_by_slash_commands() {
         return;
     }
     let align = "aot align --yes --force --goal 'Let a be there' --intent 'it is needed' --deliverable 'a file' --done 'a is \
-                 there' --check 'test -f a' --atom 'Make a'";
+                 there' --check 'test -f a' --atom '{\"description\": \"Make a\", \"check\": \"test -f a\"}'";
     let scene = Scene::new(&Plan::default(), |repo| {
         Script::new()
             .rule(
@@ -340,6 +340,7 @@ fn a_goal_is_agreed_on_and_reached_by_slash_commands() {
     let said = scene.say("/aot:align-goal a file called a");
     let goal = scene.repo.state()["objective"]["goal"].clone();
     assert_eq!(goal, "Let a be there", "{}\n{}", said.out, scene.told());
+    assert_eq!(scene.repo.state()["atoms"][0]["check"]["value"], "test -f a");
     let said = scene.say("/aot:enter-recursion");
     let control = scene.repo.state()["control"].clone();
     assert_eq!(control["status"], "completed", "{control}\n{}\n{}", said.out, scene.told());
@@ -415,4 +416,54 @@ fn where_edits_are_accepted_workers_write_in_their_trees() {
     let control = scene.repo.state()["control"].clone();
     assert_eq!(control["status"], "completed", "{control}\n{}\n{}", said.out, scene.told());
     assert!(!scene.repo.path(".claude/settings.json").exists() && !scene.repo.path("../forbidden").exists());
+}
+
+#[test]
+fn what_workers_did_in_the_background_is_handed_in() {
+    if !claude_is_here() {
+        return;
+    }
+    let atoms = atom("A1", "", &file("a")) + &atom("A2", "", &file("b"));
+    let base = is_there("a") + &is_there("b");
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &base, ..Plan::default() }, |repo| {
+        let behind = |id: &str| match call_worker(repo, id, 1) {
+            Step::Call { tool, mut input } => {
+                input["run_in_background"] = json!(true);
+                Step::Call { tool, input }
+            }
+            other => other,
+        };
+        let late = repo.tree("A2-1").join("b").display().to_string();
+        Script::new()
+            // Without a terminal the host does not wake the one that started them.
+            .rule(
+                coordinator()
+                    .without("Hand in")
+                    .together([run(&start("A1")), run(&start("A2"))])
+                    .together([behind("A1"), behind("A2")])
+                    .say("I wait for them.")
+                    .say("I wait for them."),
+            )
+            .rule(
+                coordinator()
+                    .and("Hand in")
+                    .together([run(&resolve("A1")), run(&resolve("A2"))])
+                    .say("Handed in."),
+            )
+            .rule(solves(repo, "A1", 1, "a"))
+            .rule(worker("A2").run("touch begun; sleep 3").write(&late, "A2").say(&solved("made")))
+            .rule(
+                main_on("In progress: A1, A2").from_turn(6).call(
+                    "Agent",
+                    json!({"description": "loop", "subagent_type": "aot:aot-coordinator", "prompt": "Hand in what is there."}),
+                )
+                .say("Over.")
+                .say("Over."),
+            )
+            .rule(enters())
+    });
+    let said = scene.say("/aot:enter-recursion");
+    let control = scene.repo.state()["control"].clone();
+    assert_eq!(control["status"], "completed", "{control}\n{}\n{}", said.out, scene.told());
+    assert_eq!(control["iteration"], 1, "nothing was thrown away: {}", scene.told());
 }

@@ -102,15 +102,21 @@ pub fn goal_of(request: &str) -> String {
     request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
-/// An atom in words, or as an object.
+/// An atom in words, or as an object; a check in words is a command there.
 pub fn atom(flag: &str, words: &str) -> Result<NewAtom, Failure> {
     if !words.trim_start().starts_with('{') {
         return Ok(NewAtom::from_words(words));
     }
-    serde_json::from_str(words).map_err(|error| Failure::Input {
+    let read = serde_json::from_str(words).and_then(|mut object: serde_json::Value| {
+        if let Some(command) = object["check"].as_str() {
+            object["check"] = serde_json::json!({"type": "command", "value": command});
+        }
+        serde_json::from_value(object)
+    });
+    read.map_err(|error| Failure::Input {
         what: flag.into(),
         problem: error.to_string(),
-        hint: r#"give an object like {"description": "…", "depends_on": ["A1"], "run": "make", "or_group": "g"}"#
+        hint: r#"give an object like {"description": "…", "depends_on": ["A1"], "check": "make test", "or_group": "g"}"#
             .into(),
     })
 }
