@@ -12,6 +12,7 @@ pub mod driver;
 pub mod editor;
 pub mod environment;
 pub mod habits;
+#[cfg(unix)]
 pub mod host;
 #[cfg(unix)]
 pub mod interrupt;

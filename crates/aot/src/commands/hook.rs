@@ -63,8 +63,17 @@ struct Heard {
 #[serde(default)]
 struct Background {
     id: String,
+    #[serde(rename = "type")]
+    kind: String,
     status: String,
     agent_type: Option<String>,
+}
+
+impl Background {
+    /// Whether the host will come back to it. A server that somebody left running says nothing about the loop.
+    fn works(&self) -> bool {
+        self.status == "running" && !["shell", "monitor"].contains(&self.kind.as_str())
+    }
 }
 
 /// Whether this process is asked by a host. It is looked at before anything else, since it is asked before every tool.
@@ -326,8 +335,7 @@ fn ask_for_form(standing: &Standing, heard: &Heard, role: Role, agent: &str, sto
 }
 
 fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
-    let busy = heard.background_tasks.iter().any(|task| task.status == "running");
-    if busy {
+    if heard.background_tasks.iter().any(Background::works) {
         return;
     }
     if !is_going_on(standing, &store) {

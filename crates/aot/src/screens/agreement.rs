@@ -104,8 +104,12 @@ pub fn standing(seen: &[Option<Outcome>]) -> String {
     let all = seen.len();
     let red = count(Some(Outcome::Fail));
     let verb = |count: usize| if count == 1 { "is" } else { "are" };
-    let checks = if all == 1 { "check" } else { "checks" };
-    let mut told = format!("{red} of {all} {checks} {} red now", verb(red));
+    let mut told = match (red, all) {
+        (0, 1) => "the check is not red now".to_owned(),
+        (_, 1) => "the check is red now".to_owned(),
+        (0, _) => format!("none of {all} checks is red now"),
+        _ => format!("{red} of {all} checks {} red now", verb(red)),
+    };
     for (number, word) in [
         (count(Some(Outcome::Pass)), "already true"),
         (count(Some(Outcome::Error)), "impossible to run"),
@@ -250,8 +254,9 @@ mod tests {
     fn how_the_checks_stand_in_a_sentence() {
         use Outcome::{Error, Fail, Pass, Pending};
         for (seen, told) in [
-            (vec![Some(Fail)], "1 of 1 check is red now"),
-            (vec![Some(Pass)], "0 of 1 check are red now, 1 is already true"),
+            (vec![Some(Fail)], "the check is red now"),
+            (vec![Some(Pass)], "the check is not red now, 1 is already true"),
+            (vec![Some(Pass), Some(Pass)], "none of 2 checks is red now, 2 are already true"),
             (
                 vec![Some(Fail), Some(Fail), Some(Fail), Some(Pass)],
                 "3 of 4 checks are red now, 1 is already true",

@@ -309,7 +309,7 @@ fn a_file_is_shown_and_agreed_on() {
     let repo = project();
     repo.write("agreement.yml", "goal: One\nbackground_intent: b\ndeliverables: d\ndefinition_of_done: x\nbase_case: {type: file, value: one}\natoms: [A thing]\n");
     let mut terminal = Terminal::open(&repo, &["align", "--from", "agreement.yml"]);
-    terminal.see("1 of 1 check is red now");
+    terminal.see("the check is red now");
     terminal.press(b"yes\r");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{}", plain(&seen));

@@ -196,7 +196,10 @@ fn a_session_that_stops_without_a_tool_is_sent_back_until_the_rules_end_it() {
     }
     let (atoms, base) = (atom("A1", "", ""), is_there("a"));
     let scene = Scene::new(&Plan { atoms: &atoms, base_case: &base, ..Plan::default() }, |_| {
-        let idle = main_on("The user asked for").run("aot run --session");
+        // A server that it leaves running is no agent that somebody waits for.
+        let server =
+            json!({"command": "touch begun; sleep 12", "description": "a server", "run_in_background": true});
+        let idle = main_on("The user asked for").call("Bash", server).run("aot run --session");
         Script::new().rule((0..12).fold(idle, |rule, _| rule.say("I am done.")))
     });
     let said = scene.say("/aot:enter-recursion");

@@ -180,6 +180,8 @@ fn nobody_is_asked_while_agents_run_or_a_person_is_talked_with() {
     let busy =
         json!([{"id": "c1", "type": "subagent", "status": "running", "agent_type": "aot:aot-coordinator"}]);
     assert_eq!(repo.hook("stop", json!({"background_tasks": busy})), Value::Null);
+    let server = json!([{"id": "b1", "type": "shell", "status": "running", "command": "npm run dev"}]);
+    assert_eq!(repo.hook("stop", json!({"background_tasks": server}))["decision"], "block");
     let workers = json!([
         {"id": "c1", "type": "subagent", "status": "running", "agent_type": "aot:aot-coordinator"},
         {"id": "w1", "type": "subagent", "status": "running", "agent_type": "aot:aot-worker"},
