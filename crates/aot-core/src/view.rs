@@ -24,6 +24,9 @@ pub const TEXT_KEPT: usize = 160;
 pub struct View {
     pub goal: String,
     pub status: LoopStatus,
+    /// The host's session that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     pub iteration: u32,
     pub max_iterations: u32,
     pub stall_count: u32,
@@ -193,6 +196,7 @@ impl View {
         View {
             goal: cut(&state.objective.goal),
             status: control.status,
+            session: control.session.clone(),
             iteration: control.iteration,
             max_iterations: limits.max_iterations,
             stall_count: control.stall_count,

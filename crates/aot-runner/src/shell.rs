@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 use crate::agents::Used;
 use crate::checks::seal::Altered;
-use crate::crew::{Crew, Hurry, Order, Said, Word, excerpt};
+use crate::crew::{Crew, Hurry, Order, Said, Word, excerpt, tampered, weighed};
 use crate::process::cage;
 use crate::store::error::FileError;
 use crate::store::hold;
@@ -389,20 +389,7 @@ impl<'s> Shell<'s> {
                 let red = evaluation.in_the_way();
                 let verdict = evaluation.verdict;
                 (self.tell)(Notice::Verified { verdict, red: &red, took: evaluation.took });
-                let seen = match verdict {
-                    Verdict::Passed if !uncommitted.is_empty() => {
-                        let named = uncommitted.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-                        let reason = format!(
-                            "the base case holds, but not on what is committed: commit or undo {named}"
-                        );
-                        Seen::Prevented { reason }
-                    }
-                    Verdict::Passed => Seen::Passed,
-                    Verdict::Failed => Seen::Failed { red },
-                    Verdict::Pending => Seen::Pending { items: red },
-                    Verdict::Error => Seen::Error { items: red },
-                };
-                (seen, usage)
+                (weighed(&evaluation, &uncommitted), usage)
             }
         };
         events.push(Event::Verified { number, evaluation, usage });
@@ -670,14 +657,6 @@ impl<'s> Shell<'s> {
             );
         }
     }
-}
-
-fn tampered(altered: &[Altered]) -> String {
-    let named: Vec<String> =
-        altered.iter().take(3).map(|altered| format!("{} {}", altered.what, altered.how)).collect();
-    let more = altered.len().saturating_sub(named.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("tampered: {}{more}", named.join(", "))
 }
 
 fn wrong_with(unreadable: &Unreadable) -> String {

@@ -22,9 +22,13 @@ pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
         return Ok(found);
     }
     let here = here()?;
-    let found = outside_of_trees(&here).ancestors().map(|folder| folder.join(STATE_FILE));
-    let found = found.into_iter().find(|path| path.exists());
-    found.ok_or(Failure::NoStateFile { from: here })
+    state_file_from(&here).ok_or(Failure::NoStateFile { from: here })
+}
+
+/// The state file that is found from a folder upward.
+pub fn state_file_from(here: &Path) -> Option<PathBuf> {
+    let mut found = outside_of_trees(here).ancestors().map(|folder| folder.join(STATE_FILE));
+    found.find(|path| path.exists())
 }
 
 /// A worker's tree may hold a copy of the state file; the loop is the one that the tree was lent by.

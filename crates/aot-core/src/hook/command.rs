@@ -114,7 +114,9 @@ impl Reader<'_> {
         self.end_word();
         self.chars.next_if_eq(&'>');
         if self.chars.next_if_eq(&'&').is_some() {
-            return self.chars.next().filter(|c| matches!(c, '1' | '2')).map(drop);
+            self.chars.next().filter(|c| matches!(c, '1' | '2'))?;
+            let ends = self.chars.peek().is_none_or(|next| " \t\n;|&".contains(*next));
+            return ends.then_some(());
         }
         while self.chars.next_if_eq(&' ').is_some() {}
         let mut target = String::new();
@@ -159,26 +161,42 @@ fn reads(words: &[String]) -> bool {
     let has = |flags: &[&str]| rest.iter().any(|word| flags.iter().any(|flag| word.starts_with(flag)));
     match program {
         "find" => !has(&["-delete", "-exec", "-ok", "-fprint", "-fls"]),
-        "sort" => !has(&["-o", "--output", "--compress-program"]) && !short_flag(rest, 'o'),
-        "uniq" => rest.iter().filter(|word| !word.starts_with('-')).count() < 2,
+        "sort" => !long(rest, &["--output", "--compress-program"]) && !short(rest, "o"),
+        // A second name is written to.
+        "uniq" => rest.iter().filter(|word| !word.starts_with('-') || *word == "-").count() < 2,
         // Its programs can write; printing lines is what it is used for.
-        "sed" => {
-            matches!(rest, [flag, lines, ..] if flag == "-n" && is_line_print(lines))
-                && !has(&["-i", "--in-place", "-f", "--file", "-e"])
-        }
+        "sed" => match rest {
+            [flag, lines, files @ ..] => {
+                flag == "-n" && is_line_print(lines) && !files.iter().any(|word| word.starts_with('-'))
+            }
+            _ => false,
+        },
         "git" => {
             rest.first().is_some_and(|verb| GIT_READERS.contains(&verb.as_str()))
-                && !has(&["--output", "--ext-diff", "--textconv", "-O", "--open-files-in-pager"])
+                && !long(rest, &["--output", "--ext-diff", "--textconv", "--open-files-in-pager"])
+                && !short(rest, "O")
         }
         "rg" => !has(&["--pre", "--hostname-bin"]),
-        "file" => !has(&["-C", "--compile"]) && !short_flag(rest, 'C'),
-        "tree" => !has(&["-o", "--output"]) && !short_flag(rest, 'o'),
+        "file" => !long(rest, &["--compile"]) && !short(rest, "C"),
+        "tree" => !long(rest, &["--output"]) && !short(rest, "o"),
+        // A name in brackets is computed, and so is what stands in it.
+        "test" | "[" | "printf" => !has(&["-v"]),
         _ => READERS.contains(&program),
     }
 }
 
-fn short_flag(words: &[String], flag: char) -> bool {
-    words.iter().any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(flag))
+/// Whether one of these flags is there, also shortened as far as programs understand.
+fn long(words: &[String], flags: &[&str]) -> bool {
+    let given = words.iter().filter(|word| word.starts_with("--") && word.len() > 2);
+    given
+        .filter_map(|word| word.split('=').next())
+        .any(|name| flags.iter().any(|flag| flag.starts_with(name)))
+}
+
+/// Whether one of these letters stands among short flags, also behind others.
+fn short(words: &[String], letters: &str) -> bool {
+    let mut bundles = words.iter().filter(|word| word.starts_with('-') && !word.starts_with("--"));
+    bundles.any(|word| word.contains(|letter| letters.contains(letter)))
 }
 
 fn is_line_print(program: &str) -> bool {
@@ -256,6 +274,10 @@ mod tests {
             "sed -n '1,20p' a",
             "cd src && ls",
             "wc -l a 2>/dev/null",
+            "test -f a && echo yes",
+            "git log --oneline --stat",
+            "sort -u a | uniq -c",
+            "ls x 2>&1 | head",
         ] {
             assert!(only_reads(text), "{text}");
         }
@@ -287,6 +309,20 @@ mod tests {
             "file -C -m x",
             "/bin/ls",
             "sed -n 1p -i a",
+            "sed -n 1p -Ei a",
+            "sed -n 1p --in=.bak a",
+            "sed -n 1p --expr='w b' a",
+            "test -v 'a[$(touch b)]'",
+            "[ -v 'a[$(touch b)]' ]",
+            "printf -v 'a[$(touch b)]' x",
+            "git grep -nO'touch b;' x",
+            "git grep --open='touch b;' x",
+            "git diff --outp=x",
+            "cat a | uniq - b",
+            "echo x >&2file",
+            "sort a --outp=b",
+            "sort --compress=./x a",
+            "file --comp x",
         ] {
             assert!(!only_reads(text), "{text}");
         }

@@ -158,14 +158,22 @@ fn writing(
 fn running(standing: &Standing, place: &Place<'_>, call: &Call<'_>, text: &str) -> Ruling {
     let role = call.role();
     if let Some(verb) = verbs::verb(place.program, text) {
+        // An agent that is none of ours is not the session that the loop belongs to.
+        let stranger = role.is_none() && call.agent_type.is_some();
         return match (verb, role) {
-            (Verb::Looks, _) | (Verb::Steps, None | Some(Role::Coordinator)) => Ruling::Allow,
+            (Verb::Looks, _) => Ruling::Allow,
+            (_, None) if stranger => Ruling::Silent,
+            (Verb::Steps, None | Some(Role::Coordinator)) | (Verb::Talks, None) => Ruling::Allow,
+            (Verb::Begins, None) => Ruling::Silent,
+            (Verb::Talks | Verb::Begins, Some(Role::Coordinator)) => {
+                deny(role, "neither interrupts the loop nor takes it up: end your turn")
+            }
             (Verb::Checks, Some(Role::Probe)) => deny(role, "only reads"),
             (Verb::Checks, _) => Ruling::Allow,
-            // What was agreed on, and what only reads, may be run; any other command is the user's to allow.
+            // What was agreed on may be run; any other command is the user's to allow.
             (Verb::Brings(checks), None | Some(Role::Coordinator)) => {
-                let harmless = |check: &String| is_check(standing, check) || command::only_reads(check);
-                if checks.iter().all(harmless) { Ruling::Allow } else { Ruling::Silent }
+                let agreed = checks.iter().all(|check| is_check(standing, check));
+                if agreed { Ruling::Allow } else { Ruling::Silent }
             }
             (Verb::Speaks, None) => Ruling::Ask("this speaks for a person".into()),
             (Verb::Speaks, Some(_)) => deny(role, "does not speak for a person: end and say what is needed"),
@@ -174,7 +182,7 @@ fn running(standing: &Standing, place: &Place<'_>, call: &Call<'_>, text: &str) 
                 deny(role, "may not bring commands to run, or redirect; say what is needed")
             }
             (
-                Verb::Steps | Verb::Brings(_) | Verb::Reaches,
+                Verb::Steps | Verb::Talks | Verb::Begins | Verb::Brings(_) | Verb::Reaches,
                 Some(Role::Probe | Role::Worker | Role::Verifier),
             ) => deny(role, NO_STEPS),
         };

@@ -11,6 +11,10 @@ pub(super) enum Verb {
     Checks,
     /// It is a step of the loop, decided by rules.
     Steps,
+    /// It interrupts the loop for a person who is talked with, or lets it go on.
+    Talks,
+    /// It takes the loop up, or judges a turn: what the host's hooks and a person do.
+    Begins,
     /// It is a step, and brings commands that will be run as checks.
     Brings(Vec<String>),
     /// It speaks for a person.
@@ -68,8 +72,9 @@ fn of(words: &[String]) -> Verb {
     }
     let mut plain = words.iter().map(String::as_str).filter(|word| *word != "--json");
     match plain.next().unwrap_or("--help") {
-        "show" | "ready" | "status" | "graph" | "log" | "validate" | "gate" | "schema" | "agents"
-        | "doctor" | "help" | "--help" | "-h" | "--version" | "-V" => Verb::Looks,
+        // `agents` and `doctor` are not among them: they start programs that a settings file names.
+        "show" | "ready" | "status" | "graph" | "log" | "validate" | "gate" | "schema" | "help"
+        | "--help" | "-h" | "--version" | "-V" => Verb::Looks,
         "verify" | "lint" => Verb::Checks,
         "atom" => match plain.next().unwrap_or_default() {
             "brief" => Verb::Looks,
@@ -77,10 +82,15 @@ fn of(words: &[String]) -> Verb {
             "add" | "decompose" if has("--check") => Verb::Brings(values(words, "--check")),
             _ => Verb::Steps,
         },
-        "or" | "stop" | "exit-recursion" | "turn" => Verb::Steps,
-        "run" | "enter-recursion" if has("--session") => Verb::Steps,
+        "or" | "stop" | "exit-recursion" => Verb::Steps,
+        "turn" => Verb::Begins,
+        // Exactly so: behind another word a flag is no flag, or the value of one.
+        "run" | "enter-recursion" if plain.clone().eq(["--session"]) => Verb::Begins,
         "redirect" if has("--accept") => Verb::Speaks,
-        "redirect" if has("--hold") || has("--cancel") => Verb::Steps,
+        "redirect" => match plain.collect::<Vec<_>>().as_slice() {
+            ["--hold"] | ["--cancel"] => Verb::Talks,
+            _ => Verb::Reaches,
+        },
         "confirm" => Verb::Speaks,
         _ => Verb::Reaches,
     }
@@ -120,7 +130,16 @@ mod tests {
             ("aot atom add 'More of it' --check='make test'", brings("make test")),
             ("aot atom add x --run 'rm -rf /'", Some(Verb::Reaches)),
             ("aot atom add x --run='rm -rf /'", Some(Verb::Reaches)),
-            ("aot run --session", Some(Verb::Steps)),
+            ("aot run --session", Some(Verb::Begins)),
+            ("aot run --session other", Some(Verb::Reaches)),
+            ("aot run --session --take-over", Some(Verb::Reaches)),
+            ("aot turn", Some(Verb::Begins)),
+            ("aot redirect --hold", Some(Verb::Talks)),
+            ("aot redirect --cancel --json", Some(Verb::Talks)),
+            ("aot redirect --base-case x.yml -- --hold", Some(Verb::Reaches)),
+            ("aot redirect --rebind A1 --hold", Some(Verb::Reaches)),
+            ("aot agents", Some(Verb::Reaches)),
+            ("aot doctor", Some(Verb::Reaches)),
             ("aot run", Some(Verb::Reaches)),
             ("aot confirm 'It is good'", Some(Verb::Speaks)),
             ("aot redirect --accept", Some(Verb::Speaks)),

@@ -33,7 +33,7 @@ use crate::tree::{End, Ground, GroundError, Kind, Landing, Lent, Message, Projec
 use meter::Meter;
 
 pub use attempt::{Order, clear_outputs, excerpt};
-pub use word::{Said, Word};
+pub use word::{Said, Word, tampered, weighed};
 
 /// A landing with something in its way looks again after so long, at first and at most.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);

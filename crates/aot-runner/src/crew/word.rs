@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aot_core::coordinator::{Answer, JobId, Outcome, Usage};
+use aot_core::coordinator::{self, Answer, JobId, Outcome, Usage};
 use aot_core::state::{AtomId, Binding};
 use aot_core::verdict;
 
@@ -121,4 +121,32 @@ impl Word {
     pub(super) fn unverified(number: u32) -> Option<Word> {
         Some(Word::Verified { number, said: Said::Lost(BUG.into()) })
     }
+}
+
+/// What an evaluation means for the loop. It holds only on what is committed.
+pub fn weighed(evaluation: &Evaluation, uncommitted: &[String]) -> coordinator::Evaluation {
+    use aot_core::verdict::Verdict;
+    use coordinator::Evaluation as Seen;
+
+    let red = evaluation.in_the_way();
+    match evaluation.verdict {
+        Verdict::Passed if !uncommitted.is_empty() => {
+            let named = uncommitted.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+            let reason = format!("the base case holds, but not on what is committed: commit or undo {named}");
+            Seen::Prevented { reason }
+        }
+        Verdict::Passed => Seen::Passed,
+        Verdict::Failed => Seen::Failed { red },
+        Verdict::Pending => Seen::Pending { items: red },
+        Verdict::Error => Seen::Error { items: red },
+    }
+}
+
+/// What somebody changed that nobody may, in words.
+pub fn tampered(altered: &[Altered]) -> String {
+    let named: Vec<String> =
+        altered.iter().take(3).map(|altered| format!("{} {}", altered.what, altered.how)).collect();
+    let more = altered.len().saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("tampered: {}{more}", named.join(", "))
 }

@@ -18,19 +18,18 @@ use aot_core::rules::certificate::{Certificate, Red};
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
-use aot_core::verdict::Verdict;
 use jiff::Timestamp;
 
 pub use note::Note;
 
 use crate::checks::seal::{Altered, Seal};
-use crate::crew::{Crew, Hurry, Kit, Order, Said, Word, excerpt};
+use crate::crew::{Crew, Hurry, Kit, Order, Said, Word, excerpt, tampered, weighed};
 use crate::driver;
 use crate::shell::RunError;
 use crate::store::hold;
 use crate::store::lock::{Held, Lock};
 use crate::store::{Foreign, Store, StoreError};
-use crate::tree::{End, Entry, Ground, Kind, Project, Work};
+use crate::tree::{End, Entry, Ground, Kind, Lent, Project, Work};
 
 /// A step waits so long for another one of the same session, which may run a check.
 const STEP_WAIT: Duration = Duration::from_secs(30 * 60);
@@ -102,6 +101,11 @@ impl std::fmt::Debug for Step {
 
 /// Takes the loop for a session, from the beginning, after a stop or from a session that is gone.
 pub fn begin(mut store: Store, kit: Kit, session: &str) -> Result<Came, RunError> {
+    let state = store.load::<Refusal>()?.1;
+    let own = state.control.session.as_deref() == Some(session);
+    if own && state.control.status == LoopStatus::Running && Note::of(&kit.project.sidecar, session).begun {
+        return go_on(store, kit);
+    }
     let turn = take_turn(&store)?;
     let loop_id = driver::name(&mut store, &driver::Asked::default())?;
     let taken = store.change("take the loop for a session", Timestamp::now(), |ledger| {
@@ -112,8 +116,15 @@ pub fn begin(mut store: Store, kit: Kit, session: &str) -> Result<Came, RunError
     });
     taken.map_err(|error: StoreError<Refusal>| RunError::Store(error))?;
     let state = store.load::<Refusal>()?.1.clone();
-    let wanted = driver::wanted(&state, &loop_id);
-    let ground = Ground::enter(&kit.project, wanted, &kit.guard, &kit.shell, Entry::Session)?;
+    let wanted = || driver::wanted(&state, &loop_id);
+    // What a session that is gone had under its hands is kept for a week.
+    if let Ok(left) = Ground::enter(&kit.project, wanted(), &kit.guard, &kit.shell, Entry::Again) {
+        for lent in left.lent_besides(&[]) {
+            // What cannot be kept is cleared all the same.
+            let _ = left.give_back(lent, End::Failed { reason: "its session is gone".into() });
+        }
+    }
+    let ground = Ground::enter(&kit.project, wanted(), &kit.guard, &kit.shell, Entry::Session)?;
     let found = driver::found(&ground, &state)?;
     let seal = Seal::of(&state.objective, &ground.verify_root()?)
         .map_err(|error| RunError::World(format!("the protected files cannot be read: {error}")))?;
@@ -132,11 +143,26 @@ pub fn begin(mut store: Store, kit: Kit, session: &str) -> Result<Came, RunError
         // What was started counts on as long as the same turn does.
         let started = if was_running && note.running { note.started } else { 0 };
         let (replaced, trees) = (std::mem::take(&mut note.replaced), std::mem::take(&mut note.trees));
-        *note = Note { session: session.to_owned(), replaced, trees, started, ..Note::default() };
+        *note =
+            Note { session: session.to_owned(), begun: true, replaced, trees, started, ..Note::default() };
     });
     let mut step = Step::with(store, kit, ground, loop_id, session.to_owned(), Some(turn));
     let mut coordinator = Coordinator::resume(gate(state)?, step.settings(), Timestamp::now());
     step.play(&mut coordinator, Event::Begun { found, fingerprint: Some(seal.fingerprint()), redirect })?;
+    step.end(&coordinator)
+}
+
+/// The session has it already: nothing begins anew, and what is in progress stays so. Trees that a redirect took away are
+/// given back.
+fn go_on(store: Store, kit: Kit) -> Result<Came, RunError> {
+    let mut step = Step::enter(store, kit)?;
+    let coordinator = step.coordinator()?;
+    let work = |job: JobId| Some(Work { atom: job.task.atom()?.clone(), attempt: job.attempt });
+    let wanted: Vec<Work> = coordinator.running().into_iter().filter_map(work).collect();
+    for lent in step.crew.ground().lent_besides(&wanted) {
+        step.give_back(lent, UNWANTED);
+    }
+    step.remember(|note| note.seat(None));
     step.end(&coordinator)
 }
 
@@ -229,7 +255,10 @@ pub fn turn_ended(store: Store, kit: Kit) -> Result<Came, RunError> {
         }
     }
     step.play(&mut coordinator, Event::TurnEnded)?;
-    step.remember(|note| note.started = 0);
+    step.remember(|note| {
+        note.started = 0;
+        note.sent_back = false;
+    });
     step.end(&coordinator)
 }
 
@@ -377,7 +406,7 @@ impl Step {
         let now = Timestamp::now();
         let note = Note::of(&self.project.sidecar, &self.session);
         let counted = note.counted.filter(|counted| *counted <= now).unwrap_or(now);
-        let typed = note.running && state.control.status == LoopStatus::Completed;
+        let typed = note.left_running() && state.control.status == LoopStatus::Completed;
         if !typed {
             return Ok(Coordinator::resume(gate(state)?, self.settings(), counted));
         }
@@ -602,31 +631,13 @@ impl Step {
                 (Evaluation::Error { items }, Usage::default())
             }
             Said::Tampered(altered) => {
-                let named: Vec<String> = altered
-                    .iter()
-                    .take(3)
-                    .map(|altered| format!("{} {}", altered.what, altered.how))
-                    .collect();
+                let what = tampered(&altered);
                 self.came.altered = altered;
-                return Event::Tampered { what: format!("tampered: {}", named.join(", ")) };
+                return Event::Tampered { what };
             }
             Said::Seen { evaluation, uncommitted, usage } => {
-                let red = evaluation.in_the_way();
-                self.came.seen.red.clone_from(&red);
-                let seen = match evaluation.verdict {
-                    Verdict::Passed if !uncommitted.is_empty() => {
-                        let named = uncommitted.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-                        let reason = format!(
-                            "the base case holds, but not on what is committed: commit or undo {named}"
-                        );
-                        Evaluation::Prevented { reason }
-                    }
-                    Verdict::Passed => Evaluation::Passed,
-                    Verdict::Failed => Evaluation::Failed { red },
-                    Verdict::Pending => Evaluation::Pending { items: red },
-                    Verdict::Error => Evaluation::Error { items: red },
-                };
-                (seen, usage)
+                self.came.seen.red = evaluation.in_the_way();
+                (weighed(&evaluation, &uncommitted), usage)
             }
         };
         Event::Verified { number, evaluation, usage }
@@ -655,9 +666,15 @@ impl Step {
 
     /// What was done in a tree is given up; a change is kept for a week.
     fn discard(&mut self, work: &Work, reason: &str) {
-        let Some(lent) = self.crew.ground().lent_before(work) else { return };
+        if let Some(lent) = self.crew.ground().lent_before(work) {
+            self.give_back(lent, reason);
+        }
+    }
+
+    fn give_back(&mut self, lent: Lent, reason: &str) {
+        let atom = lent.work().atom.clone();
         if let Err(error) = self.crew.ground().give_back(lent, End::Failed { reason: reason.to_owned() }) {
-            self.came.seen.notes.push(format!("the tree of {} could not be given back: {error}", work.atom));
+            self.came.seen.notes.push(format!("the tree of {atom} could not be given back: {error}"));
         }
     }
 

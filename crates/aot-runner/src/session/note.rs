@@ -15,6 +15,8 @@ const REMEMBERED: usize = 256;
 #[serde(default)]
 pub struct Note {
     pub session: String,
+    /// The session took the loop, and this was written then.
+    pub begun: bool,
     /// The loop was running when it was left.
     pub running: bool,
     /// When the time that was spent was last written into the state.
@@ -33,8 +35,8 @@ pub struct Note {
     pub reasked: BTreeMap<String, u32>,
     /// How often a result was refused, by atom and attempt.
     pub refused: BTreeMap<String, u32>,
-    /// The revision at which the session was last sent back to work.
-    pub sent_back_at: Option<u64>,
+    /// The session was sent back to work, and no turn has ended since.
+    pub sent_back: bool,
     /// The iteration in which somebody was reminded of what nobody had handed in.
     pub reminded: Option<u32>,
     /// How often in a row it came back without having done anything.
@@ -77,6 +79,11 @@ impl Note {
         if written.is_err() {
             let _ = fs::remove_file(&aside);
         }
+    }
+
+    /// Whether a loop that is shown as completed was running as far as we know: then somebody else wrote that.
+    pub fn left_running(&self) -> bool {
+        self.running || !self.begun
     }
 
     /// A new agent coordinates; whoever did before does not any more.

@@ -226,6 +226,14 @@ impl Ground {
         }
     }
 
+    /// What other processes were lent, besides what is named.
+    pub fn lent_besides(&self, wanted: &[Work]) -> Vec<Lent> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.lent_besides(wanted),
+            Inner::InPlace(_) | Inner::Bare { .. } => Vec::new(),
+        }
+    }
+
     pub fn trees(&self) -> Kind {
         match &self.inner {
             Inner::Worktrees(_) => Kind::Worktrees,

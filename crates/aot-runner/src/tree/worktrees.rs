@@ -116,6 +116,18 @@ impl Worktrees {
         Some(self.lent(work, slot, base))
     }
 
+    /// All of that, besides what is named.
+    pub fn lent_besides(&self, wanted: &[Work]) -> Vec<Lent> {
+        let notes = fs::read_dir(&self.kept_loans).into_iter().flatten().flatten();
+        let work = |note: fs::DirEntry| {
+            let name = note.file_name().into_string().ok()?;
+            let (atom, attempt) = name.strip_suffix(".json")?.rsplit_once('-')?;
+            Some(Work { atom: AtomId::new(atom), attempt: attempt.parse().ok()? })
+        };
+        let besides = notes.filter_map(work).filter(|work| !wanted.contains(work));
+        besides.filter_map(|work| self.lent_before(&work)).collect()
+    }
+
     fn kept_loan(&self, work: &Work) -> PathBuf {
         self.kept_loans.join(format!("{}.json", name_of(work)))
     }

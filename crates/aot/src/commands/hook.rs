@@ -105,7 +105,7 @@ fn answer(event: &str) {
         return;
     }
     let Ok(path) = place::state_file(None) else { return };
-    let Ok(heard) = serde_json::from_slice::<Heard>(&text) else { return };
+    let Some(heard) = heard(&text) else { return };
     if heard.session_id.is_empty() {
         return;
     }
@@ -128,6 +128,26 @@ fn answer(event: &str) {
         "stop" if standing.belongs_to(&heard.session_id) => stop(&door, &standing, &heard, store),
         _ => {}
     }
+}
+
+/// What is null was not said.
+fn heard(text: &[u8]) -> Option<Heard> {
+    let mut said: Value = serde_json::from_slice(text).ok()?;
+    let all = said.as_object_mut()?;
+    all.retain(|_, value| !value.is_null());
+    for task in all.get_mut("background_tasks").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(task) = task.as_object_mut() {
+            task.retain(|_, value| !value.is_null());
+        }
+    }
+    serde_json::from_value(said).ok()
+}
+
+/// Whether the loop that a command would find from there is this one.
+fn is_found_from(cwd: Option<&str>, state: &Path) -> bool {
+    let Some(cwd) = cwd else { return true };
+    place::state_file_from(Path::new(cwd))
+        .is_none_or(|found| found.canonicalize().is_ok_and(|found| found == state))
 }
 
 fn pre_tool_use(standing: &Standing, heard: &Heard, store: &Store) {
@@ -173,6 +193,10 @@ fn pre_tool_use(standing: &Standing, heard: &Heard, store: &Store) {
             });
             ruling = before_tool(standing, &place, &Call { known: &known, ..call }, &protected);
         }
+    }
+    if ruling == Ruling::Allow && !is_found_from(heard.cwd.as_deref(), home.state()) {
+        // Another loop lies nearer to where it would be typed, and that one is none of our business.
+        ruling = Ruling::Silent;
     }
     let (decision, reason) = match ruling {
         Ruling::Silent => return,
@@ -318,7 +342,7 @@ fn reminder(store: &mut Store, heard: &Heard) -> Option<String> {
 /// Whether the loop runs, as far as the program is concerned: a `completed` that somebody typed does not end it.
 fn is_going_on(standing: &Standing, store: &Store) -> bool {
     let typed = standing.status == LoopStatus::Completed
-        && step::note(store, standing.session.as_deref().unwrap_or_default()).running;
+        && step::note(store, standing.session.as_deref().unwrap_or_default()).left_running();
     standing.is_running() || typed
 }
 
@@ -347,10 +371,9 @@ fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
     let Ok((_, state)) = store.load::<Refusal>() else { return };
     let state = state.clone();
     let note = step::note(&store, &heard.session_id);
-    let untouched = note.sent_back_at.is_some() && note.sent_back_at == state.control.revision;
-    // The session coordinated by itself, or was asked before and did nothing: that was a turn, and it is judged.
-    let judged = untouched || must_be_judged(&state);
-    let idle = if untouched { note.idle + 1 } else { 0 };
+    // The session coordinated by itself, or was asked before and let nobody coordinate: that was a turn, and it is judged.
+    let judged = note.sent_back || must_be_judged(&state);
+    let idle = if note.sent_back { note.idle + 1 } else { 0 };
     let came = match (judged, idle >= IDLE_STOPS) {
         (_, true) => stopped_for_idling(door, store, idle),
         (true, false) => turn_ended(door, store).map(Some),
@@ -375,9 +398,8 @@ fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
             hook::next(&ledger, &hook::Seen::default())
         }
     };
-    let revision = state.control.revision;
     step::remember(&store, &heard.session_id, |note| {
-        note.sent_back_at = revision;
+        note.sent_back = true;
         note.idle = idle;
     });
     send_back(&hook::fresh_coordinator(&next));

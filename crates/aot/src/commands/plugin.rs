@@ -132,16 +132,24 @@ fn market() -> Result<PathBuf, Failure> {
 
 /// All files, and this very program beside them.
 fn write(folder: &Path) -> Result<(), Failure> {
-    remove(folder)?;
+    // This very program may be the one that lies there: the old folder goes when the new one is whole.
+    let aside = folder.with_extension(format!("{}.new", std::process::id()));
+    remove(&aside)?;
     for (path, content) in FILES {
-        put(&folder.join(path), content)?;
+        put(&aside.join(path), content)?;
     }
-    let program = folder.join("bin").join("aot");
-    fs::create_dir_all(folder.join("bin")).map_err(|error| world("write the plugin", &error.to_string()))?;
-    // A copy lives on when the program is updated or moved; the next `install` brings it up to date.
-    fs::copy(place::program_file()?, &program)
-        .map_err(|error| world("write the plugin", &error.to_string()))?;
-    Ok(())
+    let program = aside.join("bin").join("aot");
+    let written = fs::create_dir_all(aside.join("bin"))
+        // A copy lives on when the program is updated or moved; the next `install` brings it up to date.
+        .and_then(|()| fs::copy(place::program_file().unwrap_or_default(), &program).map(drop));
+    let swapped = written.and_then(|()| match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => fs::rename(&aside, folder),
+    });
+    swapped.map_err(|error| {
+        let _ = fs::remove_dir_all(&aside);
+        world("write the plugin", &error.to_string())
+    })
 }
 
 fn put(path: &Path, content: &[u8]) -> Result<(), Failure> {

@@ -24,7 +24,7 @@ pub fn run(door: &Door) -> Result<(), Failure> {
     // Only the program completes a loop; one that somebody typed is looked at as any other.
     let owner = place::session().filter(|here| state.control.session.as_ref() == Some(here));
     let typed = state.control.status == LoopStatus::Completed
-        && owner.is_some_and(|owner| step::note(&store, &owner).running);
+        && owner.is_some_and(|owner| step::note(&store, &owner).left_running());
     let taken = typed || step::owns(door)?;
     if !taken {
         return Err(Failure::AtRest);

@@ -91,6 +91,9 @@ impl Screen {
         );
         let driver = match (&beside.driver, view.status) {
             (Some(driver), _) => Some(format!(", driven by {driver}")),
+            (None, LoopStatus::Running) if view.session.is_some() => {
+                Some(", a host's session drives it".into())
+            }
             (None, LoopStatus::Running) => Some(", nobody drives it: aot run".into()),
             (None, LoopStatus::Pending | LoopStatus::Stopped | LoopStatus::Completed) => None,
         };

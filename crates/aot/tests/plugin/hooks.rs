@@ -374,3 +374,72 @@ fn what_nobody_handed_in_is_asked_for_once_and_then_given_up() {
     assert!(reason(&answer).contains("nothing new may start"), "{answer}");
     assert!(!reason(&answer).contains("Ready"), "{answer}");
 }
+
+#[test]
+fn to_take_it_up_again_begins_nothing_anew() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")));
+    repo.turn("c1");
+    repo.turn("c1");
+    let stalled = repo.state()["control"]["stall_count"].clone();
+    assert_eq!(stalled, 1);
+    repo.step(&["atom", "start", "A1"]);
+    std::fs::write(repo.tree("A1-3").join("half"), "x").expect("a file");
+    assert_eq!(repo.step(&["run", "--session"]).exit, 0);
+    assert_eq!(repo.state()["control"]["stall_count"], stalled, "a stall is not forgotten");
+    assert_eq!(repo.atoms(), "A1:in_progress A2:pending");
+    assert!(repo.tree("A1-3").join("half").exists(), "and work under way stays");
+    // Another one takes over: what was done is kept.
+    assert_eq!(repo.step_in("another", &["run", "--session", "--take-over"]).exit, 0);
+    assert_eq!(repo.atoms(), "A1:pending A2:pending");
+    assert!(repo.git(&["for-each-ref", "refs/aot/kept/"]).contains("/A1/3"), "its work is kept");
+}
+
+#[test]
+fn changes_of_the_plan_are_no_turn() {
+    let base = is_there("a");
+    let constraints = "max_iterations: 50, max_parallel_agents: 3, max_stall_count: 40";
+    let repo =
+        Repo::with(&Plan { atoms: &atom("A1", "", ""), base_case: &base, constraints, ..Plan::default() });
+    repo.step(&["run", "--session"]);
+    let mut blocks = 0;
+    while repo.hook("stop", json!({}))["decision"] == "block" {
+        blocks += 1;
+        assert!(blocks < 8, "the host would have ended it");
+        repo.step(&["atom", "add", &format!("More of it, {blocks}")]);
+    }
+    assert_eq!(repo.state()["control"]["status"], "stopped");
+}
+
+#[test]
+fn what_is_null_was_not_said() {
+    let repo = begun(&atom("A1", "", ""));
+    let stop = json!({"background_tasks": null, "agent_id": null, "prompt": null});
+    assert_eq!(repo.hook("stop", stop)["decision"], "block");
+    let said = json!({
+        "prompt": null, "agent_type": "aot:aot-probe", "tool_name": "Bash", "tool_input": {"command": "rm x"},
+    });
+    assert_eq!(repo.hook("pre-tool-use", said)["hookSpecificOutput"]["permissionDecision"], "deny");
+}
+
+#[test]
+fn a_verb_that_would_find_another_loop_is_not_allowed() {
+    let repo = begun(&atom("A1", "", ""));
+    repo.write("sub/.claude/aot-loop-state.md", &repo.read(STATE));
+    let ask = |cwd: &str| {
+        let said =
+            json!({"tool_name": "Bash", "tool_input": {"command": "aot verify"}, "cwd": repo.path(cwd)});
+        repo.hook("pre-tool-use", said)["hookSpecificOutput"]["permissionDecision"].clone()
+    };
+    assert_eq!((ask("."), ask("sub")), (json!("allow"), Value::Null));
+}
+
+#[test]
+fn completed_is_not_believed_without_a_note_either() {
+    let repo = begun(&atom("A1", "", ""));
+    let text = repo.read(STATE);
+    repo.write(STATE, &text.replace("status: running", "status: completed"));
+    std::fs::remove_file(repo.path(".claude/aot/session.json")).expect("it is there");
+    let answer = repo.hook("stop", json!({}));
+    assert_eq!(answer["decision"], "block", "{answer}");
+    assert_eq!(repo.state()["control"]["status"], "running");
+}

@@ -163,3 +163,23 @@ fn prompts_teach_verbs_and_flags_that_exist() {
     }
     assert!(seen > 40, "only {seen} commands were found");
 }
+
+#[test]
+fn it_may_write_itself_anew() {
+    let place = tempfile::tempdir().expect("a folder");
+    let write = |program: &Path| {
+        let mut command = std::process::Command::new(program);
+        command.args(["plugin", "path"]).env("XDG_DATA_HOME", place.path()).output().expect("it starts")
+    };
+    assert!(write(Path::new(env!("CARGO_BIN_EXE_aot"))).status.success());
+    let folder = place.path().join("aot/plugin");
+    let before = files(&folder);
+    let again = write(&folder.join("bin/aot"));
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(files(&folder), before);
+    assert_eq!(
+        fs::read_dir(place.path().join("aot")).expect("there").count(),
+        1,
+        "nothing is left beside it"
+    );
+}
