@@ -12,8 +12,8 @@ use super::read::{Fields, Need, wrong_type};
 use crate::state::{
     Atom, AtomId, AtomStatus, Binding, Confirmation, Constraints, Control, Correction, CorrectionKind,
     DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_PARALLEL_AGENTS, DEFAULT_MAX_STALL_COUNT, Decomposition, Fingerprint,
-    GroupName, Isolation, IsolationMode, LoopStatus, Objective, OpenIteration, OrGroup, Spent, Stamp, State,
-    TrailEntry, VerifyWhen,
+    GroupName, Isolation, IsolationMode, LIMITS, LoopStatus, Objective, OpenIteration, OrGroup, Spent, Stamp,
+    State, TrailEntry, VerifyWhen,
 };
 
 const KEYS: [&str; 8] =
@@ -157,17 +157,7 @@ fn constraints(objective: &Fields<'_, '_>, findings: &mut Findings) -> Constrain
         );
         return defaults;
     };
-    let known = [
-        "max_iterations",
-        "max_parallel_agents",
-        "max_stall_count",
-        "agent_timeout",
-        "check_timeout",
-        "max_wall_time",
-        "max_cost_usd",
-        "max_tokens",
-    ];
-    let Some(fields) = Fields::of(node, &"`constraints`", &known, findings) else {
+    let Some(fields) = Fields::of(node, &"`constraints`", &LIMITS, findings) else {
         return Constraints::default();
     };
     let mut limit = |key: &str, default: u32| {

@@ -48,14 +48,10 @@ pub struct Note {
 }
 
 impl Note {
-    pub fn read(sidecar: &Path) -> Note {
-        let text = fs::read(path(sidecar)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
-    }
-
     /// What is remembered of this session, and of no other.
     pub fn of(sidecar: &Path, session: &str) -> Note {
-        let note = Note::read(sidecar);
+        let text = fs::read(path(sidecar)).unwrap_or_default();
+        let note: Note = serde_json::from_slice(&text).unwrap_or_default();
         if note.session == session { note } else { Note { session: session.to_owned(), ..Note::default() } }
     }
 

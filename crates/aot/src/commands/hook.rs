@@ -14,16 +14,16 @@ use aot_core::hook::{
     self, Call, Known, Place, REASKS, Role, Ruling, Standing, before_tool, misshapen, settles_on,
     starts_one_of_ours,
 };
-use aot_core::rules::Refusal;
+use aot_core::rules::{Ledger, Refusal};
 use aot_core::state::{AtomStatus, LoopStatus, State};
 use aot_runner::checks::files::Pattern;
 use aot_runner::session::{self, Came, Note};
 use aot_runner::store::{Store, StoreError, Unreadable};
-use aot_runner::tree::Project;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::workshop::project_of;
 use super::{Door, session as step};
 use crate::failure::{self, Failure, Voice};
 use crate::{place, print};
@@ -156,11 +156,7 @@ fn pre_tool_use(standing: &Standing, heard: &Heard, store: &Store) {
     }
     let home = store.file().home();
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let project = Project {
-        root: place::project_root(home.state()),
-        state: home.state().to_path_buf(),
-        sidecar: home.sidecar().to_path_buf(),
-    };
+    let project = project_of(home, place::project_root(home.state()));
     let (root, trees) = (text(&project.root), text(&project.lent()));
     let (state, sidecar) = (text(home.state()), text(home.sidecar()));
     let program = place::program_file().map(|path| text(&path)).unwrap_or_default();
@@ -335,8 +331,12 @@ fn reminder(store: &mut Store, heard: &Heard) -> Option<String> {
     if before == Some(iteration) {
         return None;
     }
-    let ledger = aot_core::rules::Ledger::open(state, jiff::Timestamp::now());
-    Some(hook::next(&ledger, &hook::Seen::default()))
+    Some(instruction(state))
+}
+
+/// What is next, as the file alone tells.
+fn instruction(state: State) -> String {
+    hook::next(&Ledger::open(state, jiff::Timestamp::now()), &hook::Seen::default())
 }
 
 /// Whether the loop runs, as far as the program is concerned: a `completed` that somebody typed does not end it.
@@ -393,10 +393,7 @@ fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
     let Ok((_, state)) = store.load::<Refusal>() else { return };
     let next = match came {
         Some(came) => came.next,
-        None => {
-            let ledger = aot_core::rules::Ledger::open(state.clone(), jiff::Timestamp::now());
-            hook::next(&ledger, &hook::Seen::default())
-        }
+        None => instruction(state.clone()),
     };
     step::remember(&store, &heard.session_id, |note| {
         note.sent_back = true;
@@ -447,18 +444,14 @@ fn tell_user(text: &str) {
 /// A broken state is told once, to the session whose it was.
 fn tell_broken(event: &str, heard: &Heard, store: &Store, unreadable: &Unreadable) {
     let note = step::note(store, &heard.session_id);
-    let hash = unreadable
-        .findings
-        .first()
-        .map(|first| format!("{}:{}:{}", first.place.line, first.place.column, first.message));
-    if !note.running || event == "pre-tool-use" || note.told_broken == hash {
-        return;
-    }
-    step::remember(store, &heard.session_id, |note| note.told_broken = hash);
     let what = unreadable
         .findings
         .first()
         .map(|first| format!("{} (line {}, column {})", first.message, first.place.line, first.place.column));
     let what = what.unwrap_or_else(|| "it cannot be read".into());
+    if !note.running || event == "pre-tool-use" || note.told_broken.as_ref() == Some(&what) {
+        return;
+    }
+    step::remember(store, &heard.session_id, |note| note.told_broken = Some(what.clone()));
     tell_user(&format!("aot: the state file is broken: {what}. `aot validate` shows every mistake."));
 }

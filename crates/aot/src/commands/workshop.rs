@@ -1,6 +1,6 @@
 //! What every verb that runs checks needs: the project, its settings, the shell, the guard, the judge.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aot_core::coordinator::Patience;
 use aot_core::state::{Checks, State};
@@ -167,12 +167,12 @@ impl Workshop {
 
 /// Where everything is, for a state file as it was named.
 pub fn project(state: &Path) -> Result<Project, Failure> {
-    let home = Home::of(state)?;
-    Ok(Project {
-        root: place::project_root(state),
-        state: home.state().to_path_buf(),
-        sidecar: home.sidecar().to_path_buf(),
-    })
+    Ok(project_of(&Home::of(state)?, place::project_root(state)))
+}
+
+/// The same where the home is known.
+pub fn project_of(home: &Home, root: PathBuf) -> Project {
+    Project { root, state: home.state().to_path_buf(), sidecar: home.sidecar().to_path_buf() }
 }
 
 pub fn looking(error: std::io::Error) -> Failure {

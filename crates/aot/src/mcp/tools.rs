@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use aot_core::state::LIMITS;
 use serde_json::{Map, Value, json};
 
 /// One verb, as agents call it.
@@ -124,17 +125,6 @@ pub const SECTIONS: [&str; 9] = [
     "trail",
     "corrections",
     "body",
-];
-
-const LIMITS: [&str; 8] = [
-    "max_iterations",
-    "max_parallel_agents",
-    "max_stall_count",
-    "agent_timeout",
-    "check_timeout",
-    "max_wall_time",
-    "max_cost_usd",
-    "max_tokens",
 ];
 
 pub const TOOLS: &[Tool] = &[

@@ -14,7 +14,7 @@ use crate::repo::{Live, Plan, Said};
 pub const HEADLESS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 /// Where `clients/install.sh` puts them.
-fn clients() -> PathBuf {
+pub fn clients() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
     target.join("clients/bin")

@@ -6,7 +6,7 @@ mod clients;
 mod kit;
 mod loops;
 mod over_acp;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the kit of another target, of which only a part is needed here")]
 #[path = "../run/kit.rs"]
 mod repo;
 mod scripted;

@@ -24,6 +24,16 @@ fn begun(atoms: &str) -> Repo {
     repo
 }
 
+/// A loop that stalls for long before its rules end it.
+fn patient() -> Repo {
+    let base = is_there("a");
+    let constraints = "max_iterations: 50, max_parallel_agents: 3, max_stall_count: 40";
+    let repo =
+        Repo::with(&Plan { atoms: &atom("A1", "", ""), base_case: &base, constraints, ..Plan::default() });
+    repo.step(&["run", "--session"]);
+    repo
+}
+
 fn coordinator(more: Value) -> Value {
     let mut said = json!({"agent_type": "aot:aot-coordinator", "agent_id": "c1"});
     for (name, value) in more.as_object().into_iter().flatten() {
@@ -118,11 +128,7 @@ fn workers_are_held_to_the_form_and_never_counted() {
 
 #[test]
 fn a_coordinator_is_let_go_after_five_turns_and_the_session_asked_for_another() {
-    let base = is_there("a");
-    let constraints = "max_iterations: 50, max_parallel_agents: 3, max_stall_count: 40";
-    let repo =
-        Repo::with(&Plan { atoms: &atom("A1", "", ""), base_case: &base, constraints, ..Plan::default() });
-    repo.step(&["run", "--session"]);
+    let repo = patient();
     for round in 1..=4 {
         assert_eq!(repo.turn("c1")["decision"], "block", "round {round}");
     }
@@ -137,11 +143,7 @@ fn a_coordinator_is_let_go_after_five_turns_and_the_session_asked_for_another() 
 
 #[test]
 fn a_session_that_does_nothing_ends_the_loop_before_the_host_ends_the_turn() {
-    let base = is_there("a");
-    let constraints = "max_iterations: 50, max_parallel_agents: 3, max_stall_count: 40";
-    let repo =
-        Repo::with(&Plan { atoms: &atom("A1", "", ""), base_case: &base, constraints, ..Plan::default() });
-    repo.step(&["run", "--session"]);
+    let repo = patient();
     let mut blocks = 0;
     while repo.hook("stop", json!({}))["decision"] == "block" {
         blocks += 1;
@@ -396,11 +398,7 @@ fn to_take_it_up_again_begins_nothing_anew() {
 
 #[test]
 fn changes_of_the_plan_are_no_turn() {
-    let base = is_there("a");
-    let constraints = "max_iterations: 50, max_parallel_agents: 3, max_stall_count: 40";
-    let repo =
-        Repo::with(&Plan { atoms: &atom("A1", "", ""), base_case: &base, constraints, ..Plan::default() });
-    repo.step(&["run", "--session"]);
+    let repo = patient();
     let mut blocks = 0;
     while repo.hook("stop", json!({}))["decision"] == "block" {
         blocks += 1;

@@ -8,24 +8,12 @@ use std::sync::OnceLock;
 use aot_testkit::scripted_model::{Rule, Script, ScriptedModel, Step};
 use serde_json::{Value, json};
 
+pub use crate::agents::{atom, file, is_there};
+use crate::agents::{clients, is_here};
 use crate::repo::{LONG, Plan, Repo, Said};
 
 /// A session of a host that is only played.
 pub const SESSION: &str = "session-1";
-
-/// An atom for an agent.
-pub fn atom(id: &str, after: &str, more: &str) -> String {
-    let more = if more.is_empty() { String::new() } else { format!(", {more}") };
-    format!("  - {{id: {id}, description: \"Make {id}\", status: pending, depends_on: [{after}]{more}}}\n")
-}
-
-pub fn file(path: &str) -> String {
-    format!("check: {{type: file, value: {path}}}")
-}
-
-pub fn is_there(path: &str) -> String {
-    format!("      - {{item: \"{path} is there\", check: {{type: file, value: {path}}}}}\n")
-}
 
 impl Repo {
     /// A verb, typed in a session.
@@ -91,24 +79,9 @@ pub fn reason(answer: &Value) -> &str {
     answer["reason"].as_str().unwrap_or_default()
 }
 
-/// Where `clients/install.sh` puts the agents.
-fn clients() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-    target.join("clients/bin")
-}
-
-/// Whether the real client is here. If not, that is said; where everything has to be tested, it is a failure.
+/// Whether the real client is here.
 pub fn claude_is_here() -> bool {
-    if clients().join("claude").exists() {
-        return true;
-    }
-    assert!(
-        std::env::var_os("CI").is_none_or(|value| value != "true"),
-        "claude is not installed: run clients/install.sh"
-    );
-    eprintln!("!!! THE PLUGIN IS NOT TESTED WITH claude: clients/install.sh installs it !!!");
-    false
+    is_here("claude")
 }
 
 /// The plugin as the program writes it, once for all tests of a process.
@@ -349,11 +322,9 @@ pub fn solves(repo: &Repo, id: &str, attempt: u32, path: &str) -> Rule {
 }
 
 pub fn solved(summary: &str) -> String {
-    json!({"success": true, "summary": summary, "artifacts": [], "reason": null, "too_large": false})
-        .to_string()
+    crate::agents::solved(summary, &[]).to_string()
 }
 
 pub fn unsolved(reason: &str) -> String {
-    json!({"success": false, "summary": "", "artifacts": [], "reason": reason, "too_large": false})
-        .to_string()
+    crate::agents::unsolved(reason).to_string()
 }
