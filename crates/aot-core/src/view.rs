@@ -152,13 +152,13 @@ pub enum Standing {
 }
 
 impl Standing {
-    pub fn of(graph: &Graph, state: &State, place: usize) -> Standing {
-        let atom = &state.atoms[place];
-        let given_up = graph.group_of(place).is_some_and(|g| state.or_groups[g].failed.contains(&atom.id));
+    pub fn of(graph: &Graph, state: &State, index: usize) -> Standing {
+        let atom = &state.atoms[index];
+        let given_up = graph.group_of(index).is_some_and(|g| state.or_groups[g].failed.contains(&atom.id));
         match atom.status {
             _ if given_up => Standing::Failed,
-            _ if graph.is_dormant(state, place) => Standing::Dormant,
-            AtomStatus::Pending if graph.is_ready(state, place) => Standing::Ready,
+            _ if graph.is_dormant(state, index) => Standing::Dormant,
+            AtomStatus::Pending if graph.is_ready(state, index) => Standing::Ready,
             AtomStatus::Pending => Standing::Pending,
             AtomStatus::InProgress => Standing::Running,
             AtomStatus::Resolved => Standing::Resolved,
@@ -172,8 +172,8 @@ impl View {
         let (control, limits) = (&state.control, state.constraints());
         let mut counts = Counts::default();
         let mut at_work = Vec::new();
-        for (place, atom) in state.atoms.values().enumerate() {
-            if graph.is_dormant(state, place) {
+        for (index, atom) in state.atoms.values().enumerate() {
+            if graph.is_dormant(state, index) {
                 counts.dormant += 1;
                 continue;
             }
@@ -206,7 +206,7 @@ impl View {
             redirect_requested: control.redirect_requested,
             parked_until: control.parked_until.clone(),
             counts,
-            parents: (0..state.atoms.len()).filter(|place| graph.is_decomposed(*place)).count(),
+            parents: (0..state.atoms.len()).filter(|index| graph.is_decomposed(*index)).count(),
             ready_count: ready.len(),
             next: ready.iter().take(LISTED).map(named).collect(),
             ready,

@@ -5,7 +5,7 @@ use aot_core::brief::{
     redirect,
 };
 use aot_core::contract;
-use aot_core::rules::redirect::Correct;
+use aot_core::rules::redirect::CorrectionRequest;
 use aot_core::state::{Checks, Clarification, Graph, State, Wants};
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ fn corrections_have_the_shape_of_the_flags() {
         let RedirectAnswer::Corrections { corrections, .. } = answer else { panic!("{answer:?}") };
         let [correction] = &corrections[..] else { panic!("{corrections:?}") };
         assert!(format!("{correction:?}").starts_with(wanted), "{path}: {correction:?}");
-        if let Correct::AddChoice { atom, .. } = correction {
+        if let CorrectionRequest::AddChoice { atom, .. } = correction {
             assert_eq!(atom.or_group, None);
         }
     }

@@ -287,13 +287,13 @@ proptest! {
 
     #[test]
     fn an_edit_changes_what_it_says_and_nothing_else(
-        value in root(), seed in any::<u64>(), wishes in proptest::collection::vec(wish(), 1..5)
+        value in root(), seed in any::<u64>(), effects in proptest::collection::vec(wish(), 1..5)
     ) {
         let text = print(&value, &mut Habits::new(seed));
         let mut document = Document::parse(text.clone(), &Limits::default())
             .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
         let mut now = value;
-        for wish in wishes {
+        for wish in effects {
             let was = now.clone();
             let Some(edit) = wish.aim(&mut now) else { continue };
             let before = document.text().to_owned();
@@ -318,13 +318,13 @@ proptest! {
 
     #[test]
     fn several_edits_are_made_together_or_not_at_all(
-        value in root(), seed in any::<u64>(), wishes in proptest::collection::vec(wish(), 1..5)
+        value in root(), seed in any::<u64>(), effects in proptest::collection::vec(wish(), 1..5)
     ) {
         let text = print(&value, &mut Habits::new(seed));
         let mut document = Document::parse(text.clone(), &Limits::default())
             .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
         let mut now = value;
-        let mut edits: Vec<Edit> = wishes.iter().filter_map(|wish| wish.aim(&mut now)).collect();
+        let mut edits: Vec<Edit> = effects.iter().filter_map(|wish| wish.aim(&mut now)).collect();
         edits.push(Edit::Remove { path: vec![Step::Key("no such key".to_owned()), Step::Index(7)] });
         prop_assert!(document.edit(&edits).is_err());
         prop_assert_eq!(document.text(), &text);

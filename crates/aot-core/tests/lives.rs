@@ -99,11 +99,11 @@ proptest! {
     fn operations_leave_the_text_saying_what_the_rules_made_of_it(
         example in 0usize..5,
         seed: u64,
-        wishes in proptest::collection::vec(wish(), 1..14),
+        effects in proptest::collection::vec(wish(), 1..14),
     ) {
         let value = read(&examples()[example]).0.root().value();
         let (mut document, mut state) = read(&print(&value, &mut Habits::new(seed)));
-        for wish in &wishes {
+        for wish in &effects {
             let mut ledger = Ledger::open(state.clone(), now());
             if operate(&mut ledger, wish).is_err() {
                 continue;

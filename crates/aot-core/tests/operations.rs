@@ -39,7 +39,7 @@ fn resolve(ledger: &mut Ledger, id: &str, summary: &str, artifacts: &[&str]) -> 
     advance::resolve(ledger, &AtomId::new(id), binding, Proof::None)
 }
 
-fn fail(ledger: &mut Ledger, id: &str, reason: &str) -> Result<backtrack::Fallout, Refusal> {
+fn fail(ledger: &mut Ledger, id: &str, reason: &str) -> Result<backtrack::FailureOutcome, Refusal> {
     backtrack::fail(ledger, &AtomId::new(id), reason)
 }
 
@@ -115,7 +115,10 @@ fn failing_a_choice_goes_to_the_next_one_and_starting_is_another_step() {
     let (failed, fallout) = work(&before, |ledger| fail(ledger, "A4", "JWT failed")).expect("allowed");
     assert_eq!(
         fallout,
-        backtrack::Fallout::Switched { group: GroupName::new("token_method"), to: AtomId::new("A4_alt") }
+        backtrack::FailureOutcome::Switched {
+            group: GroupName::new("token_method"),
+            to: AtomId::new("A4_alt")
+        }
     );
     insta::assert_snapshot!(difference(&before, &failed), @r#"
     -     status: in_progress
@@ -216,7 +219,7 @@ fn exhausting_the_last_group_stops_the_loop() {
         fail(ledger, "A4_alt", "no store")
     })
     .expect("allowed");
-    assert_eq!(fallout, backtrack::Fallout::Exhausted { group: GroupName::new("token_method") });
+    assert_eq!(fallout, backtrack::FailureOutcome::Exhausted { group: GroupName::new("token_method") });
     let state = state_of(&twice);
     assert_eq!(state.control.status, LoopStatus::Stopped);
     assert_eq!(state.control.stop_reason.as_deref(), Some("OR group exhausted: token_method"));
@@ -240,10 +243,10 @@ fn a_rival_that_fails_last_exhausts_the_group() {
     };
     // D25: A still races, so nothing is given up.
     let (_, fallout) = work(&race(""), |ledger| fail(ledger, "B", "no")).expect("allowed");
-    assert_eq!(fallout, backtrack::Fallout::Retry);
+    assert_eq!(fallout, backtrack::FailureOutcome::Retry);
     // An older program left A selected although it had failed.
     let (after, fallout) = work(&race("A"), |ledger| fail(ledger, "B", "no")).expect("allowed");
-    assert_eq!(fallout, backtrack::Fallout::Exhausted { group: GroupName::new("G") });
+    assert_eq!(fallout, backtrack::FailureOutcome::Exhausted { group: GroupName::new("G") });
     assert_eq!(state_of(&after).control.status, LoopStatus::Stopped);
 }
 
@@ -272,7 +275,10 @@ fn an_exhausted_inner_group_fails_the_choice_around_it() {
         fail(ledger, "C", "two")
     })
     .expect("allowed");
-    assert_eq!(fallout, backtrack::Fallout::Switched { group: GroupName::new("G1"), to: AtomId::new("D") });
+    assert_eq!(
+        fallout,
+        backtrack::FailureOutcome::Switched { group: GroupName::new("G1"), to: AtomId::new("D") }
+    );
     let state = state_of(&after);
     assert_eq!(state.control.status, LoopStatus::Pending);
     assert_eq!(state.or_groups["G1"].failed, [AtomId::new("A")]);

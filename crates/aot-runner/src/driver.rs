@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use aot_core::brief::Role;
-use aot_core::coordinator::{Crew as Seats, Dispatch, Event, Found, Hold, Seat, Settings, Trees};
+use aot_core::coordinator::{Agents, Dispatch, Event, Found, Hold, Presence, Settings, Trees};
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Seal;
-use crate::crew::{Crew, Kit, Word, clear_outputs, clear_scratch};
+use crate::crew::{Crew, RunConfig, Word, clear_outputs, clear_scratch};
 use crate::shell::{Beginning, Notice, Ran, RunError, Shell};
 use crate::store::error::FileError;
 use crate::store::hold;
@@ -36,13 +36,13 @@ pub struct Asked {
 
 /// The driver's lock, held.
 #[derive(Debug)]
-pub struct Seated {
+pub struct DriverLock {
     _lock: Held,
 }
 
 /// Somebody else drives.
 #[derive(Debug, thiserror::Error)]
-pub enum NotSeated {
+pub enum DriverLockError {
     #[error("this loop is driven already, by {holder}")]
     Taken { holder: String },
     #[error(transparent)]
@@ -50,13 +50,13 @@ pub enum NotSeated {
 }
 
 /// Becomes the driver. A driver that died has left the seat free.
-pub fn sit_down(home: &Home) -> Result<Seated, NotSeated> {
+pub fn acquire(home: &Home) -> Result<DriverLock, DriverLockError> {
     let purpose = format!("drives the loop since {}", Timestamp::now().strftime("%H:%M:%S UTC"));
     let wait = if Lock::Driving.taker_lives(home) { Duration::ZERO } else { PASSING };
     match Held::take_the(Lock::Driving, home, &purpose, wait) {
-        Ok(held) => Ok(Seated { _lock: held }),
+        Ok(held) => Ok(DriverLock { _lock: held }),
         Err(error) => match Lock::Driving.holder(home) {
-            Some(holder) => Err(NotSeated::Taken { holder }),
+            Some(holder) => Err(DriverLockError::Taken { holder }),
             None => Err(error.into()),
         },
     }
@@ -70,8 +70,8 @@ pub fn holder(home: &Home) -> Option<String> {
 /// Runs the loop to a halt.
 pub fn run(
     mut store: Store,
-    seated: Seated,
-    kit: Kit,
+    seated: DriverLock,
+    kit: RunConfig,
     asked: &Asked,
     (words, inbox): (Sender<Word>, Receiver<Word>),
     tell: &mut dyn FnMut(Notice<'_>),
@@ -106,7 +106,7 @@ pub fn run(
         crew: seats(&kit.team, &state),
         dispatch: Dispatch::Rolling,
         trees: match ground.trees() {
-            Kind::Worktrees | Kind::Bare => Trees::Separate,
+            Kind::Worktrees | Kind::Unisolated => Trees::Separate,
             Kind::InPlace => Trees::Shared,
         },
         patience: kit.patience,
@@ -148,12 +148,12 @@ pub(crate) fn wanted(state: &State, loop_id: &str) -> Wanted {
 }
 
 /// Which roles have somebody. Atoms that each want somebody of their own need nobody else.
-pub fn seats(team: &Team, state: &State) -> Seats {
-    let seat = |taken: bool| if taken { Seat::Taken } else { Seat::Empty };
+pub fn seats(team: &Team, state: &State) -> Agents {
+    let seat = |taken: bool| if taken { Presence::Available } else { Presence::Absent };
     let open = state.atoms.values().filter(|atom| atom.run.is_none() && atom.status != AtomStatus::Resolved);
     let mut open = open.peekable();
     let by_name = open.peek().is_some() && open.all(|atom| team.member(Role::Worker, Some(atom)).is_some());
-    Seats {
+    Agents {
         worker: seat(team.member(Role::Worker, None).is_some() || by_name),
         probe: seat(team.member(Role::Probe, None).is_some()),
         coordinator: seat(team.member(Role::Coordinator, None).is_some()),
@@ -167,11 +167,11 @@ pub(crate) fn name(store: &mut Store, asked: &Asked) -> Result<String, RunError>
         let id = control.loop_id.clone();
         let branch = asked.branch.clone().filter(|branch| control.branch.as_ref() != Some(branch));
         if let Some(branch) = branch {
-            ledger.enter(Change::BranchChosen { branch });
+            ledger.record(Change::BranchChosen { branch });
         }
         let id = id.unwrap_or_else(|| {
             let id = new_id();
-            ledger.enter(Change::LoopNamed { id: id.clone() });
+            ledger.record(Change::LoopNamed { id: id.clone() });
             id
         });
         Ok::<String, Refusal>(id)

@@ -113,7 +113,7 @@ pub fn answer(store: &mut Store) -> Result<bool, StoreError<Refusal>> {
     let recorded = store.change("end the redirect", Timestamp::now(), |ledger| {
         let asked = ledger.state().control.redirect_requested;
         if asked {
-            ledger.enter(Change::RedirectEnded);
+            ledger.record(Change::RedirectEnded);
         }
         Ok::<bool, Refusal>(asked)
     })?;
@@ -123,7 +123,7 @@ pub fn answer(store: &mut Store) -> Result<bool, StoreError<Refusal>> {
 fn ask(store: &mut Store) -> Result<(), StoreError<Refusal>> {
     store.change("interrupt the loop", Timestamp::now(), |ledger| {
         if !ledger.state().control.redirect_requested {
-            ledger.enter(Change::RedirectRequested);
+            ledger.record(Change::RedirectRequested);
         }
         Ok::<(), Refusal>(())
     })?;

@@ -12,7 +12,7 @@ use aot_core::coordinator::{
 use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, Red};
 use aot_core::rules::gate::{Aligned, NotAligned};
-use aot_core::rules::{Change, Misfit, Refusal};
+use aot_core::rules::{ApplyError, Change, Refusal};
 use aot_core::state::State;
 use aot_core::verdict::{Outcome, Verdict};
 use jiff::Timestamp;
@@ -406,13 +406,13 @@ impl<'s> Shell<'s> {
     /// Takes events in and performs what follows, until nothing follows any more.
     fn turn(&mut self, mut events: Vec<Event>) -> Result<(), RunError> {
         while !events.is_empty() {
-            let mut wishes = Vec::new();
+            let mut effects = Vec::new();
             let mut recorded = false;
             while !events.is_empty() {
                 let mut pressing = false;
                 for event in events.drain(..) {
                     pressing |= matches!(event, Event::StopAsked { .. } | Event::Edited { .. });
-                    recorded |= self.take_in(event, &mut wishes);
+                    recorded |= self.take_in(event, &mut effects);
                 }
                 if recorded && !pressing {
                     self.gather(&mut events)?;
@@ -425,7 +425,7 @@ impl<'s> Shell<'s> {
             }
             self.crew.hurry(self.hurry());
             self.crew.keep_verifying(self.coordinator.verifying());
-            for wish in wishes {
+            for wish in effects {
                 self.perform(wish);
             }
             self.tell_bound();
@@ -434,7 +434,7 @@ impl<'s> Shell<'s> {
     }
 
     /// One event, and what is to be done when it is written down. Tells whether there is something to write.
-    fn take_in(&mut self, event: Event, wishes: &mut Vec<Effect>) -> bool {
+    fn take_in(&mut self, event: Event, effects: &mut Vec<Effect>) -> bool {
         let now = Timestamp::now();
         let mut recorded = false;
         for effect in self.coordinator.on(event, now) {
@@ -447,7 +447,7 @@ impl<'s> Shell<'s> {
                 }
                 // A landing that nothing had to be written for need not wait for what others have to write.
                 Effect::Land(job) if !recorded => self.crew.land(&job),
-                wish => wishes.push(wish),
+                wish => effects.push(wish),
             }
         }
         recorded
@@ -570,7 +570,7 @@ impl<'s> Shell<'s> {
     /// The file cannot be read or written just now. It is told once, and tried again.
     fn bear(
         &mut self,
-        error: StoreError<Misfit>,
+        error: StoreError<ApplyError>,
         trouble: &mut Option<(Instant, String)>,
     ) -> Result<(), RunError> {
         let gone = matches!(error, StoreError::File(FileError::Missing { .. }));

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
 
-use aot_core::rules::{Change, Misfit};
+use aot_core::rules::{ApplyError, Change};
 use aot_core::state::{AtomId, AtomStatus, Binding};
 use aot_runner::store::{Foreign, Note, Store, StoreError};
 use aot_testkit::fixtures::{COMPLETE, of_size};
@@ -93,7 +93,7 @@ fn changes_that_no_longer_fit_are_a_conflict_and_both_sides_are_kept() {
     fs::write(&place.state, &text).expect("an editor saves");
     let error = store.flush(now()).expect_err("A4 is gone");
     let StoreError::Conflict { kept, why } = error else { panic!("{error:?}") };
-    assert_eq!(why, Misfit::NoAtom(AtomId::new("A4")).to_string());
+    assert_eq!(why, ApplyError::NoAtom(AtomId::new("A4")).to_string());
     assert_eq!(fs::read_to_string(kept.join("theirs.md")).expect("kept"), text);
     assert!(fs::read_to_string(kept.join("ours.md")).expect("kept").contains("atom_started"));
     assert_eq!(fs::read_to_string(&place.state).expect("it is there"), text);
@@ -129,7 +129,7 @@ fn an_unchanged_text_is_never_read_as_yaml_twice() {
     second.load::<Infallible>().expect("valid");
     second
         .change::<(), Infallible>("test", now(), |ledger| {
-            ledger.enter(started("A5"));
+            ledger.record(started("A5"));
             Ok(())
         })
         .expect("it fits");

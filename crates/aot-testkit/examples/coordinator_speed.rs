@@ -64,7 +64,7 @@ struct Life {
 /// Drives a loop to its end.
 fn run(state: State, fails: Fails) -> Life {
     let now: Timestamp = "2025-01-15T10:00:00Z".parse().expect("a moment");
-    let crew = Crew { worker: Seat::Taken, probe: Seat::Empty, coordinator: Seat::Empty };
+    let crew = Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
     let settings =
         Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
     let aligned = gate::gate(state).expect("it is aligned");

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Found, Job, JobId, Outcome, Patience, Seat,
-    Settings, StopHow, Task, Trees, Usage,
+    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Found, Job, JobId, Outcome, Patience,
+    Presence, Settings, StopHow, Task, Trees, Usage,
 };
 use aot_core::rules::Change;
 use aot_core::rules::certificate::{Budget, Certificate, Verdict};
@@ -114,7 +114,7 @@ pub struct Audit {
     /// Somebody changed what nobody may, and no redirect has accepted it.
     tampered: bool,
     /// What this process was told first of agents that cannot be asked.
-    helpless: Option<Verdict>,
+    blocked: Option<Verdict>,
     runs: u64,
     bound: u64,
     bound_at_opening: u64,
@@ -124,7 +124,7 @@ pub struct Audit {
 
 impl Audit {
     pub fn new(state: &State, settings: &Settings) -> Audit {
-        let one_tree = settings.trees == Trees::Shared || settings.crew.worker == Seat::Empty;
+        let one_tree = settings.trees == Trees::Shared || settings.crew.worker == Presence::Absent;
         Audit {
             graph: Graph::new(state),
             one_tree,
@@ -139,7 +139,7 @@ impl Audit {
             above: 0,
             passed: false,
             tampered: false,
-            helpless: None,
+            blocked: None,
             runs: 0,
             bound: u64::MAX,
             bound_at_opening: u64::MAX,
@@ -166,7 +166,7 @@ impl Audit {
             self.results,
             self.above,
             self.passed,
-            self.helpless.clone(),
+            self.blocked.clone(),
             self.runs,
             self.bound,
             self.bound_at_opening,
@@ -189,14 +189,14 @@ impl Audit {
                 if word == Word::Awaited {
                     self.refused.insert(job.clone());
                     if self.patience == Patience::Stop {
-                        self.helpless.get_or_insert(Verdict::Budget { what: Budget::Allowance });
+                        self.blocked.get_or_insert(Verdict::Budget { what: Budget::Allowance });
                     }
                 }
             }
             Event::Ended { outcome: Outcome::Unable { .. }, .. }
             | Event::Replanned { answer: Answer::Unable { .. }, .. } => {
                 if word == Word::Awaited {
-                    self.helpless.get_or_insert(Verdict::NeedsPerson);
+                    self.blocked.get_or_insert(Verdict::NeedsPerson);
                 }
             }
             Event::Begun { .. }
@@ -375,7 +375,7 @@ impl Audit {
         self.step = Step::default();
         self.flying.clear();
         self.results = None;
-        self.helpless = None;
+        self.blocked = None;
         self.looks.crashed();
     }
 
@@ -392,12 +392,12 @@ impl Audit {
     }
 
     fn starts_what_is_ready(&mut self, state: &State, atom: &AtomId, attempt: Option<u32>) -> Held {
-        let place = place(state, atom)?;
-        let parent_check = self.graph.is_decomposed(place);
+        let index = index(state, atom)?;
+        let parent_check = self.graph.is_decomposed(index);
         let ready = if parent_check {
-            children_resolved(&self.graph, state, place) && state.atoms[place].status != AtomStatus::Resolved
+            children_resolved(&self.graph, state, index) && state.atoms[index].status != AtomStatus::Resolved
         } else {
-            self.graph.is_ready(state, place)
+            self.graph.is_ready(state, index)
         };
         hold(ready, "nothing starts before what it needs, nor dormant, cut or burnt", "D1, D2, D3", || {
             format!("{atom}")
@@ -421,7 +421,7 @@ impl Audit {
     }
 
     fn resolves_what_was_seen(&self, state: &State, atom: &AtomId, event: &Event) -> Held {
-        let place = place(state, atom)?;
+        let index = index(state, atom)?;
         let seen = match event {
             Event::Landed { job, .. } => job.task == Task::Work(atom.clone()),
             Event::Begun { found, .. } => found.iter().any(|found| found.atom == *atom),
@@ -430,12 +430,12 @@ impl Audit {
             }
             _ => false,
         };
-        if !self.graph.is_decomposed(place) {
+        if !self.graph.is_decomposed(index) {
             return hold(seen, "an atom resolves when its work has landed", "D23", || format!("{atom}"));
         }
-        let children = children_resolved(&self.graph, state, place);
+        let children = children_resolved(&self.graph, state, index);
         hold(children, "a parent resolves after its children", "D3", || format!("{atom}"))?;
-        let checked = state.atoms[place].check.is_none() || seen;
+        let checked = state.atoms[index].check.is_none() || seen;
         hold(checked, "a parent's check is seen to pass", "D3, D22", || format!("{atom}"))
     }
 
@@ -478,7 +478,7 @@ impl Audit {
         let control = &state.control;
         let allowed = control.status == LoopStatus::Running && !control.redirect_requested;
         hold(allowed && !control.stop_requested, "nothing starts after a stop", "D13", name)?;
-        hold(self.helpless.is_none(), "nobody is asked after one could not be", "D12", name)?;
+        hold(self.blocked.is_none(), "nobody is asked after one could not be", "D12", name)?;
         let again = self.refused.remove(id);
         hold(self.jobs.insert(id.clone()) || again, "a job never comes again", "D7, D8", name)?;
         if again {
@@ -520,10 +520,10 @@ impl Audit {
                 hold(self.iteration.attempts <= most, "at most 2m-1 attempts in an iteration", "D8", name)
             }
             Task::Check(atom) => {
-                let place = place(state, atom)?;
+                let index = index(state, atom)?;
                 self.iteration.attempts += 1;
                 hold(self.iteration.attempts <= most, "at most 2m-1 attempts in an iteration", "D8", name)?;
-                let due = self.graph.is_decomposed(place) && children_resolved(&self.graph, state, place);
+                let due = self.graph.is_decomposed(index) && children_resolved(&self.graph, state, index);
                 hold(due, "a parent is checked after its children", "D3", name)
             }
             Task::Replan => {
@@ -568,8 +568,8 @@ impl Audit {
     fn lands_one_of_a_race(&self, world: &World, job: &JobId) -> Held {
         let state = world.recorded();
         let group = |id: &JobId| {
-            let place = state.atoms.get_index_of(id.task.atom()?)?;
-            self.graph.group_of(place)
+            let index = state.atoms.get_index_of(id.task.atom()?)?;
+            self.graph.group_of(index)
         };
         let mut landing = world.flights().iter().filter(|flight| flight.phase == Phase::Landing);
         let rival = group(job).and_then(|mine| landing.find(|flight| group(&flight.job.id) == Some(mine)));
@@ -581,14 +581,14 @@ impl Audit {
         let Event::Begun { found, .. } = event else { return Ok(()) };
         let state = world.recorded();
         for Found { atom, binding, .. } in found {
-            let Some(place) = state.atoms.get_index_of(atom) else { continue };
-            if state.atoms[place].status == AtomStatus::Resolved {
+            let Some(index) = state.atoms.get_index_of(atom) else { continue };
+            if state.atoms[index].status == AtomStatus::Resolved {
                 continue;
             }
-            let unwanted = self.graph.is_dormant(state, place)
-                || self.graph.is_burnt(state, place)
-                || self.graph.is_decomposed(place)
-                || self.graph.waits_on(state, place).is_some();
+            let unwanted = self.graph.is_dormant(state, index)
+                || self.graph.under_failed_choice(state, index)
+                || self.graph.is_decomposed(index)
+                || self.graph.waits_on(state, index).is_some();
             hold(unwanted, "what landed before a crash is not done again", "D23", || format!("{atom}"))?;
             let kept = world.branch().iter().any(|commit| commit.binding == *binding);
             hold(!kept, "nothing stays landed that is not wanted", "D23", || format!("{atom}"))?;
@@ -649,7 +649,7 @@ impl Audit {
             || control.stall_count >= state.constraints().max_stall_count
             || self.passed
             || self.tampered
-            || self.helpless.is_some()
+            || self.blocked.is_some()
             || is_spent(state)
             || !self.affords_one_more(world)
             || coordinator.verifying().is_some()
@@ -665,7 +665,7 @@ impl Audit {
         }
         let ready = self.graph.ready(state);
         let had_its_turn = |id: &AtomId| open.started.contains(id) || self.iteration.looked.contains(id);
-        let idle = ready.iter().map(|place| &state.atoms[*place].id).find(|id| !had_its_turn(id));
+        let idle = ready.iter().map(|index| &state.atoms[*index].id).find(|id| !had_its_turn(id));
         hold(idle.is_none(), "no slot stays free while something is ready", "D7", || format!("{idle:?}"))
     }
 
@@ -693,13 +693,13 @@ impl Audit {
     }
 
     fn works_on_what_is_needed(&self, state: &State, atom: &AtomId) -> Held {
-        let place = place(state, atom)?;
+        let index = index(state, atom)?;
         let graph = &self.graph;
-        let fit = state.atoms[place].status == AtomStatus::InProgress
-            && !graph.is_decomposed(place)
-            && !graph.is_dormant(state, place)
-            && !graph.is_burnt(state, place)
-            && graph.waits_on(state, place).is_none();
+        let fit = state.atoms[index].status == AtomStatus::InProgress
+            && !graph.is_decomposed(index)
+            && !graph.is_dormant(state, index)
+            && !graph.under_failed_choice(state, index)
+            && graph.waits_on(state, index).is_none();
         hold(fit, "work is done on what is ready", "D1, D2, D3", || format!("{atom}"))
     }
 
@@ -738,23 +738,23 @@ impl Audit {
     fn resolves_parents_with_their_children(&self, state: &State) -> Held {
         let resolved =
             state.atoms.values().enumerate().filter(|(_, atom)| atom.status == AtomStatus::Resolved);
-        for (place, atom) in resolved {
-            let whole = !self.graph.is_decomposed(place) || children_resolved(&self.graph, state, place);
+        for (index, atom) in resolved {
+            let whole = !self.graph.is_decomposed(index) || children_resolved(&self.graph, state, index);
             hold(whole, "undoing a child undoes the parent", "D3", || format!("{}", atom.id))?;
         }
-        let waits_for_nothing = |place: &usize| {
-            state.atoms[*place].status == AtomStatus::Pending
-                && state.atoms[*place].check.is_none()
-                && self.graph.is_decomposed(*place)
-                && children_resolved(&self.graph, state, *place)
-                && !self.graph.is_dormant(state, *place)
-                && !self.graph.is_burnt(state, *place)
+        let waits_for_nothing = |index: &usize| {
+            state.atoms[*index].status == AtomStatus::Pending
+                && state.atoms[*index].check.is_none()
+                && self.graph.is_decomposed(*index)
+                && children_resolved(&self.graph, state, *index)
+                && !self.graph.is_dormant(state, *index)
+                && !self.graph.under_failed_choice(state, *index)
         };
         // While a redirect is made, and after a refusal to go on, nothing is brought in order.
         let at_work = state.control.status == LoopStatus::Running && !state.control.redirect_requested;
         let left = (0..state.atoms.len()).filter(|_| at_work).find(waits_for_nothing);
         hold(left.is_none(), "a parent resolves with its last child", "D3", || {
-            format!("{:?}", left.map(|place| &state.atoms[place].id))
+            format!("{:?}", left.map(|index| &state.atoms[index].id))
         })
     }
 
@@ -889,7 +889,7 @@ impl Audit {
                     && self.graph.cycles(state).iter().any(|cycle| cycle.closes != Closes::OnSwitch)
                     && self.graph.ready(state).is_empty()
                     && atoms.iter().all(|atom| {
-                        place(state, atom).is_ok_and(|place| self.graph.is_unresolved(state, place))
+                        index(state, atom).is_ok_and(|index| self.graph.is_unresolved(state, index))
                     })
             }
             Verdict::Stalled => {
@@ -900,7 +900,7 @@ impl Audit {
             }
             Verdict::RedirectInterrupted => !control.redirect_requested,
             Verdict::Budget { what: Budget::Allowance } => {
-                self.helpless.as_ref() == Some(&certificate.verdict)
+                self.blocked.as_ref() == Some(&certificate.verdict)
             }
             Verdict::Budget { what: Budget::Money | Budget::Tokens | Budget::Time } => is_spent(state),
             Verdict::Completed
@@ -910,11 +910,11 @@ impl Audit {
             | Verdict::NoAgent { .. } => true,
         };
         // Whoever cannot be asked ends the loop, unless somebody else ended it, or the base case did.
-        let told = match (&self.helpless, &certificate.verdict) {
+        let told = match (&self.blocked, &certificate.verdict) {
             (None, _) | (_, Verdict::Completed | Verdict::StoppedByHand | Verdict::Tampered) => true,
             (_, Verdict::RedirectInterrupted) => true,
             // With nothing unresolved, what waits for a person in the base case comes first.
-            (Some(helpless), verdict) => helpless == verdict || *verdict == Verdict::NeedsPerson,
+            (Some(blocked), verdict) => blocked == verdict || *verdict == Verdict::NeedsPerson,
         };
         hold(told, "whoever cannot be asked ends the loop", "D12, D13", say)?;
         hold(holds, "the verdict is true of the state", "D13", say)
@@ -1028,9 +1028,9 @@ fn children_resolved(graph: &Graph, state: &State, parent: usize) -> bool {
     graph.child_targets(parent).all(|target: Target| graph.is_resolved(state, target))
 }
 
-fn place(state: &State, atom: &AtomId) -> Result<usize, Breach> {
-    let place = state.atoms.get_index_of(atom);
-    place.ok_or_else(|| Breach::new("what is named exists", "D5", format!("{atom}")))
+fn index(state: &State, atom: &AtomId) -> Result<usize, Breach> {
+    let index = state.atoms.get_index_of(atom);
+    index.ok_or_else(|| Breach::new("what is named exists", "D5", format!("{atom}")))
 }
 
 /// The atom whose own failure an event tells.

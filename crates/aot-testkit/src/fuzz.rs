@@ -54,11 +54,11 @@ fn work(reading: &Reading, state: &State) {
 
 /// Edits chosen by the first bytes, on the document in the rest: each is made as wished or refused without a trace.
 pub fn edit(bytes: &[u8]) {
-    let Some((wishes, front)) = bytes.split_at_checked(WISHES * WISH_BYTES) else { return };
+    let Some((effects, front)) = bytes.split_at_checked(WISHES * WISH_BYTES) else { return };
     let Ok(front) = std::str::from_utf8(front) else { return };
     let text = format!("---\n{front}\n---\n");
     let Ok(mut document) = Document::parse(text, &small_limits()) else { return };
-    for wish in wishes.chunks_exact(WISH_BYTES) {
+    for wish in effects.chunks_exact(WISH_BYTES) {
         let (before, was) = (document.text().to_owned(), document.root().value());
         let edit = aim(&document, wish);
         match document.edit(std::slice::from_ref(&edit)) {

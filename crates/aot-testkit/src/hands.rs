@@ -1,7 +1,7 @@
 //! What people do to a state file: edits by hand, and redirects of all kinds. Draws valid ones only; the contract
 //! refuses the others before any coordinator sees them.
 
-use aot_core::rules::redirect::{self, Correct};
+use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::reshape::{self, NewAtom};
 use aot_core::rules::{Change, Ledger, apply, backtrack};
 use aot_core::state::{AtomStatus, Limit, State};
@@ -16,8 +16,8 @@ pub fn edited(state: &State, chance: &mut Chance, now: Timestamp) -> State {
     match chance.below(4) {
         0 => limits_changed(&mut edited, chance, now),
         1 => {
-            let place = chance.below(edited.atoms.len());
-            edited.atoms[place].description.push_str(", please");
+            let index = chance.below(edited.atoms.len());
+            edited.atoms[index].description.push_str(", please");
         }
         2 => edited.objective.background_intent.push_str(", and more"),
         _ => return reshaped(edited, chance, now),
@@ -40,7 +40,7 @@ pub fn redirected(state: &State, chance: &mut Chance, now: Timestamp) -> State {
     }
 }
 
-fn correction(state: &State, chance: &mut Chance) -> Correct {
+fn correction(state: &State, chance: &mut Chance) -> CorrectionRequest {
     let any = |chance: &mut Chance| state.atoms[chance.below(state.atoms.len())].id.clone();
     let new = NewAtom { description: "as a person wants it".into(), ..NewAtom::default() };
     let group = |chance: &mut Chance| {
@@ -50,30 +50,36 @@ fn correction(state: &State, chance: &mut Chance) -> Correct {
             .map(|(name, group)| (name.clone(), chance.pick(&group.choices).clone()))
     };
     match chance.below(14) {
-        0 => Correct::Goal("another goal".into()),
-        1 => Correct::BaseCase(plans::judged(chance.below(3))),
-        2 => Correct::BackgroundIntent("another background".into()),
-        3 => Correct::DefinitionOfDone("done differently".into()),
-        4 => Correct::Limit(another_limit(state, chance)),
-        5 => Correct::AddAtom(NewAtom { depends_on: vec![any(chance)], ..new }),
-        6 => Correct::RemoveAtom(any(chance)),
-        7 => Correct::Decompose {
+        0 => CorrectionRequest::Goal("another goal".into()),
+        1 => CorrectionRequest::BaseCase(plans::judged(chance.below(3))),
+        2 => CorrectionRequest::BackgroundIntent("another background".into()),
+        3 => CorrectionRequest::DefinitionOfDone("done differently".into()),
+        4 => CorrectionRequest::Limit(another_limit(state, chance)),
+        5 => CorrectionRequest::AddAtom(NewAtom { depends_on: vec![any(chance)], ..new }),
+        6 => CorrectionRequest::RemoveAtom(any(chance)),
+        7 => CorrectionRequest::Decompose {
             parent: any(chance),
             children: vec![new.clone(), new],
             reason: "large".into(),
         },
-        8 => Correct::Withdraw { parent: any(chance) },
-        9 => Correct::Dependencies { atom: any(chance), depends_on: vec![any(chance)] },
+        8 => CorrectionRequest::Withdraw { parent: any(chance) },
+        9 => CorrectionRequest::Dependencies { atom: any(chance), depends_on: vec![any(chance)] },
         10 => match group(chance) {
-            Some((group, _)) => Correct::AddChoice { group, atom: new },
-            None => Correct::AddAtom(new),
+            Some((group, _)) => CorrectionRequest::AddChoice { group, atom: new },
+            None => CorrectionRequest::AddAtom(new),
         },
         11 => match group(chance) {
-            Some((group, choice)) => Correct::ForceChoice { group, choice, reason: "by hand".into() },
-            None => Correct::AddAtom(new),
+            Some((group, choice)) => {
+                CorrectionRequest::ForceChoice { group, choice, reason: "by hand".into() }
+            }
+            None => CorrectionRequest::AddAtom(new),
         },
-        12 => Correct::Rebind { atom: any(chance), summary: "as it really is".into(), artifacts: None },
-        _ => Correct::Redo { atom: any(chance) },
+        12 => CorrectionRequest::Rebind {
+            atom: any(chance),
+            summary: "as it really is".into(),
+            artifacts: None,
+        },
+        _ => CorrectionRequest::Redo { atom: any(chance) },
     }
 }
 
@@ -93,14 +99,14 @@ fn another_limit(state: &State, chance: &mut Chance) -> Limit {
 fn reshaped(state: State, chance: &mut Chance, now: Timestamp) -> State {
     let before = state.clone();
     let mut ledger = Ledger::open(state, now);
-    let place = chance.below(before.atoms.len());
-    let atom = before.atoms[place].id.clone();
+    let index = chance.below(before.atoms.len());
+    let atom = before.atoms[index].id.clone();
     let made = match chance.below(3) {
         0 => {
             let new = NewAtom { description: "something more".into(), ..NewAtom::default() };
             reshape::add(&mut ledger, new).is_ok()
         }
-        1 => before.atoms[place].status == AtomStatus::Pending && reshape::remove(&mut ledger, &atom).is_ok(),
+        1 => before.atoms[index].status == AtomStatus::Pending && reshape::remove(&mut ledger, &atom).is_ok(),
         _ => {
             let group = before.or_groups.get_index(chance.below(before.or_groups.len().max(1)));
             group.is_some_and(|(name, entry)| {

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use aot_core::coordinator::{
-    Answer, Crew, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Patience, Seat, Settings,
-    StopHow, Task, Trees, Usage,
+    Agents, Answer, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Patience, Presence,
+    Settings, StopHow, Task, Trees, Usage,
 };
 use aot_core::rules::certificate::Verdict;
 use aot_core::state::State;
@@ -129,8 +129,8 @@ impl Life {
         let mut chance = Chance::new(seed);
         let state = plans::random(&mut chance);
         let temper = Temper::draw(&mut chance);
-        let seat = |taken| if taken { Seat::Taken } else { Seat::Empty };
-        let crew = Crew {
+        let seat = |taken| if taken { Presence::Available } else { Presence::Absent };
+        let crew = Agents {
             worker: seat(chance.percent(98)),
             probe: seat(chance.percent(70)),
             coordinator: seat(chance.percent(70)),

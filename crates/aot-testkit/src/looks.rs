@@ -171,33 +171,33 @@ impl Looks {
                 Ok(if second { Kind::Second } else { Kind::First })
             }
             Task::Probe(atom) => {
-                let place = state.atoms.get_index_of(atom).expect("what is probed exists");
+                let index = state.atoms.get_index_of(atom).expect("what is probed exists");
                 hold(!self.seen.contains_key(atom), "nobody is looked at twice", "D10", || {
                     format!("{atom}")
                 })?;
-                if state.atoms[place].status == AtomStatus::InProgress {
-                    has_a_reason(state, graph, place)?;
+                if state.atoms[index].status == AtomStatus::InProgress {
+                    has_a_reason(state, graph, index)?;
                     self.step.begun.push(atom.clone());
                     self.probed.insert(id.clone());
                     return Ok(Kind::First);
                 }
-                self.looks_beside(state, graph, place, id)?;
+                self.looks_beside(state, graph, index, id)?;
                 Ok(Kind::Scout)
             }
         }
     }
 
-    fn looks_beside(&mut self, state: &State, graph: &Graph, place: usize, id: &JobId) -> Held {
-        let atom = &state.atoms[place].id;
+    fn looks_beside(&mut self, state: &State, graph: &Graph, index: usize, id: &JobId) -> Held {
+        let atom = &state.atoms[index].id;
         let (name, entry) = graph
-            .group_of(place)
+            .group_of(index)
             .and_then(|group| state.or_groups.get_index(group))
             .ok_or_else(|| Breach::new("only choices are looked at", "D10", format!("{atom}")))?;
         let beside = self.step.begun.contains(&entry.selected)
             && state.control.attempts.get(&entry.selected) == Some(&id.attempt);
         hold(beside, "a look stands beside the probe of the selected choice", "D10", || format!("{atom}"))?;
         hold(is_stuck(state, name), "only a stuck group is looked at", "D10", || format!("{name}"))?;
-        hold(may_be_seen(state, graph, place), "only what could be worked on is looked at", "D10", || {
+        hold(may_be_seen(state, graph, index), "only what could be worked on is looked at", "D10", || {
             format!("{atom}")
         })?;
         self.scouts.insert(id.clone());
@@ -271,8 +271,8 @@ impl Looks {
 
     fn looks_at_all_that_fit(&self, state: &State, graph: &Graph, room: bool) -> Held {
         for selected in self.step.begun.iter().filter(|_| room) {
-            let Some(place) = state.atoms.get_index_of(selected) else { continue };
-            let group = graph.group_of(place).and_then(|group| state.or_groups.get_index(group));
+            let Some(index) = state.atoms.get_index_of(selected) else { continue };
+            let group = graph.group_of(index).and_then(|group| state.or_groups.get_index(group));
             let Some((name, entry)) = group.filter(|(name, _)| is_stuck(state, name)) else { continue };
             let started = |atom: &AtomId| {
                 let open = state.control.open.as_ref();
@@ -284,8 +284,8 @@ impl Looks {
             };
             let unseen =
                 entry.choices.iter().filter(|choice| !seen(choice) && !started(choice)).find(|choice| {
-                    let place = state.atoms.get_index_of(*choice);
-                    place.is_some_and(|place| may_be_seen(state, graph, place))
+                    let index = state.atoms.get_index_of(*choice);
+                    index.is_some_and(|index| may_be_seen(state, graph, index))
                 });
             hold(unseen.is_none(), "as many are looked at as there is room for", "D10", || {
                 format!("{unseen:?} beside {selected}")
@@ -332,21 +332,21 @@ fn is_stuck(state: &State, name: &GroupName) -> bool {
     fits && (said_no > 0 || by_failure)
 }
 
-fn may_be_seen(state: &State, graph: &Graph, place: usize) -> bool {
-    let atom = &state.atoms[place];
-    let entry = graph.group_of(place).and_then(|group| state.or_groups.get_index(group));
+fn may_be_seen(state: &State, graph: &Graph, index: usize) -> bool {
+    let atom = &state.atoms[index];
+    let entry = graph.group_of(index).and_then(|group| state.or_groups.get_index(group));
     atom.status == AtomStatus::Pending
         && atom.run.is_none()
-        && !graph.is_decomposed(place)
-        && graph.waits_on(state, place).is_none()
+        && !graph.is_decomposed(index)
+        && graph.waits_on(state, index).is_none()
         && entry.is_some_and(|(_, entry)| entry.selected != atom.id && !entry.failed.contains(&atom.id))
 }
 
 /// Unknown ground, two failures, or a stuck group.
-fn has_a_reason(state: &State, graph: &Graph, place: usize) -> Held {
-    let atom = &state.atoms[place];
+fn has_a_reason(state: &State, graph: &Graph, index: usize) -> Held {
+    let atom = &state.atoms[index];
     let failed = failures(state, &atom.id);
-    let group = graph.group_of(place).and_then(|group| state.or_groups.get_index(group));
+    let group = graph.group_of(index).and_then(|group| state.or_groups.get_index(group));
     let reason = failed >= 2
         || (failed == 0 && atom.probe == Some(true))
         || group.is_some_and(|(name, _)| is_stuck(state, name));

@@ -5,8 +5,8 @@
 use std::fmt;
 
 use aot_core::coordinator::{
-    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Seat, Settings, Trees,
-    Usage,
+    Agents, CheckSeen, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Presence, Settings,
+    Trees, Usage,
 };
 use aot_core::state::{Atom, AtomId, Span, State};
 use jiff::Timestamp;
@@ -171,7 +171,11 @@ impl Task {
 
     /// The same graph through the coordinator, in virtual time. Landings and evaluations take no time.
     pub fn by_coordinator(&self, m: u32) -> Result<u64, Breach> {
-        let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: Seat::Taken };
+        let crew = Agents {
+            worker: Presence::Available,
+            probe: Presence::Available,
+            coordinator: Presence::Available,
+        };
         let settings =
             Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
         let mut stage = Stage::new(self.state(m), settings, Timestamp::UNIX_EPOCH, Tracing::Off);
@@ -185,8 +189,8 @@ impl Task {
                 match effect {
                     Effect::Start(job) => {
                         let atom = job.id.task.atom().expect("nothing is replanned without a failure");
-                        let place = stage.world.recorded().atoms.get_index_of(atom).expect("it is started");
-                        running.push((now + self.lasts[place], job.id.clone()));
+                        let index = stage.world.recorded().atoms.get_index_of(atom).expect("it is started");
+                        running.push((now + self.lasts[index], job.id.clone()));
                     }
                     Effect::Land(id) => {
                         let binding = stage.world.commit(id);
@@ -326,18 +330,18 @@ fn series_parallel(needs: &mut [Vec<usize>], from: usize, to: usize, entries: &[
 /// The same graph in another order of the file, still from the front to the back.
 fn shuffled(needs: &[Vec<usize>], chance: &mut Chance) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
-    let mut place = vec![usize::MAX; needs.len()];
+    let mut index = vec![usize::MAX; needs.len()];
     while order.len() < needs.len() {
         let free: Vec<usize> = (0..needs.len())
             .filter(|atom| {
-                place[*atom] == usize::MAX && needs[*atom].iter().all(|need| place[*need] != usize::MAX)
+                index[*atom] == usize::MAX && needs[*atom].iter().all(|need| index[*need] != usize::MAX)
             })
             .collect();
         let atom = *chance.pick(&free);
-        place[atom] = order.len();
+        index[atom] = order.len();
         order.push(atom);
     }
-    order.iter().map(|atom| needs[*atom].iter().map(|need| place[*need]).collect()).collect()
+    order.iter().map(|atom| needs[*atom].iter().map(|need| index[*need]).collect()).collect()
 }
 
 /// Sums over graphs of one family and one `m`.

@@ -8,12 +8,12 @@ use std::hash::{DefaultHasher, Hasher};
 
 use aot_core::brief::Cost;
 use aot_core::coordinator::{
-    Answer, CheckSeen, Crew, Dispatch, Evaluation, Event, Feasible, Hold, Job, JobId, Outcome, Patience,
-    Seat, Settings, StopHow, Task, Trees, Usage, Why,
+    Agents, Answer, CheckSeen, Dispatch, Evaluation, Event, Feasible, Hold, Job, JobId, Outcome, Patience,
+    Presence, Settings, StopHow, Task, Trees, Usage, Why,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::Red;
-use aot_core::rules::redirect::{Correct, redirect};
+use aot_core::rules::redirect::{CorrectionRequest, redirect};
 use aot_core::rules::replan::{Alternative, Cut as PlanCut, PlanChange};
 use aot_core::rules::reshape::NewAtom;
 use aot_core::state::State;
@@ -32,7 +32,7 @@ pub struct Setting {
     pub parallel: u32,
     pub iterations: u32,
     pub stalls: u32,
-    pub coordinator: Seat,
+    pub coordinator: Presence,
     pub checks: ParentChecks,
     pub groups: Groups,
     pub outside: Outside,
@@ -144,7 +144,8 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
 fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Breach> {
     let constraints = plans::limits(setting.parallel, setting.iterations, setting.stalls);
     let state = shape.state(constraints, setting.checks, setting.groups);
-    let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: setting.coordinator };
+    let crew =
+        Agents { worker: Presence::Available, probe: Presence::Available, coordinator: setting.coordinator };
     let settings =
         Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
     let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, tracing);
@@ -354,17 +355,17 @@ fn evaluations(state: &State) -> Vec<Evaluation> {
 fn redirected(state: &State) -> impl Iterator<Item = State> {
     let mut cancelled = state.clone();
     cancelled.control.redirect_requested = false;
-    let mut wishes: Vec<Correct> = Vec::new();
+    let mut effects: Vec<CorrectionRequest> = Vec::new();
     if let Some((group, entry)) = state.or_groups.first()
         && let Some(choice) = entry.choices.iter().find(|choice| **choice != entry.selected)
     {
         let (group, choice) = (group.clone(), choice.clone());
-        wishes.push(Correct::ForceChoice { group, choice, reason: "by hand".into() });
+        effects.push(CorrectionRequest::ForceChoice { group, choice, reason: "by hand".into() });
     }
     if let Some(atom) = state.bindings.keys().next() {
-        wishes.push(Correct::Redo { atom: atom.clone() });
+        effects.push(CorrectionRequest::Redo { atom: atom.clone() });
     }
-    let made: Vec<State> = wishes
+    let made: Vec<State> = effects
         .into_iter()
         .filter_map(|wish| {
             let mut ledger = Ledger::open(cancelled.clone(), Timestamp::UNIX_EPOCH);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aot_core::coordinator::Seat;
+use aot_core::coordinator::Presence;
 
 use crate::model::{Counterexample, Counts, Outside, Setting, check};
 use crate::shapes::{self, Groups, ParentChecks, Shape};
@@ -39,14 +39,14 @@ pub fn parts(size: usize) -> Vec<Part> {
     };
     let stuck = |part: Part| Part { setting: Setting { groups: Groups::Stuck, ..part.setting }, ..part };
     vec![
-        part("crash and redirect, two agents", size, 2, 2, 2, Seat::Empty, all, strikes),
-        part("crash and redirect, replans", size, 1, 3, 2, Seat::Taken, none, strikes),
-        part("stop and conflict, replans", size, 2, 3, 2, Seat::Taken, none, stops),
-        part("stop, conflict and logout, one agent", size, 1, 3, 2, Seat::Empty, all, ends),
-        part("one atom more, crash", size + 1, 2, 2, 2, Seat::Empty, all, crash),
-        part("long lives, crash, replans", size.saturating_sub(1), 2, 5, 3, Seat::Taken, all, crash),
-        stuck(part("stuck groups, crash and redirect", size, 3, 2, 2, Seat::Empty, none, strikes)),
-        stuck(part("stuck groups, stop, conflict and logout", size, 2, 3, 2, Seat::Empty, none, ends)),
+        part("crash and redirect, two agents", size, 2, 2, 2, Presence::Absent, all, strikes),
+        part("crash and redirect, replans", size, 1, 3, 2, Presence::Available, none, strikes),
+        part("stop and conflict, replans", size, 2, 3, 2, Presence::Available, none, stops),
+        part("stop, conflict and logout, one agent", size, 1, 3, 2, Presence::Absent, all, ends),
+        part("one atom more, crash", size + 1, 2, 2, 2, Presence::Absent, all, crash),
+        part("long lives, crash, replans", size.saturating_sub(1), 2, 5, 3, Presence::Available, all, crash),
+        stuck(part("stuck groups, crash and redirect", size, 3, 2, 2, Presence::Absent, none, strikes)),
+        stuck(part("stuck groups, stop, conflict and logout", size, 2, 3, 2, Presence::Absent, none, ends)),
     ]
 }
 

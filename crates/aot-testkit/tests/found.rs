@@ -1,12 +1,12 @@
 //! What random lives found in the coordinator, each as a life of a few events. The audit watches every step.
 
 use aot_core::coordinator::{
-    CheckSeen, Crew, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Seat, Settings, StopHow,
-    Task, Trees, Usage,
+    Agents, CheckSeen, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Presence, Settings,
+    StopHow, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::Verdict;
-use aot_core::rules::redirect::{Correct, redirect};
+use aot_core::rules::redirect::{CorrectionRequest, redirect};
 use aot_core::state::{Atom, AtomId, AtomStatus, Decomposition, GroupName, OrGroup, State};
 use aot_testkit::plans;
 use aot_testkit::stage::{Cut, Stage, Tracing};
@@ -30,7 +30,11 @@ impl Scene {
             state.atoms.insert(atom.id.clone(), atom);
         }
         shape(&mut state);
-        let crew = Crew { worker: Seat::Taken, probe: Seat::Taken, coordinator: Seat::Taken };
+        let crew = Agents {
+            worker: Presence::Available,
+            probe: Presence::Available,
+            coordinator: Presence::Available,
+        };
         let settings =
             Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
         let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
@@ -166,7 +170,7 @@ fn what_a_sleeping_choice_rests_on_can_be_undone_without_its_parent() {
     scene.solves("A4");
     scene.tell(Event::RedirectAsked);
     let mut ledger = Ledger::open(scene.stage.world.recorded().clone(), Timestamp::UNIX_EPOCH);
-    redirect(&mut ledger, vec![Correct::Redo { atom: AtomId::new("A4") }]).expect("A4 is resolved");
+    redirect(&mut ledger, vec![CorrectionRequest::Redo { atom: AtomId::new("A4") }]).expect("A4 is resolved");
     let state = Box::new(ledger.close().0);
     assert_eq!(state.atoms[0].status, AtomStatus::Resolved);
     scene.tell(Event::Redirected { state });

@@ -135,7 +135,7 @@ impl JudgeAnswer {
         let form: JudgeForm = read_as(schema, said)?;
         let names = named(schema);
         let mut faults = Faults::default();
-        let places: HashMap<&str, usize> =
+        let indices: HashMap<&str, usize> =
             names.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
         let mut given: Vec<Option<Score>> = vec![None; names.len()];
         for (n, mut score) in form.scores.into_iter().enumerate() {
@@ -146,12 +146,12 @@ impl JudgeAnswer {
             if score.evidence.is_empty() {
                 faults.note(&field("evidence"), "it is empty", "at least one place that shows the score");
             }
-            let Some(&place) = places.get(score.criterion.as_str()) else { continue };
-            if given[place].is_some() {
+            let Some(&index) = indices.get(score.criterion.as_str()) else { continue };
+            if given[index].is_some() {
                 let found = format!("`{}` is scored twice", score.criterion);
                 faults.note(&field("criterion"), found, "every criterion exactly once");
             }
-            given[place] = Some(score);
+            given[index] = Some(score);
         }
         for (name, _) in names.iter().zip(&given).filter(|(_, score)| score.is_none()) {
             faults.note("scores", format!("`{name}` is missing"), "every criterion exactly once");

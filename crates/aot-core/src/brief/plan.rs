@@ -123,31 +123,31 @@ pub(super) fn unresolved(page: &mut Page, state: &State, graph: &Graph, told: &T
             Why::Stalling | Why::Red { .. } => None,
         })
         .collect();
-    let mut places: Vec<usize> =
-        (0..state.atoms.len()).filter(|place| graph.is_unresolved(state, *place)).collect();
-    if places.is_empty() {
+    let mut indices: Vec<usize> =
+        (0..state.atoms.len()).filter(|index| graph.is_unresolved(state, *index)).collect();
+    if indices.is_empty() {
         return;
     }
-    places.sort_by_key(|place| !first.contains(&state.atoms[*place].id));
+    indices.sort_by_key(|index| !first.contains(&state.atoms[*index].id));
     page.heading("Unresolved atoms");
-    page.list("unresolved atoms", places, UNRESOLVED, |entry, place| {
-        entry.line(0, &standing(state, graph, told, place));
+    page.list("unresolved atoms", indices, UNRESOLVED, |entry, index| {
+        entry.line(0, &standing(state, graph, told, index));
     });
 }
 
 /// An atom in one line: status, what it needs, what it is made of, how often it failed, what it is about.
-fn standing(state: &State, graph: &Graph, told: &Told<'_>, place: usize) -> String {
-    let atom = &state.atoms[place];
+fn standing(state: &State, graph: &Graph, told: &Told<'_>, index: usize) -> String {
+    let atom = &state.atoms[index];
     let mut facts = vec![atom.status.word().to_owned()];
-    if !graph.depends(place).is_empty() {
-        let needs = graph.depends(place).iter().map(|target| need(state, graph, *target));
+    if !graph.depends(index).is_empty() {
+        let needs = graph.depends(index).iter().map(|target| need(state, graph, *target));
         facts.push(format!("needs {}", joined(needs)));
     }
-    if !graph.kids(place).is_empty() {
-        let children = graph.kids(place).iter().map(|kid| short(&state.atoms[*kid].id));
+    if !graph.children(index).is_empty() {
+        let children = graph.children(index).iter().map(|kid| short(&state.atoms[*kid].id));
         facts.push(format!("cut into {}", joined(children)));
     }
-    if let Some(group) = graph.group_of(place) {
+    if let Some(group) = graph.group_of(index) {
         facts.push(format!("choice of {}", group_name(state, group)));
     }
     if let Some(count) = told.failures.get(&atom.id).filter(|count| **count > 0) {
@@ -170,13 +170,13 @@ pub(super) fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<
         let parent = graph.choices(*group).iter().find_map(|choice| graph.parent(*choice));
         parent.is_none_or(|parent| !graph.is_dormant(state, parent))
     };
-    let places: Vec<usize> = (0..state.or_groups.len()).filter(awake).collect();
-    if places.is_empty() {
+    let indices: Vec<usize> = (0..state.or_groups.len()).filter(awake).collect();
+    if indices.is_empty() {
         return;
     }
     page.heading("OR groups: one choice of each is enough");
-    page.list("OR groups", places, GROUPS, |entry, place| {
-        let (name, group) = state.or_groups.get_index(place).expect("it was counted");
+    page.list("OR groups", indices, GROUPS, |entry, index| {
+        let (name, group) = state.or_groups.get_index(index).expect("it was counted");
         let failed: HashSet<&AtomId> = group.failed.iter().collect();
         let choices = group.choices.iter().map(|choice| {
             let resolved = state.atoms.get(choice).is_some_and(|atom| atom.status == AtomStatus::Resolved);
@@ -188,11 +188,11 @@ pub(super) fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<
             let marks: Vec<&str> = marks.into_iter().flatten().collect();
             if marks.is_empty() { short(choice) } else { format!("{} ({})", short(choice), marks.join(", ")) }
         });
-        entry.line(0, &format!("{}: {}", group_name(state, place), joined(choices)));
+        entry.line(0, &format!("{}: {}", group_name(state, index), joined(choices)));
         if let Some(reason) = told.chosen.get(name.as_str()) {
             entry.line(1, &format!("selected because: {}", one_line(reason, LINE_LIMIT)));
         }
-        let idle = graph.choices(place).iter().map(|choice| &state.atoms[*choice]);
+        let idle = graph.choices(index).iter().map(|choice| &state.atoms[*choice]);
         for atom in idle.filter(|atom| atom.id != group.selected).take(IDLE_CHOICES) {
             entry.line(1, &titled(atom));
         }
@@ -201,7 +201,7 @@ pub(super) fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<
 
 pub(super) fn failures(page: &mut Page, state: &State, graph: &Graph) {
     let open =
-        |id: &AtomId| state.atoms.get_index_of(id).is_some_and(|place| graph.is_unresolved(state, place));
+        |id: &AtomId| state.atoms.get_index_of(id).is_some_and(|index| graph.is_unresolved(state, index));
     let mut failures = state
         .trail
         .iter()

@@ -13,7 +13,7 @@ use super::plan::{Told, failures, groups, resolved, unresolved};
 use super::shape::{Said, Unreadable, schema_of};
 use super::words::list_checks;
 use super::{Brief, NAME_LIMIT, Role, TEXT_LIMIT, short};
-use crate::rules::redirect::Correct;
+use crate::rules::redirect::CorrectionRequest;
 use crate::state::{AtomId, Clarification, Graph, LIMITS, Limit, NewAtom, State};
 
 // The budgets of the parts, in bytes; those of the state are the coordinator's.
@@ -41,7 +41,7 @@ pub struct Turn<'t> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RedirectAnswer {
     Questions(Vec<Inquiry>),
-    Corrections { corrections: Vec<Correct>, protect: Vec<String>, unprotect: Vec<String> },
+    Corrections { corrections: Vec<CorrectionRequest>, protect: Vec<String>, unprotect: Vec<String> },
 }
 
 /// Turn a person's words into corrections of a loop that is interrupted for them.
@@ -190,19 +190,19 @@ pub fn read_redirect<'s>(said: impl Into<Said<'s>>) -> Result<RedirectAnswer, Un
 
 fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
     let mut corrections = Vec::new();
-    let mut text = |name: &str, text: Option<String>, correct: fn(String) -> Correct| {
+    let mut text = |name: &str, text: Option<String>, correct: fn(String) -> CorrectionRequest| {
         let text = text.filter(|text| !text.trim().is_empty());
         corrections.extend(text.map(|text| correct(reader.whole(name, text, DESCRIPTION_LIMIT))));
     };
-    text("goal", form.goal, Correct::Goal);
-    text("background_intent", form.background_intent, Correct::BackgroundIntent);
-    text("deliverables", form.deliverables, Correct::Deliverables);
-    text("definition_of_done", form.definition_of_done, Correct::DefinitionOfDone);
-    corrections.extend(reader.base_case("base_case", form.base_case).map(Correct::BaseCase));
+    text("goal", form.goal, CorrectionRequest::Goal);
+    text("background_intent", form.background_intent, CorrectionRequest::BackgroundIntent);
+    text("deliverables", form.deliverables, CorrectionRequest::Deliverables);
+    text("definition_of_done", form.definition_of_done, CorrectionRequest::DefinitionOfDone);
+    corrections.extend(reader.base_case("base_case", form.base_case).map(CorrectionRequest::BaseCase));
     reader.faults.at_most("limits", form.limits.len(), LIMITS.len());
     for (n, form) in form.limits.into_iter().enumerate() {
         match Limit::read(form.limit.trim(), &form.value) {
-            Ok(limit) => corrections.push(Correct::Limit(limit)),
+            Ok(limit) => corrections.push(CorrectionRequest::Limit(limit)),
             Err(problem) => {
                 let problem = one_line(&problem, 4 * NAME_LIMIT);
                 reader.faults.note(&format!("limits[{n}]"), problem, "a limit by its name");
@@ -212,8 +212,8 @@ fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
     reader.faults.at_most("add", form.add.len(), MAX_NEW_ATOMS);
     for atom in reader.each("add", form.add, Reader::new_atom) {
         corrections.push(match atom.or_group.clone() {
-            Some(group) => Correct::AddChoice { group, atom: NewAtom { or_group: None, ..atom } },
-            None => Correct::AddAtom(atom),
+            Some(group) => CorrectionRequest::AddChoice { group, atom: NewAtom { or_group: None, ..atom } },
+            None => CorrectionRequest::AddAtom(atom),
         });
     }
     for (name, count) in [
@@ -226,20 +226,20 @@ fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
         reader.faults.at_most(name, count, MAX_ENTRIES);
     }
     corrections.extend(reader.each("select", form.select, |reader, field, form: SelectForm| {
-        Correct::ForceChoice {
+        CorrectionRequest::ForceChoice {
             group: reader.group_name(&format!("{field}.group"), form.group),
             choice: reader.id(&format!("{field}.atom"), form.atom),
             reason: reader.reason(&format!("{field}.reason"), form.reason),
         }
     }));
     corrections.extend(reader.each("depends", form.depends, |reader, field, form: DependsForm| {
-        Correct::Dependencies {
+        CorrectionRequest::Dependencies {
             atom: reader.id(&format!("{field}.atom"), form.atom),
             depends_on: reader.needs(field, form.depends_on),
         }
     }));
     corrections.extend(reader.each("rebind", form.rebind, |reader, field, form: RebindForm| {
-        Correct::Rebind {
+        CorrectionRequest::Rebind {
             atom: reader.id(&format!("{field}.atom"), form.atom),
             summary: reader.whole(&format!("{field}.summary"), form.summary, super::SUMMARY_LIMIT),
             artifacts: None,
@@ -248,8 +248,9 @@ fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
     let ids = |reader: &mut Reader, name: &str, ids: Vec<String>| -> Vec<AtomId> {
         reader.each(name, ids, Reader::id)
     };
-    corrections.extend(ids(reader, "redo", form.redo).into_iter().map(|atom| Correct::Redo { atom }));
-    corrections.extend(ids(reader, "remove", form.remove).into_iter().map(Correct::RemoveAtom));
+    corrections
+        .extend(ids(reader, "redo", form.redo).into_iter().map(|atom| CorrectionRequest::Redo { atom }));
+    corrections.extend(ids(reader, "remove", form.remove).into_iter().map(CorrectionRequest::RemoveAtom));
     RedirectAnswer::Corrections {
         corrections,
         protect: reader.lines("protect", form.protect, QUESTION_LIMIT),

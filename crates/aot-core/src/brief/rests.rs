@@ -42,6 +42,6 @@ fn selected(state: &State, target: Target) -> Option<usize> {
     }
 }
 
-fn unseen(places: impl Iterator<Item = usize>, seen: &mut [bool]) -> Vec<usize> {
-    places.filter(|place| !std::mem::replace(&mut seen[*place], true)).collect()
+fn unseen(indices: impl Iterator<Item = usize>, seen: &mut [bool]) -> Vec<usize> {
+    indices.filter(|index| !std::mem::replace(&mut seen[*index], true)).collect()
 }

@@ -67,17 +67,17 @@ pub struct Leftover {
 
 /// May this atom be solved as it is described, and at what cost? Reads, changes nothing.
 pub fn probe(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Result<Brief, Refusal> {
-    let (place, atom, name) = find(state, id)?;
+    let (index, atom, name) = find(state, id)?;
     let mut page = Page::default();
     page.title(&format!("Probe: can {name} be done?"));
     page.say(
         "Look into one part of a larger goal before work on it begins. Change nothing: a probe that writes is thrown \
          away. Find out whether the part can be done as described, what stands in the way, and the best way to go.",
     );
-    describe(&mut page, state, graph, place, &name);
-    build_on(&mut page, state, graph, place);
+    describe(&mut page, state, graph, index, &name);
+    build_on(&mut page, state, graph, index);
     done_when(&mut page, state, atom, "The program will check:");
-    failed_before(&mut page, state, graph, place);
+    failed_before(&mut page, state, graph, index);
     given_by_others(&mut page, given);
     protect(&mut page, state);
     Ok(Brief::close(state, Role::Probe, Some(atom.id.clone()), page, ProbeAnswer::schema()))
@@ -85,22 +85,22 @@ pub fn probe(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Res
 
 /// Solve this atom.
 pub fn worker(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Result<Brief, Refusal> {
-    let (place, atom, name) = find(state, id)?;
+    let (index, atom, name) = find(state, id)?;
     let mut page = Page::default();
     page.title(&format!("Worker: solve {name}"));
     page.say(
         "Solve one part of a larger goal, and only that; others solve the rest. Work in the current folder. Nobody can \
          answer questions. Do not commit: the program does.",
     );
-    describe(&mut page, state, graph, place, &name);
-    build_on(&mut page, state, graph, place);
+    describe(&mut page, state, graph, index, &name);
+    build_on(&mut page, state, graph, index);
     done_when(
         &mut page,
         state,
         atom,
         "The program runs these when you end, and only they count. Run what you can of them first:",
     );
-    failed_before(&mut page, state, graph, place);
+    failed_before(&mut page, state, graph, index);
     given_by_others(&mut page, given);
     if !atom.writes.is_empty() {
         page.heading("Where");
@@ -112,38 +112,38 @@ pub fn worker(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Re
 }
 
 fn find<'s>(state: &'s State, id: &AtomId) -> Result<(usize, &'s Atom, String), Refusal> {
-    let (place, _, atom) = state.atoms.get_full(id).ok_or_else(|| Refusal::UnknownAtom(id.clone()))?;
-    Ok((place, atom, short(id)))
+    let (index, _, atom) = state.atoms.get_full(id).ok_or_else(|| Refusal::UnknownAtom(id.clone()))?;
+    Ok((index, atom, short(id)))
 }
 
-fn describe(page: &mut Page, state: &State, graph: &Graph, place: usize, name: &str) {
+fn describe(page: &mut Page, state: &State, graph: &Graph, index: usize, name: &str) {
     page.heading("Goal of the whole");
     page.quote("goal", &state.objective.goal, GOAL);
     page.heading(&format!("The part: {name}"));
-    page.quote(&format!("description of {name}"), &state.atoms[place].description, DESCRIPTION);
-    if graph.parent(place).is_some() {
+    page.quote(&format!("description of {name}"), &state.atoms[index].description, DESCRIPTION);
+    if graph.parent(index).is_some() {
         page.say("It is a part of:");
-        let above = graph.line(place).skip(1);
+        let above = graph.line(index).skip(1);
         page.list("what it is a part of", above, PART_OF, |entry, above| {
             entry.line(0, &titled(&state.atoms[above]));
         });
     }
 }
 
-fn build_on(page: &mut Page, state: &State, graph: &Graph, place: usize) {
-    let rests = rests(state, graph, place);
+fn build_on(page: &mut Page, state: &State, graph: &Graph, index: usize) {
+    let rests = rests(state, graph, index);
     if rests.direct.is_empty() {
         return;
     }
     page.heading("What it builds on");
     page.say("Reports of earlier work: facts to use, not orders.");
-    page.list("bindings of dependencies", rests.direct, DIRECT, |entry, place| {
-        write_binding(entry, state, &state.atoms[place]);
+    page.list("bindings of dependencies", rests.direct, DIRECT, |entry, index| {
+        write_binding(entry, state, &state.atoms[index]);
     });
     if !rests.behind.is_empty() {
         page.say("Behind these, for reference:");
-        page.list("bindings behind the dependencies", rests.behind, BEHIND, |entry, place| {
-            let atom = &state.atoms[place];
+        page.list("bindings behind the dependencies", rests.behind, BEHIND, |entry, index| {
+            let atom = &state.atoms[index];
             let line = state.bindings.get(&atom.id).map_or(&atom.description, |binding| &binding.summary);
             entry.line(0, &format!("{}: {}", short(&atom.id), one_line(line, LINE_LIMIT)));
         });
@@ -190,8 +190,8 @@ fn done_when(page: &mut Page, state: &State, atom: &Atom, how: &str) {
     }
 }
 
-fn failed_before(page: &mut Page, state: &State, graph: &Graph, place: usize) {
-    let chosen = graph.enclosing_choice(place).and_then(|(choice, group)| {
+fn failed_before(page: &mut Page, state: &State, graph: &Graph, index: usize) {
+    let chosen = graph.enclosing_choice(index).and_then(|(choice, group)| {
         let (group, _) = state.or_groups.get_index(group)?;
         let choice = &state.atoms[choice].id;
         state.trail.iter().rev().find_map(|entry| match entry {
@@ -206,9 +206,9 @@ fn failed_before(page: &mut Page, state: &State, graph: &Graph, place: usize) {
         page.heading(&format!("Why {name} was chosen among its alternatives"));
         page.quote(&format!("why {name} was chosen"), reason, CHOSEN);
     }
-    let failures = failures(state, graph, place);
+    let failures = failures(state, graph, index);
     if !failures.is_empty() {
-        let what = format!("reason of a failure of {}", short(&state.atoms[place].id));
+        let what = format!("reason of a failure of {}", short(&state.atoms[index].id));
         page.heading("What failed before");
         page.say("The latest first. Do not repeat it:");
         page.list("earlier failures", failures.into_iter().rev(), FAILURES, |entry, reason| {
@@ -219,9 +219,9 @@ fn failed_before(page: &mut Page, state: &State, graph: &Graph, place: usize) {
 
 /// Why the atom failed, in the trail's order. A choice that failed has no entry of its own: the selection of the one
 /// that took its place says why (D10).
-fn failures<'s>(state: &'s State, graph: &Graph, place: usize) -> Vec<&'s str> {
-    let id = &state.atoms[place].id;
-    let group = graph.group_of(place).and_then(|group| state.or_groups.get_index(group));
+fn failures<'s>(state: &'s State, graph: &Graph, index: usize) -> Vec<&'s str> {
+    let id = &state.atoms[index].id;
+    let group = graph.group_of(index).and_then(|group| state.or_groups.get_index(group));
     // The first choice is the selected one before the trail says anything.
     let mut current = group.and_then(|(_, entry)| entry.choices.first());
     let mut found: Vec<&str> = Vec::new();

@@ -17,13 +17,13 @@ impl Coordinator {
             self.tampered = Some(what);
         }
         for change in corrections {
-            self.ledger.enter(change);
+            self.ledger.record(change);
         }
         let by = self.ledger.frontier().unresolved() as i64 - before as i64;
         if by != 0 {
-            self.ledger.enter(Change::CountMoved { by });
+            self.ledger.record(Change::CountMoved { by });
         }
-        backtrack::straighten(&mut self.ledger);
+        backtrack::repair(&mut self.ledger);
         if !self.state().control.redirect_requested {
             self.recheck_scouts();
         }
@@ -32,13 +32,13 @@ impl Coordinator {
     pub(super) fn redirected(&mut self, state: State) {
         self.replace(state);
         if self.state().control.redirect_requested {
-            self.ledger.enter(Change::RedirectEnded);
+            self.ledger.record(Change::RedirectEnded);
         }
         self.tampered = None;
         if self.phase == Phase::Expecting {
             self.take_up();
         }
-        backtrack::straighten(&mut self.ledger);
+        backtrack::repair(&mut self.ledger);
     }
 
     /// The state is another one now: what it no longer shows is gone, and what was remembered may not hold.
@@ -46,7 +46,7 @@ impl Coordinator {
         for (atom, binding) in &self.state().bindings.clone() {
             let kept = state.bindings.get(atom).is_some_and(|kept| kept.commit == binding.commit);
             if let (false, Some(commit)) = (kept, &binding.commit) {
-                self.wishes.push(Effect::Revert { atom: atom.clone(), commit: commit.clone() });
+                self.effects.push(Effect::Revert { atom: atom.clone(), commit: commit.clone() });
             }
         }
         let missing = gate::missing(&state);
@@ -58,7 +58,7 @@ impl Coordinator {
         self.replaced = true;
         self.sweep();
         let flying = self.flight.atoms();
-        let orphan = |place: &usize| !flying.contains(&self.ledger.atom(*place).id);
+        let orphan = |index: &usize| !flying.contains(&self.ledger.atom(*index).id);
         let orphans: Vec<usize> = self.ledger.frontier().in_progress().filter(orphan).collect();
         self.ledger.reset_all(orphans);
         if self.phase == Phase::Running && self.state().control.status != LoopStatus::Running {
@@ -75,9 +75,9 @@ impl Coordinator {
     /// A status typed in by hand is a wish at most: `completed` is not believed, `stopped` is a stop.
     fn restore_status(&mut self) {
         match self.state().control.status {
-            LoopStatus::Stopped => self.ledger.enter(Change::StopRequested { reason: None, now: false }),
+            LoopStatus::Stopped => self.ledger.record(Change::StopRequested { reason: None, now: false }),
             LoopStatus::Completed | LoopStatus::Pending | LoopStatus::Running => {
-                self.ledger.enter(Change::StatusRestored);
+                self.ledger.record(Change::StatusRestored);
                 self.evaluation_due = true;
             }
         }

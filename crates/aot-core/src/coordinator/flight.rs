@@ -1,7 +1,7 @@
 //! What is in flight: attempts on atoms, and at most one replan. Knows who runs and how far along, and no rule.
 
 use super::talk::{Job, JobId, Task};
-use crate::rules::order::Sighting;
+use crate::rules::order::ProbeFinding;
 use crate::rules::plan::Why;
 use crate::state::{AtomId, AtomStatus, State};
 
@@ -17,7 +17,7 @@ pub struct Attempt {
     /// Judges that were asked for it so far.
     pub judged: u64,
     /// What its own probe saw, while others are still looking.
-    pub saw: Option<Sighting>,
+    pub saw: Option<ProbeFinding>,
     pub scouts: Vec<Scout>,
 }
 
@@ -31,7 +31,7 @@ pub struct Scout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Look {
     Out,
-    Over(Option<Sighting>),
+    Over(Option<ProbeFinding>),
 }
 
 impl Scout {
@@ -43,7 +43,7 @@ impl Scout {
         JobId { task: Task::Probe(self.atom.clone()), attempt: number }
     }
 
-    pub fn answer(&mut self, saw: Option<Sighting>) {
+    pub fn answer(&mut self, saw: Option<ProbeFinding>) {
         self.look = Look::Over(saw);
     }
 
@@ -51,7 +51,7 @@ impl Scout {
         self.look == Look::Out
     }
 
-    fn saw(&self) -> Option<&Sighting> {
+    fn saw(&self) -> Option<&ProbeFinding> {
         match &self.look {
             Look::Out => None,
             Look::Over(saw) => saw.as_ref(),
@@ -98,7 +98,7 @@ impl Attempt {
     }
 
     /// What was seen of it and of the choices beside it.
-    pub fn seen(&self) -> Vec<(AtomId, Sighting)> {
+    pub fn seen(&self) -> Vec<(AtomId, ProbeFinding)> {
         let own = self.saw.iter().map(|saw| (&self.atom, saw));
         let beside = self.scouts.iter().filter_map(|scout| Some((&scout.atom, scout.saw()?)));
         own.chain(beside).map(|(atom, saw)| (atom.clone(), saw.clone())).collect()
@@ -157,9 +157,9 @@ impl Flight {
     pub fn of(state: &State, decomposed: impl Fn(usize) -> bool) -> Flight {
         let running = state.atoms.values().enumerate().filter(|(_, a)| a.status == AtomStatus::InProgress);
         let attempts = running
-            .map(|(place, atom)| {
+            .map(|(index, atom)| {
                 let number = state.control.attempts.get(&atom.id).copied().unwrap_or(0);
-                let stage = if decomposed(place) { Stage::Checking } else { Stage::Working };
+                let stage = if decomposed(index) { Stage::Checking } else { Stage::Working };
                 Attempt::new(atom.id.clone(), number, stage)
             })
             .collect();

@@ -4,10 +4,10 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{CheckSeen, Found};
 use super::{
-    Coordinator, Crew, Effect, Evaluation, Event, Hold, JobId, Outcome, Seat, Settings, Task, Usage,
+    Agents, Coordinator, Effect, Evaluation, Event, Hold, JobId, Outcome, Presence, Settings, Task, Usage,
 };
+use super::{CheckSeen, Found};
 use crate::rules::certificate::{Red, Verdict};
 use crate::rules::gate::Aligned;
 use crate::state::{AtomId, Binding};
@@ -22,7 +22,7 @@ pub struct Forecast {
 
 /// Looks ahead. Atoms that need an agent are taken to have one.
 pub fn forecast(aligned: Aligned, settings: Settings, now: Timestamp) -> Forecast {
-    let crew = Crew { worker: Seat::Taken, probe: Seat::Empty, coordinator: Seat::Empty };
+    let crew = Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
     let mut coordinator = Coordinator::resume(aligned, Settings { crew, ..settings }, now);
     let begun = Event::Begun { found: Vec::<Found>::new(), fingerprint: None, redirect: Hold::Nobody };
     let mut events = vec![begun];

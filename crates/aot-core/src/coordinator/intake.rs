@@ -52,9 +52,9 @@ impl Coordinator {
             Event::Edited { state } => self.edited(*state),
             Event::Tampered { what } => self.tampered = Some(what),
             Event::StopAsked { how, reason } => {
-                self.ledger.enter(Change::StopRequested { reason, now: how == StopHow::Now });
+                self.ledger.record(Change::StopRequested { reason, now: how == StopHow::Now });
             }
-            Event::RedirectAsked => self.ledger.enter(Change::RedirectRequested),
+            Event::RedirectAsked => self.ledger.record(Change::RedirectRequested),
             Event::Redirected { state } => self.redirected(*state),
             Event::RedirectAbandoned => self.abandon_redirect(),
             Event::Woke => {}
@@ -66,7 +66,7 @@ impl Coordinator {
     fn begun(&mut self, found: Vec<Found>, fingerprint: Option<Fingerprint>, redirect: Hold) {
         self.adopt(found);
         self.flight.attempts.clear();
-        self.helpless = None;
+        self.blocked = None;
         self.since = self.ledger.now();
         if self.state().control.redirect_requested {
             match redirect {
@@ -76,7 +76,7 @@ impl Coordinator {
             return;
         }
         if self.state().control.status == LoopStatus::Stopped {
-            backtrack::straighten(&mut self.ledger);
+            backtrack::repair(&mut self.ledger);
             let stop = self.with_standing(|ledger, standing| converge::holds(ledger, &standing.floor));
             if let Some(stop) = stop {
                 return self.halt(stop);
@@ -92,7 +92,7 @@ impl Coordinator {
                     if agreed.base_case == now.base_case { "protected files" } else { "the base case" };
                 self.tampered = Some(format!("tampered: {what} changed outside of a redirect"));
             }
-            (None, Some(fingerprint)) => self.ledger.enter(Change::FingerprintTaken { fingerprint }),
+            (None, Some(fingerprint)) => self.ledger.record(Change::FingerprintTaken { fingerprint }),
             (Some(_) | None, _) => {}
         }
         self.take_up();
@@ -107,7 +107,7 @@ impl Coordinator {
                 converge::resolved(&mut self.ledger);
             } else if let Some(commit) = commit {
                 // A rival landed first, or the plan is another one by now: it is not wanted any more.
-                self.wishes.push(Effect::Revert { atom, commit });
+                self.effects.push(Effect::Revert { atom, commit });
             }
         }
         let orphans: Vec<usize> = self.ledger.frontier().in_progress().collect();
@@ -118,8 +118,8 @@ impl Coordinator {
     pub(super) fn take_up(&mut self) {
         let control = &self.state().control;
         self.evaluation_due = control.iteration == 0 || control.status == LoopStatus::Completed;
-        self.ledger.enter(Change::LoopStarted);
-        backtrack::straighten(&mut self.ledger);
+        self.ledger.record(Change::LoopStarted);
+        backtrack::repair(&mut self.ledger);
         self.phase = Phase::Running;
         self.turn_is_over = true;
     }
@@ -129,7 +129,7 @@ impl Coordinator {
         if !self.state().control.redirect_requested {
             return;
         }
-        self.ledger.enter(Change::RedirectEnded);
+        self.ledger.record(Change::RedirectEnded);
         self.phase = Phase::Running;
         self.abandoned = true;
     }
@@ -181,7 +181,7 @@ impl Coordinator {
     fn give_up(&mut self, at: usize, stop: Stop, reason: &str) {
         let atom = self.take_off(at).atom;
         self.give_back(atom, reason.to_owned());
-        self.helpless.get_or_insert(stop);
+        self.blocked.get_or_insert(stop);
     }
 
     fn probed(&mut self, at: usize, outcome: Outcome) {
@@ -196,12 +196,12 @@ impl Coordinator {
             | Outcome::Lost { .. } => (Feasible::Yes, None),
         };
         if feasible == Feasible::No {
-            let place = self
+            let index = self
                 .ledger
-                .place(&self.flight.attempts[at].atom)
+                .index(&self.flight.attempts[at].atom)
                 .expect("what is in flight stands in the graph");
             let words = findings.clone().unwrap_or_default();
-            if order::put_off(&mut self.ledger, place, &words).is_some() {
+            if order::put_off(&mut self.ledger, index, &words).is_some() {
                 self.take_off(at);
                 self.count_result();
                 return;
@@ -263,9 +263,9 @@ impl Coordinator {
         match outcome {
             Outcome::Done { check: CheckSeen::Pass, .. } => {
                 self.take_off(at);
-                let place = self.ledger.place(&atom).expect("what is in flight stands in the graph");
-                advance::resolve_parent(&mut self.ledger, place);
-                advance::resolve_parents(&mut self.ledger, place);
+                let index = self.ledger.index(&atom).expect("what is in flight stands in the graph");
+                advance::resolve_parent(&mut self.ledger, index);
+                advance::resolve_parents(&mut self.ledger, index);
                 self.resolved(&atom);
             }
             Outcome::Done { check: CheckSeen::Fail { reason }, .. } => self.fail(at, reason),
@@ -291,15 +291,15 @@ impl Coordinator {
             attempt.stage = Stage::Waiting;
         } else {
             attempt.stage = Stage::Landing;
-            self.wishes.push(Effect::Land(attempt.job()));
+            self.effects.push(Effect::Land(attempt.job()));
         }
     }
 
     /// Attempts on other choices of the same group.
     fn rivals(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         let group = |at: usize| {
-            let place = self.ledger.place(&self.flight.attempts[at].atom).ok()?;
-            self.ledger.graph().group_of(place)
+            let index = self.ledger.index(&self.flight.attempts[at].atom).ok()?;
+            self.ledger.graph().group_of(index)
         };
         let ours = group(at);
         let others = if ours.is_some() { 0..self.flight.attempts.len() } else { 0..0 };
@@ -311,7 +311,7 @@ impl Coordinator {
         let Some(at) = at else {
             // Nothing stays that was not asked for, or is not wanted any more (D23).
             if let (Some(atom), Some(commit)) = (job.task.atom().cloned(), binding.commit) {
-                self.wishes.push(Effect::Revert { atom, commit });
+                self.effects.push(Effect::Revert { atom, commit });
             }
             return;
         };
@@ -321,7 +321,7 @@ impl Coordinator {
             Ok(()) => self.resolved(&atom),
             Err(refusal) => {
                 if let Some(commit) = commit {
-                    self.wishes.push(Effect::Revert { atom: atom.clone(), commit });
+                    self.effects.push(Effect::Revert { atom: atom.clone(), commit });
                 }
                 self.give_back(atom, refusal.to_string());
             }
@@ -334,7 +334,7 @@ impl Coordinator {
         self.too_large.remove(atom);
         self.seen.remove(atom);
         if self.base_case == Some(BaseCase::Holds) {
-            self.overtaken = true;
+            self.stale_pass = true;
         }
         self.base_case = None;
         self.plan = PlanFor::Unasked;
@@ -348,7 +348,7 @@ impl Coordinator {
         let rival = self.rivals(at).find(|rival| self.flight.attempts[*rival].stage == Stage::Waiting);
         if let Some(rival) = rival {
             self.flight.attempts[rival].stage = Stage::Landing;
-            self.wishes.push(Effect::Land(self.flight.attempts[rival].job()));
+            self.effects.push(Effect::Land(self.flight.attempts[rival].job()));
         }
         let atom = self.take_off(at).atom;
         self.give_back(atom, reason);
@@ -357,7 +357,7 @@ impl Coordinator {
     /// Back to pending, uncharged (D10).
     pub(super) fn give_back(&mut self, atom: AtomId, reason: String) {
         self.returned.insert(atom.clone(), reason.clone());
-        self.ledger.enter(Change::AtomReturned { atom, reason });
+        self.ledger.record(Change::AtomReturned { atom, reason });
         self.count_result();
     }
 
@@ -397,7 +397,7 @@ impl Coordinator {
         let until = self.ledger.now().checked_add(wait).unwrap_or(jiff::Timestamp::MAX);
         let standing = self.state().control.parked_until.as_ref().map(|until| until.at());
         if standing.is_none_or(|standing| standing < until) {
-            self.ledger.enter(Change::Parked { until: Stamp::from(until) });
+            self.ledger.record(Change::Parked { until: Stamp::from(until) });
         }
     }
 
@@ -434,7 +434,7 @@ impl Coordinator {
         let Some(mut replan) = asked else { return };
         match answer {
             Answer::Refused { reason, retry_after: _ } if self.settings.patience == Patience::Stop => {
-                self.helpless.get_or_insert(converge::limited(&reason));
+                self.blocked.get_or_insert(converge::limited(&reason));
                 return;
             }
             Answer::Refused { reason: _, retry_after } => {
@@ -444,7 +444,7 @@ impl Coordinator {
                 return;
             }
             Answer::Unable { reason } => {
-                self.helpless.get_or_insert(converge::unable(&reason));
+                self.blocked.get_or_insert(converge::unable(&reason));
                 return;
             }
             Answer::Failed { reason } => self.remember_refusal(reason),

@@ -17,7 +17,7 @@ pub use talk::{
     Usage,
 };
 
-pub use crate::rules::plan::{Crew, Seat, Why};
+pub use crate::rules::plan::{Agents, Presence, Why};
 pub use forecast::{Forecast, forecast};
 
 use std::collections::BTreeMap;
@@ -32,14 +32,14 @@ use crate::rules::bound::{self, Bound};
 use crate::rules::certificate::Red;
 use crate::rules::converge::{BaseCase, PlanFor, Standing, Stop};
 use crate::rules::gate::Aligned;
-use crate::rules::order::Sighting;
+use crate::rules::order::ProbeFinding;
 use crate::rules::plan::Floor;
 use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
 
 /// What the coordinator has to know of the world, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    pub crew: Crew,
+    pub crew: Agents,
     pub dispatch: Dispatch,
     pub trees: Trees,
     pub patience: Patience,
@@ -93,7 +93,7 @@ pub struct Coordinator {
     evaluation_due: bool,
     base_case: Option<BaseCase>,
     /// The base case held, and then something landed: it has to be seen again, in an iteration of its own.
-    overtaken: bool,
+    stale_pass: bool,
     /// What was red when the base case was last evaluated.
     red: Vec<Red>,
     plan: PlanFor,
@@ -109,10 +109,10 @@ pub struct Coordinator {
     reserved: Vec<AtomId>,
     looks: Looks,
     /// What was seen of choices when they were put in order, until they have failed or are resolved.
-    seen: BTreeMap<AtomId, Sighting>,
+    seen: BTreeMap<AtomId, ProbeFinding>,
     tampered: Option<String>,
     /// Something happened that only a person, or time, can mend; the first of it is told.
-    helpless: Option<Stop>,
+    blocked: Option<Stop>,
     /// A redirect that nobody holds any more: the loop stops, after what is landing.
     abandoned: bool,
     /// How often in a row a start was refused.
@@ -127,7 +127,7 @@ pub struct Coordinator {
     replaced: bool,
     /// A host's turn has ended, and the loop is judged.
     turn_is_over: bool,
-    wishes: Vec<Effect>,
+    effects: Vec<Effect>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Coordinator {
     /// Takes a loop up from its state alone: in flight is what stands in progress.
     pub fn resume(aligned: Aligned, settings: Settings, now: Timestamp) -> Coordinator {
         let ledger = Ledger::open(aligned.into_state(), now);
-        let flight = Flight::of(ledger.state(), |place| ledger.graph().is_decomposed(place));
+        let flight = Flight::of(ledger.state(), |index| ledger.graph().is_decomposed(index));
         let spent = ledger.state().control.spent.clone().unwrap_or_default();
         // A host has one process for each event, and only the first of them begins.
         let under_way = ledger.state().control.status == LoopStatus::Running;
@@ -161,7 +161,7 @@ impl Coordinator {
             evaluated_in: None,
             evaluation_due: false,
             base_case: None,
-            overtaken: false,
+            stale_pass: false,
             red: Vec::new(),
             plan: PlanFor::Unasked,
             plan_is_fresh: false,
@@ -174,7 +174,7 @@ impl Coordinator {
             looks: Looks::default(),
             seen: BTreeMap::new(),
             tampered: None,
-            helpless: None,
+            blocked: None,
             abandoned: false,
             refused: 0,
             spent_before: spent.seconds,
@@ -185,7 +185,7 @@ impl Coordinator {
             wake: None,
             replaced: false,
             turn_is_over: false,
-            wishes: Vec::new(),
+            effects: Vec::new(),
             ledger,
         }
     }
@@ -213,14 +213,14 @@ impl Coordinator {
         if changes.iter().any(|change| change.reshapes()) {
             self.judges = None;
         }
-        let mut effects = Vec::with_capacity(self.wishes.len() + 1);
+        let mut effects = Vec::with_capacity(self.effects.len() + 1);
         if !changes.is_empty() {
             effects.push(Effect::Record(changes));
         }
         for undone in self.ledger.take_undone() {
             effects.push(Effect::Revert { atom: undone.atom, commit: undone.commit });
         }
-        effects.append(&mut self.wishes);
+        effects.append(&mut self.effects);
         effects
     }
 
@@ -287,7 +287,7 @@ impl Coordinator {
     fn write_spent(&mut self) {
         self.spent.seconds = self.seconds_spent();
         let spent = self.spent.clone();
-        self.ledger.enter(crate::rules::Change::SpentSoFar { spent });
+        self.ledger.record(crate::rules::Change::SpentSoFar { spent });
     }
 
     /// What the judgement sees.
@@ -297,7 +297,7 @@ impl Coordinator {
             floor: self.floor(&[]),
             running: self.flight.len(),
             tampered: self.tampered.as_deref(),
-            helpless: self.helpless.as_ref(),
+            blocked: self.blocked.as_ref(),
             base_case: self.base_case.as_ref(),
             plan: self.plan,
             seconds_spent: self.seconds_spent(),

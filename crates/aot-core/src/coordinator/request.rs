@@ -18,18 +18,18 @@ impl Coordinator {
                 let pick = plan::pick(&self.ledger, &self.floor(&[]), atom);
                 self.begin(pick);
             }
-            Err(refusal) => self.wishes.push(Effect::Refuse(refusal)),
+            Err(refusal) => self.effects.push(Effect::Refuse(refusal)),
         }
     }
 
     fn allowed(&self, atom: &AtomId) -> Result<(), Refusal> {
         let state = self.state();
         let constraints = state.constraints();
-        let place = self.ledger.place(atom)?;
-        if !self.ledger.frontier().is_due(place) {
-            crate::rules::advance::may_start(&self.ledger, place)?;
+        let index = self.ledger.index(atom)?;
+        if !self.ledger.frontier().is_due(index) {
+            crate::rules::advance::may_start(&self.ledger, index)?;
         }
-        let bar = plan::barred(&self.ledger, &self.floor(&self.flight.atoms()), place);
+        let bar = plan::barred(&self.ledger, &self.floor(&self.flight.atoms()), index);
         match bar {
             None => {}
             Some(Bar::StartedAlready) => return Err(Refusal::StartedAlready(atom.clone())),
@@ -71,10 +71,10 @@ impl Coordinator {
         let idle = control.open.as_ref().is_none_or(|open| open.started.is_empty());
         let opens = control.open.is_none() && control.iteration < self.state().constraints().max_iterations;
         if control.stall_count >= limit && idle && self.ledger.frontier().unresolved() > 0 {
-            self.helpless.get_or_insert(converge::gave_up(limit));
+            self.blocked.get_or_insert(converge::gave_up(limit));
         }
         if opens {
-            self.ledger.enter(Change::IterationOpened);
+            self.ledger.record(Change::IterationOpened);
         }
         if self.state().control.open.is_some() {
             converge::close(&mut self.ledger);

@@ -5,7 +5,7 @@
 use super::flight::{Scout, Stage, blank_job};
 use super::talk::{Effect, Outcome};
 use super::{Coordinator, Patience};
-use crate::rules::order::{self, Sighting};
+use crate::rules::order::{self, ProbeFinding};
 use crate::rules::{Ledger, converge};
 use crate::state::AtomId;
 
@@ -35,8 +35,8 @@ impl Coordinator {
     pub(super) fn send_scouts(&mut self) {
         let at = self.flight.attempts.len() - 1;
         let (atom, number) = (self.flight.attempts[at].atom.clone(), self.flight.attempts[at].number);
-        let place = self.ledger.place(&atom).expect("what is in flight stands in the graph");
-        for choice in order::beside(&self.ledger, &self.floor(&[]), place) {
+        let index = self.ledger.index(&atom).expect("what is in flight stands in the graph");
+        for choice in order::beside(&self.ledger, &self.floor(&[]), index) {
             if !self.has_slot() {
                 return;
             }
@@ -44,7 +44,7 @@ impl Coordinator {
             let mut job = blank_job(scout.job(number));
             job.returned = self.returned.get(&choice).cloned();
             self.count_run(&job.id);
-            self.wishes.push(Effect::Start(job));
+            self.effects.push(Effect::Start(job));
             self.looks.note(number, choice);
             self.flight.attempts[at].scouts.push(scout);
         }
@@ -56,11 +56,11 @@ impl Coordinator {
             Outcome::Refused { reason, retry_after } => match self.settings.patience {
                 Patience::Park => self.park(*retry_after),
                 Patience::Stop => {
-                    self.helpless.get_or_insert(converge::limited(reason));
+                    self.blocked.get_or_insert(converge::limited(reason));
                 }
             },
             Outcome::Unable { reason } => {
-                self.helpless.get_or_insert(converge::unable(reason));
+                self.blocked.get_or_insert(converge::unable(reason));
             }
             Outcome::Probed { .. }
             | Outcome::Done { .. }
@@ -89,8 +89,8 @@ impl Coordinator {
         let atom = attempt.atom.clone();
         let findings = attempt.saw.as_ref().map(|saw| saw.findings.clone());
         self.seen.extend(attempt.seen());
-        let place = self.ledger.place(&atom).expect("what is in flight stands in the graph");
-        if order::arrange(&mut self.ledger, place, &self.seen).is_some() {
+        let index = self.ledger.index(&atom).expect("what is in flight stands in the graph");
+        if order::arrange(&mut self.ledger, index, &self.seen).is_some() {
             self.take_off(at);
             self.count_result();
             return;
@@ -115,7 +115,7 @@ impl Coordinator {
             let (selected, number) = (&attempt.atom, attempt.number);
             for scout in attempt.scouts.iter_mut().filter(|scout| scout.is_out()) {
                 if in_vain(&self.ledger, selected, &scout.atom) {
-                    self.wishes.push(Effect::Kill(scout.job(number)));
+                    self.effects.push(Effect::Kill(scout.job(number)));
                     scout.answer(None);
                 }
             }
@@ -124,9 +124,9 @@ impl Coordinator {
     }
 }
 
-fn sighting(outcome: Outcome) -> Option<Sighting> {
+fn sighting(outcome: Outcome) -> Option<ProbeFinding> {
     match outcome {
-        Outcome::Probed { feasible, findings, cost } => Some(Sighting { feasible, cost, findings }),
+        Outcome::Probed { feasible, findings, cost } => Some(ProbeFinding { feasible, cost, findings }),
         Outcome::Done { .. }
         | Outcome::Failed { .. }
         | Outcome::TooLarge { .. }

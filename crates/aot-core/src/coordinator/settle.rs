@@ -8,8 +8,8 @@ use super::talk::{Effect, JobId, Task};
 use super::{Coordinator, Dispatch, Patience, Phase, Trees};
 use crate::rules::advance::{self, Attempt as Counted};
 use crate::rules::certificate::{Verdict, certify};
-use crate::rules::converge::{self, BaseCase, Fate, Stop};
-use crate::rules::plan::{self, Pick, Seat, Step, Why};
+use crate::rules::converge::{self, BaseCase, Running, Stop};
+use crate::rules::plan::{self, Pick, Presence, Step, Why};
 use crate::rules::{Change, backtrack};
 use crate::state::{AtomId, LoopStatus};
 
@@ -36,7 +36,7 @@ impl Coordinator {
     fn step(&mut self) -> Turn {
         if self.abandoned {
             let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
-            return self.wind_up(Stop { verdict, reason, running: Fate::Killed });
+            return self.wind_up(Stop { verdict, reason, running: Running::Kill });
         }
         let urgent = self.with_standing(converge::urgent);
         if let Some(stop) = urgent {
@@ -65,7 +65,7 @@ impl Coordinator {
         if let Some(stop) = stop {
             return self.wind_up(stop);
         }
-        if self.overtaken {
+        if self.stale_pass {
             return self.see_again();
         }
         if self.settings.dispatch == Dispatch::OnRequest {
@@ -102,7 +102,7 @@ impl Coordinator {
                 continue;
             }
             let gone = self.flight.attempts.remove(at);
-            self.wishes.extend(gone.jobs().map(Effect::Kill));
+            self.effects.extend(gone.jobs().map(Effect::Kill));
             self.count_result();
         }
     }
@@ -110,13 +110,13 @@ impl Coordinator {
     /// Takes an attempt that is over out of the flight; whoever still looks at choices beside it is called back.
     pub(super) fn take_off(&mut self, at: usize) -> Attempt {
         let attempt = self.flight.attempts.remove(at);
-        self.wishes.extend(attempt.scouts_out().map(Effect::Kill));
+        self.effects.extend(attempt.scouts_out().map(Effect::Kill));
         attempt
     }
 
     pub(super) fn count_result(&mut self) {
         if self.state().control.open.is_some() {
-            self.ledger.enter(Change::ResultCounted);
+            self.ledger.record(Change::ResultCounted);
         }
     }
 
@@ -130,14 +130,14 @@ impl Coordinator {
         self.base_case = None;
         converge::break_off(&mut self.ledger);
         if self.state().control.parked_until.is_some() {
-            self.ledger.enter(Change::Unparked);
+            self.ledger.record(Change::Unparked);
         }
     }
 
     /// Landings are let through: they are short, and half of one is worse than either end.
     fn kill_all(&mut self, reason: &str) {
         if let Some(replan) = self.flight.replan.take() {
-            self.wishes.push(Effect::Kill(replan.job()));
+            self.effects.push(Effect::Kill(replan.job()));
         }
         let attempts = std::mem::take(&mut self.flight.attempts);
         for attempt in attempts {
@@ -145,8 +145,8 @@ impl Coordinator {
                 self.flight.attempts.push(attempt);
                 continue;
             }
-            self.wishes.extend(attempt.jobs().map(Effect::Kill));
-            self.ledger.enter(Change::AtomReturned { atom: attempt.atom, reason: reason.to_owned() });
+            self.effects.extend(attempt.jobs().map(Effect::Kill));
+            self.ledger.record(Change::AtomReturned { atom: attempt.atom, reason: reason.to_owned() });
             self.count_result();
         }
     }
@@ -155,12 +155,12 @@ impl Coordinator {
     fn wind_up(&mut self, stop: Stop) -> Turn {
         self.verifying = None;
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
-        if stop.running == Fate::Killed || overspent || self.tampered.is_some() {
+        if stop.running == Running::Kill || overspent || self.tampered.is_some() {
             self.kill_all(&stop.reason);
         } else {
             // What waits to be started again, and a plan that nobody will carry out, would be new starts.
             if let Some(replan) = self.flight.replan.take() {
-                self.wishes.push(Effect::Kill(replan.job()));
+                self.effects.push(Effect::Kill(replan.job()));
             }
             self.call_scouts_back();
             let parked = |attempt: &Attempt| attempt.parked;
@@ -168,7 +168,7 @@ impl Coordinator {
                 self.flight.attempts.iter().filter(|a| parked(a)).map(|a| a.atom.clone()).collect();
             self.flight.attempts.retain(|attempt| !parked(attempt));
             for atom in waiting {
-                self.ledger.enter(Change::AtomReturned { atom, reason: stop.reason.clone() });
+                self.ledger.record(Change::AtomReturned { atom, reason: stop.reason.clone() });
                 self.count_result();
             }
         }
@@ -182,18 +182,18 @@ impl Coordinator {
         let completed = self.base_case == Some(BaseCase::Holds) && stop.verdict.exit() == 0;
         let control = &self.state().control;
         if completed {
-            self.ledger.enter(Change::Completed);
+            self.ledger.record(Change::Completed);
         } else if control.status != LoopStatus::Stopped
             || control.stop_reason.as_ref() != Some(&stop.reason)
             || control.open.is_some()
         {
-            self.ledger.enter(Change::Stopped { reason: stop.reason.clone() });
+            self.ledger.record(Change::Stopped { reason: stop.reason.clone() });
         }
         self.write_spent();
         self.spent_changed = false;
         let red = if completed { Vec::new() } else { std::mem::take(&mut self.red) };
         let certificate = certify(&self.ledger, stop.verdict, stop.reason, red);
-        self.wishes.push(Effect::Halt(Box::new(certificate)));
+        self.effects.push(Effect::Halt(Box::new(certificate)));
         self.phase = Phase::Halted;
     }
 
@@ -215,7 +215,7 @@ impl Coordinator {
         self.base_case = None;
         self.verifying = Some(self.evaluations);
         self.evaluated_in = Some(self.state().control.iteration);
-        self.wishes.push(Effect::Verify { number: self.evaluations });
+        self.effects.push(Effect::Verify { number: self.evaluations });
     }
 
     /// Each iteration has one evaluation (D8). When something landed after it, the next one gets an iteration of its
@@ -224,7 +224,7 @@ impl Coordinator {
         let control = &self.state().control;
         let again = control.open.is_none() && self.evaluated_in == Some(control.iteration);
         if again && control.iteration < self.state().constraints().max_iterations {
-            self.ledger.enter(Change::IterationOpened);
+            self.ledger.record(Change::IterationOpened);
             converge::close(&mut self.ledger);
         }
     }
@@ -235,7 +235,7 @@ impl Coordinator {
         if !self.flight.is_empty() {
             return Turn::Wait;
         }
-        self.overtaken = false;
+        self.stale_pass = false;
         self.evaluation_due = true;
         Turn::Again
     }
@@ -292,13 +292,13 @@ impl Coordinator {
             return;
         }
         match self.settings.crew.coordinator {
-            Seat::Taken => self.ask_for_plan(why),
-            Seat::Empty => self.retreat(&plan::asked_about(&why)),
+            Presence::Available => self.ask_for_plan(why),
+            Presence::Absent => self.abandon_earlier_choice(&plan::asked_about(&why)),
         }
     }
 
     fn ask_for_plan(&mut self, why: Vec<Why>) {
-        self.ledger.enter(Change::IterationOpened);
+        self.ledger.record(Change::IterationOpened);
         let number = self.state().control.iteration;
         let replan = Replan { number, atoms: plan::asked_about(&why), why, parked: false };
         self.start_replan(&replan);
@@ -311,18 +311,18 @@ impl Coordinator {
         let mut job = blank_job(replan.job());
         job.why = replan.why.clone();
         job.refusals = self.refusals.clone();
-        self.wishes.push(Effect::Start(job));
+        self.effects.push(Effect::Start(job));
     }
 
-    fn retreat(&mut self, atoms: &[AtomId]) {
+    fn abandon_earlier_choice(&mut self, atoms: &[AtomId]) {
         for atom in atoms {
-            if backtrack::way_back(&self.ledger, atom).is_none() {
+            if backtrack::earlier_choice(&self.ledger, atom).is_none() {
                 continue;
             }
             if self.state().control.open.is_none() {
-                self.ledger.enter(Change::IterationOpened);
+                self.ledger.record(Change::IterationOpened);
             }
-            backtrack::retreat(&mut self.ledger, atom);
+            backtrack::abandon_earlier_choice(&mut self.ledger, atom);
         }
         self.sweep();
     }
@@ -330,7 +330,7 @@ impl Coordinator {
     /// Begins an attempt; the iteration opens with the first of its starts.
     pub(super) fn begin(&mut self, pick: Pick) {
         if self.state().control.open.is_none() {
-            self.ledger.enter(Change::IterationOpened);
+            self.ledger.record(Change::IterationOpened);
         }
         let number = self.state().control.iteration;
         let stage = match pick.step {
@@ -340,8 +340,8 @@ impl Coordinator {
         };
         match pick.step {
             Step::Check => {
-                let place = self.ledger.place(&pick.atom).expect("only what is in the graph is picked");
-                advance::start_check(&mut self.ledger, place, number);
+                let index = self.ledger.index(&pick.atom).expect("only what is in the graph is picked");
+                advance::start_check(&mut self.ledger, index, number);
             }
             Step::Probe | Step::Work => {
                 advance::start(&mut self.ledger, &pick.atom, Counted::Number(number))
@@ -361,7 +361,7 @@ impl Coordinator {
         let mut job = blank_job(attempt.job());
         job.findings = attempt.findings.clone();
         job.returned = self.returned.get(&attempt.atom).cloned();
-        self.wishes.push(Effect::Start(job));
+        self.effects.push(Effect::Start(job));
     }
 
     /// Counts an agent run when it is asked for, so that a crash cannot lose it.
@@ -385,7 +385,7 @@ impl Coordinator {
         if self.ledger.now() < until && self.settings.patience == Patience::Park {
             return true;
         }
-        self.ledger.enter(Change::Unparked);
+        self.ledger.record(Change::Unparked);
         let mut again = Vec::new();
         for attempt in self.flight.attempts.iter_mut().filter(|attempt| attempt.parked) {
             attempt.parked = false;
@@ -412,7 +412,7 @@ impl Coordinator {
         let wake = parked.map_or(end, |until| until.min(end));
         if self.wake != Some(wake) {
             self.wake = Some(wake);
-            self.wishes.push(Effect::WakeAt(wake));
+            self.effects.push(Effect::WakeAt(wake));
         }
     }
 }

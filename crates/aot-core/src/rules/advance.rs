@@ -22,18 +22,18 @@ pub enum Attempt {
 }
 
 pub fn start(ledger: &mut Ledger, id: &AtomId, attempt: Attempt) -> Result<(), Refusal> {
-    let place = ledger.place(id)?;
-    may_start(ledger, place)?;
+    let index = ledger.index(id)?;
+    may_start(ledger, index)?;
     let attempt = match attempt {
         Attempt::Uncounted => None,
         Attempt::Number(number) => Some(number),
     };
-    ledger.enter(Change::AtomStarted { atom: id.clone(), attempt });
+    ledger.record(Change::AtomStarted { atom: id.clone(), attempt });
     Ok(())
 }
 
 /// Whether an atom can be started as the state is.
-pub fn may_start(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
+pub fn may_start(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
     let control = &ledger.state().control;
     if control.redirect_requested {
         return Err(Refusal::RedirectRequested);
@@ -41,27 +41,27 @@ pub fn may_start(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
     if control.stop_requested {
         return Err(Refusal::StopRequested);
     }
-    ledger.wants_status(place, AtomStatus::Pending)?;
-    is_executable(ledger, place)
+    ledger.wants_status(index, AtomStatus::Pending)?;
+    is_executable(ledger, index)
 }
 
 pub fn resolve(ledger: &mut Ledger, id: &AtomId, binding: Binding, proof: Proof) -> Result<(), Refusal> {
-    let place = ledger.place(id)?;
-    if proof == Proof::Seen && children_resolved(ledger, place) {
-        is_wanted(ledger, place)?;
+    let index = ledger.index(id)?;
+    if proof == Proof::Seen && children_resolved(ledger, index) {
+        is_wanted(ledger, index)?;
         // A parent's binding is made of its children's (D3).
-        resolve_parent(ledger, place);
-        resolve_parents(ledger, place);
+        resolve_parent(ledger, index);
+        resolve_parents(ledger, index);
         return Ok(());
     }
-    is_executable(ledger, place)?;
-    ledger.wants_status(place, AtomStatus::InProgress)?;
-    if proof == Proof::None && ledger.atom(place).check.is_some() {
+    is_executable(ledger, index)?;
+    ledger.wants_status(index, AtomStatus::InProgress)?;
+    if proof == Proof::None && ledger.atom(index).check.is_some() {
         return Err(Refusal::CheckNotSeen(id.clone()));
     }
-    end_race(ledger, place);
-    ledger.enter(Change::AtomResolved { atom: id.clone(), binding });
-    resolve_parents(ledger, place);
+    end_race(ledger, index);
+    ledger.record(Change::AtomResolved { atom: id.clone(), binding });
+    resolve_parents(ledger, index);
     Ok(())
 }
 
@@ -80,10 +80,10 @@ pub fn resolve_parents(ledger: &mut Ledger, child: usize) {
 
 /// The parent that now waits for nothing but its own check, now that this atom is resolved.
 pub fn waits_for_check(ledger: &Ledger, child: &AtomId) -> Option<AtomId> {
-    let place = ledger.place(child).ok()?;
+    let index = ledger.index(child).ok()?;
     let above = ledger
         .graph()
-        .line(place)
+        .line(index)
         .skip(1)
         .find(|above| ledger.atom(*above).status != AtomStatus::Resolved)?;
     (children_resolved(ledger, above) && ledger.atom(above).check.is_some()).then(|| ledger.id(above))
@@ -114,13 +114,13 @@ pub fn resolve_parent(ledger: &mut Ledger, parent: usize) {
     let summary = format!("Completed via {names} resolution");
     let binding = Binding { summary, artifacts, commit: None };
     let atom = ledger.id(parent);
-    ledger.enter(Change::AtomResolved { atom, binding });
+    ledger.record(Change::AtomResolved { atom, binding });
 }
 
 /// Runs the check of a parent whose children are all resolved: its attempt begins.
 pub fn start_check(ledger: &mut Ledger, parent: usize, attempt: u32) {
     let atom = ledger.id(parent);
-    ledger.enter(Change::AtomStarted { atom, attempt: Some(attempt) });
+    ledger.record(Change::AtomStarted { atom, attempt: Some(attempt) });
 }
 
 /// The first of a racing group's choices to pass is the selected one; its rivals, and what lies below them, go back
@@ -135,7 +135,7 @@ fn end_race(ledger: &mut Ledger, winner: usize) {
     if entry.selected != ledger.atom(winner).id {
         let choice = ledger.id(winner);
         let reason = format!("{choice} was the first of the race to pass");
-        ledger.enter(Change::ChoiceSelected { group: name, choice, reason });
+        ledger.record(Change::ChoiceSelected { group: name, choice, reason });
     }
     let graph = ledger.graph();
     let rivals = graph.choices(group).iter().copied().filter(|choice| *choice != winner);
@@ -143,18 +143,18 @@ fn end_race(ledger: &mut Ledger, winner: usize) {
     ledger.reset_all(rivals);
 }
 
-fn is_executable(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
-    if ledger.graph().is_decomposed(place) {
-        return Err(Refusal::IsDecomposed(ledger.id(place)));
+fn is_executable(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
+    if ledger.graph().is_decomposed(index) {
+        return Err(Refusal::IsDecomposed(ledger.id(index)));
     }
-    is_wanted(ledger, place)
+    is_wanted(ledger, index)
 }
 
 /// No choice above it sleeps or was given up, and what it needs is resolved.
-fn is_wanted(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
+fn is_wanted(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
     let (state, graph) = (ledger.state(), ledger.graph());
-    let atom = ledger.id(place);
-    for above in graph.line(place) {
+    let atom = ledger.id(index);
+    for above in graph.line(index) {
         let Some(group) = graph.group_of(above) else { continue };
         let (group, entry) = ledger.group_at(group);
         let (group, choice) = (group.clone(), ledger.id(above));
@@ -166,7 +166,7 @@ fn is_wanted(ledger: &Ledger, place: usize) -> Result<(), Refusal> {
         }
     }
     let mut on: Vec<String> = Vec::new();
-    for target in graph.line(place).flat_map(|above| graph.depends(above)) {
+    for target in graph.line(index).flat_map(|above| graph.depends(above)) {
         if !graph.is_resolved(state, *target) {
             let name = graph.name_of(state, *target);
             if !on.contains(&name) {

@@ -11,7 +11,7 @@ use crate::state::{
 
 /// Why a change cannot be made on this state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
+pub enum ApplyError {
     #[error("atom `{0}` is not in the graph")]
     NoAtom(AtomId),
     #[error("atom `{0}` is in the graph already")]
@@ -28,7 +28,7 @@ pub enum Misfit {
     Decomposed(AtomId),
 }
 
-pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), Misfit> {
+pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), ApplyError> {
     match change {
         Change::LoopNamed { id } => state.control.loop_id = Some(id.clone()),
         Change::LoopStarted => {
@@ -92,12 +92,12 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
 
         Change::AtomAdded { atom: added } => {
             if state.atoms.contains_key(&added.id) {
-                return Err(Misfit::AtomExists(added.id.clone()));
+                return Err(ApplyError::AtomExists(added.id.clone()));
             }
             state.atoms.insert(added.id.clone(), (**added).clone());
         }
         Change::AtomRemoved { atom: id } => {
-            state.atoms.shift_remove(id).ok_or_else(|| Misfit::NoAtom(id.clone()))?;
+            state.atoms.shift_remove(id).ok_or_else(|| ApplyError::NoAtom(id.clone()))?;
             state.bindings.shift_remove(id);
             state.control.attempts.shift_remove(id);
         }
@@ -143,7 +143,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
         Change::Decomposed { parent, children, reason } => {
             atom(state, parent)?;
             if state.decomposition_of(parent).is_some() {
-                return Err(Misfit::Decomposed(parent.clone()));
+                return Err(ApplyError::Decomposed(parent.clone()));
             }
             state.decompositions.push(Decomposition {
                 parent: parent.clone(),
@@ -162,7 +162,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
 
         Change::GroupAdded { group: name, entry } => {
             if state.or_groups.contains_key(name) {
-                return Err(Misfit::GroupExists(name.clone()));
+                return Err(ApplyError::GroupExists(name.clone()));
             }
             state.or_groups.insert(name.clone(), entry.clone());
             for choice in &entry.choices {
@@ -172,7 +172,8 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
             }
         }
         Change::GroupRemoved { group: name } => {
-            let entry = state.or_groups.shift_remove(name).ok_or_else(|| Misfit::NoGroup(name.clone()))?;
+            let entry =
+                state.or_groups.shift_remove(name).ok_or_else(|| ApplyError::NoGroup(name.clone()))?;
             for choice in &entry.choices {
                 if let Some(atom) = state.atoms.get_mut(choice) {
                     atom.or_group = None;
@@ -269,27 +270,27 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), M
     Ok(())
 }
 
-fn atom<'s>(state: &'s mut State, id: &AtomId) -> Result<&'s mut Atom, Misfit> {
-    state.atoms.get_mut(id).ok_or_else(|| Misfit::NoAtom(id.clone()))
+fn atom<'s>(state: &'s mut State, id: &AtomId) -> Result<&'s mut Atom, ApplyError> {
+    state.atoms.get_mut(id).ok_or_else(|| ApplyError::NoAtom(id.clone()))
 }
 
-fn decomposition<'s>(state: &'s mut State, parent: &AtomId) -> Result<&'s mut Decomposition, Misfit> {
+fn decomposition<'s>(state: &'s mut State, parent: &AtomId) -> Result<&'s mut Decomposition, ApplyError> {
     let found = state.decompositions.iter_mut().find(|decomposition| decomposition.parent == *parent);
-    found.ok_or_else(|| Misfit::NotDecomposed(parent.clone()))
+    found.ok_or_else(|| ApplyError::NotDecomposed(parent.clone()))
 }
 
-fn group<'s>(state: &'s mut State, name: &GroupName) -> Result<&'s mut OrGroup, Misfit> {
-    state.or_groups.get_mut(name).ok_or_else(|| Misfit::NoGroup(name.clone()))
+fn group<'s>(state: &'s mut State, name: &GroupName) -> Result<&'s mut OrGroup, ApplyError> {
+    state.or_groups.get_mut(name).ok_or_else(|| ApplyError::NoGroup(name.clone()))
 }
 
 fn group_with<'s>(
     state: &'s mut State,
     name: &GroupName,
     choice: &AtomId,
-) -> Result<&'s mut OrGroup, Misfit> {
+) -> Result<&'s mut OrGroup, ApplyError> {
     let entry = group(state, name)?;
     if entry.choices.contains(choice) {
         return Ok(entry);
     }
-    Err(Misfit::NoChoice { group: name.clone(), choice: choice.clone() })
+    Err(ApplyError::NoChoice { group: name.clone(), choice: choice.clone() })
 }

@@ -11,7 +11,7 @@ pub const AUTO_BACKTRACK: &str = "Auto-backtrack: ";
 
 /// What a failure came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fallout {
+pub enum FailureOutcome {
     /// Pending again, to be tried once more.
     Retry,
     /// A group went to its next choice.
@@ -22,65 +22,65 @@ pub enum Fallout {
 
 /// A worker's own failure or a red check, told by hand or by a host: an exhausted group stops the loop, at once if
 /// nothing is in progress that has to finish first.
-pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<Fallout, Refusal> {
+pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<FailureOutcome, Refusal> {
     let fallout = failed(ledger, id, reason)?;
-    if let Fallout::Exhausted { group } = &fallout
+    if let FailureOutcome::Exhausted { group } = &fallout
         && ledger.frontier().in_progress().len() == 0
     {
-        ledger.enter(Change::Stopped { reason: exhausted(group) });
+        ledger.record(Change::Stopped { reason: exhausted(group) });
     }
     Ok(fallout)
 }
 
 /// The same within the loop, which judges by itself when to stop.
-pub fn failed(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<Fallout, Refusal> {
-    let place = ledger.place(id)?;
+pub fn failed(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<FailureOutcome, Refusal> {
+    let index = ledger.index(id)?;
     // A parent is in progress only while its own check runs; that can be red.
-    if ledger.graph().is_decomposed(place) && ledger.atom(place).status != AtomStatus::InProgress {
+    if ledger.graph().is_decomposed(index) && ledger.atom(index).status != AtomStatus::InProgress {
         return Err(Refusal::IsDecomposed(id.clone()));
     }
-    ledger.wants_status(place, AtomStatus::InProgress)?;
-    ledger.enter(Change::AtomReset { atom: id.clone() });
-    let enclosing = ledger.graph().enclosing_choice(place);
-    if let Some((choice, group)) = enclosing.filter(|(choice, _)| *choice == place) {
+    ledger.wants_status(index, AtomStatus::InProgress)?;
+    ledger.record(Change::AtomReset { atom: id.clone() });
+    let enclosing = ledger.graph().enclosing_choice(index);
+    if let Some((choice, group)) = enclosing.filter(|(choice, _)| *choice == index) {
         return Ok(fail_choice(ledger, choice, group, reason));
     }
-    ledger.enter(Change::FailureNoted { atom: id.clone(), reason: reason.to_owned() });
+    ledger.record(Change::FailureNoted { atom: id.clone(), reason: reason.to_owned() });
     match enclosing {
         Some((choice, group)) if ledger.tally().failures(id) >= FAILURES_BELOW_A_CHOICE => {
             Ok(fail_choice(ledger, choice, group, reason))
         }
-        Some(_) | None => Ok(Fallout::Retry),
+        Some(_) | None => Ok(FailureOutcome::Retry),
     }
 }
 
 /// Burns a choice: the group goes to its next one in the written order; an exhausted group fails the choice that
 /// encloses it; with none, the loop has to stop.
-pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &str) -> Fallout {
+pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &str) -> FailureOutcome {
     let (mut choice, mut group) = (choice, group);
     loop {
         let id = ledger.id(choice);
         let name = ledger.group_at(group).0.clone();
-        ledger.enter(Change::ChoiceFailed { group: name.clone(), choice: id.clone() });
+        ledger.record(Change::ChoiceFailed { group: name.clone(), choice: id.clone() });
         if ledger.group_at(group).1.selected != id {
             // A rival of a race that fails leaves the others running.
             ledger.reset_all([choice]);
             if live_rival(ledger, group) {
-                ledger.enter(Change::FailureNoted { atom: id, reason: reason.to_owned() });
-                return Fallout::Retry;
+                ledger.record(Change::FailureNoted { atom: id, reason: reason.to_owned() });
+                return FailureOutcome::Retry;
             }
         }
         if let Some(next) = next_choice(ledger, group) {
             let why = format!("{AUTO_BACKTRACK}{id} failed ({reason})");
             select(ledger, group, &next, &why, reason);
-            return Fallout::Switched { group: name, to: next };
+            return FailureOutcome::Switched { group: name, to: next };
         }
         let under = ledger.graph().subtree(choice);
         ledger.reset_all(under);
-        ledger.enter(Change::FailureNoted { atom: id, reason: reason.to_owned() });
+        ledger.record(Change::FailureNoted { atom: id, reason: reason.to_owned() });
         match ledger.graph().choice_around(group) {
             Some((above, around)) => (choice, group) = (above, around),
-            None => return Fallout::Exhausted { group: name },
+            None => return FailureOutcome::Exhausted { group: name },
         }
     }
 }
@@ -92,21 +92,21 @@ pub fn exhausted(group: &GroupName) -> String {
 
 /// What the ladder's third step is without a coordinator agent: the latest choice in the trail that the atom rests on
 /// goes to its next branch, and what rested on the old one is reset (D11). Groups that were never moved come last.
-pub fn retreat(ledger: &mut Ledger, id: &AtomId) -> Option<Fallout> {
-    let group = way_back(ledger, id)?;
+pub fn abandon_earlier_choice(ledger: &mut Ledger, id: &AtomId) -> Option<FailureOutcome> {
+    let group = earlier_choice(ledger, id)?;
     let reason = format!("{id} rests on it and keeps failing");
     let fallout = abandon(ledger, group, &reason)?;
-    ledger.enter(Change::ReplanNoted { atom: id.clone(), reason: "an earlier choice was given up".into() });
+    ledger.record(Change::ReplanNoted { atom: id.clone(), reason: "an earlier choice was given up".into() });
     Some(fallout)
 }
 
-/// The group that [`retreat`] would move.
-pub fn way_back(ledger: &Ledger, id: &AtomId) -> Option<usize> {
-    let place = ledger.place(id).ok()?;
+/// The group that [`abandon_earlier_choice`] would move.
+pub fn earlier_choice(ledger: &Ledger, id: &AtomId) -> Option<usize> {
+    let index = ledger.index(id).ok()?;
     if ledger.state().or_groups.is_empty() {
         return None;
     }
-    let rests_on = ledger.graph().groups_under(ledger.state(), place);
+    let rests_on = ledger.graph().groups_under(ledger.state(), index);
     let trail = ledger.state().trail.iter().rev().filter_map(|entry| match entry {
         TrailEntry::Selection { or_group, .. } => ledger.state().or_groups.get_index_of(or_group),
         TrailEntry::Failure { .. } | TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => None,
@@ -117,19 +117,19 @@ pub fn way_back(ledger: &Ledger, id: &AtomId) -> Option<usize> {
 }
 
 /// Gives the selected choice of a group up for its next one, if there is one.
-pub fn abandon(ledger: &mut Ledger, group: usize, reason: &str) -> Option<Fallout> {
+pub fn abandon(ledger: &mut Ledger, group: usize, reason: &str) -> Option<FailureOutcome> {
     let next = next_choice(ledger, group)?;
     let (name, entry) = ledger.group_at(group);
     let (name, choice) = (name.clone(), entry.selected.clone());
-    ledger.enter(Change::ChoiceFailed { group: name.clone(), choice: choice.clone() });
+    ledger.record(Change::ChoiceFailed { group: name.clone(), choice: choice.clone() });
     let why = format!("{AUTO_BACKTRACK}{choice} was given up ({reason})");
     select(ledger, group, &next, &why, reason);
-    Some(Fallout::Switched { group: name, to: next })
+    Some(FailureOutcome::Switched { group: name, to: next })
 }
 
 /// Brings in order what a hand or an older program left behind: a selected choice that has failed hands over to the
 /// next, one without an atom gets it (D4), and a parent that waits for nothing any more resolves (D3).
-pub fn straighten(ledger: &mut Ledger) {
+pub fn repair(ledger: &mut Ledger) {
     for group in 0..ledger.state().or_groups.len() {
         let (name, entry) = ledger.group_at(group);
         let (name, selected) = (name.clone(), entry.selected.clone());
@@ -149,7 +149,7 @@ pub fn straighten(ledger: &mut Ledger) {
     }
     for parent in 0..ledger.state().atoms.len() {
         let live = !ledger.graph().is_dormant(ledger.state(), parent)
-            && !ledger.graph().is_burnt(ledger.state(), parent);
+            && !ledger.graph().under_failed_choice(ledger.state(), parent);
         if live && ledger.atom(parent).check.is_none() && advance::children_resolved(ledger, parent) {
             advance::resolve_parent(ledger, parent);
             advance::resolve_parents(ledger, parent);
@@ -171,11 +171,11 @@ pub fn switch(ledger: &mut Ledger, name: &GroupName, choice: &AtomId, reason: &s
     forgive(ledger, name, choice);
     select(ledger, group, choice, reason, "it was given up by hand");
     // Whoever forces a choice wants it tried anew: earlier failures below it do not count (D31).
-    let place = ledger.place(choice)?;
-    for below in ledger.graph().subtree(place) {
+    let index = ledger.index(choice)?;
+    for below in ledger.graph().subtree(index) {
         let atom = ledger.id(below);
         if ledger.tally().failures(&atom) > 0 {
-            ledger.enter(Change::ReplanNoted { atom, reason: format!("{choice} was chosen by hand") });
+            ledger.record(Change::ReplanNoted { atom, reason: format!("{choice} was chosen by hand") });
         }
     }
     ledger.check_shape()?;
@@ -196,10 +196,9 @@ pub fn failures(state: &State, atom: &AtomId) -> usize {
 
 fn live_rival(ledger: &Ledger, group: usize) -> bool {
     let graph = ledger.graph();
-    graph
-        .choices(group)
-        .iter()
-        .any(|rival| !graph.is_dormant(ledger.state(), *rival) && !graph.is_burnt(ledger.state(), *rival))
+    graph.choices(group).iter().any(|rival| {
+        !graph.is_dormant(ledger.state(), *rival) && !graph.under_failed_choice(ledger.state(), *rival)
+    })
 }
 
 pub(super) fn next_choice(ledger: &Ledger, group: usize) -> Option<AtomId> {
@@ -211,7 +210,7 @@ pub(super) fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason:
     let (name, old) = (name.clone(), entry.selected.clone());
     // Only what was resolved can have something resting on it; the walk over the whole graph is saved otherwise.
     let was_resolved = ledger.graph().is_resolved(ledger.state(), Target::Group(group));
-    ledger.enter(Change::ChoiceSelected {
+    ledger.record(Change::ChoiceSelected {
         group: name.clone(),
         choice: choice.clone(),
         reason: reason.to_owned(),
@@ -225,8 +224,8 @@ pub(super) fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason:
     if !ledger.state().atoms.contains_key(choice) {
         create_choice(ledger, &name, choice, &old, failure);
     }
-    let place = ledger.place(choice).expect("the choice was there, or has just been made");
-    advance::resolve_parents(ledger, place);
+    let index = ledger.index(choice).expect("the choice was there, or has just been made");
+    advance::resolve_parents(ledger, index);
 }
 
 /// A choice that was listed without an atom gets one when it is selected: same parent, dependencies and group (D4).
@@ -238,26 +237,26 @@ fn create_choice(ledger: &mut Ledger, group: &GroupName, choice: &AtomId, old: &
     atom.or_group = Some(group.clone());
     let listed_under = ledger.state().decompositions.iter().find(|d| d.children.contains(old));
     let parent = listed_under.map(|decomposition| decomposition.parent.clone());
-    ledger.enter(Change::AtomAdded { atom: Box::new(atom) });
+    ledger.record(Change::AtomAdded { atom: Box::new(atom) });
     if let Some(parent) = parent {
-        ledger.enter(Change::ChildAdded { parent, child: choice.clone() });
+        ledger.record(Change::ChildAdded { parent, child: choice.clone() });
     }
 }
 
 fn forgive(ledger: &mut Ledger, group: &GroupName, choice: &AtomId) {
     let below = match ledger.state().atoms.get_index_of(choice) {
-        Some(place) => ledger.graph().subtree(place),
+        Some(index) => ledger.graph().subtree(index),
         None => Vec::new(),
     };
     let mut pardons = vec![(group.clone(), choice.clone())];
-    for place in below {
-        if let Some(inner) = ledger.graph().group_of(place) {
-            pardons.push((ledger.group_at(inner).0.clone(), ledger.id(place)));
+    for index in below {
+        if let Some(inner) = ledger.graph().group_of(index) {
+            pardons.push((ledger.group_at(inner).0.clone(), ledger.id(index)));
         }
     }
     for (group, choice) in pardons {
         if ledger.state().or_groups[&group].failed.contains(&choice) {
-            ledger.enter(Change::ChoiceForgiven { group, choice });
+            ledger.record(Change::ChoiceForgiven { group, choice });
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Rules are read from top to bottom; the first that speaks decides.
 
 use super::certificate::{Budget, Red, Verdict};
-use super::plan::{self, Floor, Seat};
+use super::plan::{self, Floor, Presence};
 use super::{Change, Ledger, backtrack};
 use crate::state::{AtomId, Constraints, Spent, Target, VerifyWhen};
 
@@ -15,7 +15,7 @@ pub struct Standing<'s> {
     /// What is wrong with the fingerprint, if anything.
     pub tampered: Option<&'s str>,
     /// What only a person, or time, can mend.
-    pub helpless: Option<&'s Stop>,
+    pub blocked: Option<&'s Stop>,
     /// How the base case stands, if it was evaluated since something last landed.
     pub base_case: Option<&'s BaseCase>,
     /// What the last replan for a red base case came to.
@@ -45,14 +45,14 @@ pub enum PlanFor {
 pub struct Stop {
     pub verdict: Verdict,
     pub reason: String,
-    pub running: Fate,
+    pub running: Running,
 }
 
 /// What becomes of what runs when the loop stops (D13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    Finishes,
-    Killed,
+pub enum Running {
+    Finish,
+    Kill,
 }
 
 /// Whether the open iteration is over: `m` results are in, or nothing runs (D7).
@@ -70,7 +70,7 @@ pub fn close(ledger: &mut Ledger) {
     let moved = control.open.as_ref().is_some_and(|open| open.moved);
     let progress = (unresolved as i64) < control.prev_pending_count;
     let stall_count = if first || moved || progress { 0 } else { control.stall_count + 1 };
-    ledger.enter(Change::IterationClosed { unresolved: count(unresolved), stall_count });
+    ledger.record(Change::IterationClosed { unresolved: count(unresolved), stall_count });
 }
 
 /// Ends the open iteration, if there is one, without judging it: a redirect (D16).
@@ -78,7 +78,7 @@ pub fn break_off(ledger: &mut Ledger) {
     ledger.settle_count();
     if ledger.state().control.open.is_some() {
         let unresolved = count(ledger.frontier().unresolved());
-        ledger.enter(Change::IterationClosed { unresolved, stall_count: 0 });
+        ledger.record(Change::IterationClosed { unresolved, stall_count: 0 });
     }
 }
 
@@ -86,7 +86,7 @@ pub fn break_off(ledger: &mut Ledger) {
 pub fn resolved(ledger: &mut Ledger) {
     let state = ledger.state();
     if state.control.stall_count >= state.constraints().max_stall_count {
-        ledger.enter(Change::StallCleared);
+        ledger.record(Change::StallCleared);
     }
 }
 
@@ -102,7 +102,7 @@ pub fn count_red(ledger: &mut Ledger, red: usize) {
     let better = control.fewest_red.is_none_or(|fewest| red < fewest);
     let fruitless = if better { 0 } else { control.fruitless.unwrap_or(0) + 1 };
     let fewest_red = control.fewest_red.map_or(red, |fewest| fewest.min(red));
-    ledger.enter(Change::Verified { fruitless, fewest_red: Some(fewest_red) });
+    ledger.record(Change::Verified { fruitless, fewest_red: Some(fewest_red) });
 }
 
 /// The stops that do not wait for an evaluation under way.
@@ -110,11 +110,11 @@ pub fn urgent(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
     let control = &ledger.state().control;
     if control.stop_requested {
         let reason = control.stop_reason.clone().unwrap_or_else(|| "stopped by hand".into());
-        let running = if control.stop_now { Fate::Killed } else { Fate::Finishes };
+        let running = if control.stop_now { Running::Kill } else { Running::Finish };
         return Some(Stop { verdict: Verdict::StoppedByHand, reason, running });
     }
     if let Some(what) = standing.tampered {
-        return Some(Stop { verdict: Verdict::Tampered, reason: what.to_owned(), running: Fate::Killed });
+        return Some(Stop { verdict: Verdict::Tampered, reason: what.to_owned(), running: Running::Kill });
     }
     None
 }
@@ -122,18 +122,18 @@ pub fn urgent(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
 /// Whoever was asked is not logged in: only a person can help (D12).
 pub fn unable(reason: &str) -> Stop {
     let reason = format!("needs a person: {reason}");
-    Stop { verdict: Verdict::NeedsPerson, reason, running: Fate::Finishes }
+    Stop { verdict: Verdict::NeedsPerson, reason, running: Running::Finish }
 }
 
 /// A limit, and nobody wants to wait until it lifts (D12).
 pub fn limited(reason: &str) -> Stop {
     let reason = format!("limited: {reason}");
-    Stop { verdict: Verdict::Budget { what: Budget::Allowance }, reason, running: Fate::Finishes }
+    Stop { verdict: Verdict::Budget { what: Budget::Allowance }, reason, running: Running::Finish }
 }
 
 /// At the stall limit a host did not even try what it still may (D11).
 pub fn gave_up(limit: u32) -> Stop {
-    Stop { verdict: Verdict::Stalled, reason: stalled(limit), running: Fate::Finishes }
+    Stop { verdict: Verdict::Stalled, reason: stalled(limit), running: Running::Finish }
 }
 
 /// Whether one more agent fits into what is left of the budget, if it and each of those that run need as much as one
@@ -154,7 +154,7 @@ pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
     let (control, constraints) = (&state.control, state.constraints());
     let unresolved = frontier.unresolved();
     let idle = standing.running == 0;
-    let finishes = |verdict, reason: String| Some(Stop { verdict, reason, running: Fate::Finishes });
+    let finishes = |verdict, reason: String| Some(Stop { verdict, reason, running: Running::Finish });
 
     // Base case (D14).
     match standing.base_case {
@@ -165,7 +165,7 @@ pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
         Some(BaseCase::Open(_) | BaseCase::Red(_)) | None => {}
     }
     // Nobody can be asked (D12).
-    if let Some(stop) = standing.helpless {
+    if let Some(stop) = standing.blocked {
         return Some(stop.clone());
     }
     // OR group exhausted (D10).
@@ -182,7 +182,7 @@ pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
                 format!("stalled: {limit} evaluations in a row brought nothing, the base case stays red");
             return finishes(Verdict::Stalled, reason);
         }
-        if standing.floor.crew.coordinator == Seat::Empty {
+        if standing.floor.crew.coordinator == Presence::Absent {
             let reason =
                 "stalled: all atoms are resolved, the base case is red, and nobody can change the plan";
             return finishes(Verdict::Stalled, reason.into());
@@ -207,7 +207,7 @@ pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
     }
     // Budget (D12).
     if let Some((what, reason)) = overspent(ledger, standing.seconds_spent) {
-        return Some(Stop { verdict: Verdict::Budget { what }, reason, running: Fate::Killed });
+        return Some(Stop { verdict: Verdict::Budget { what }, reason, running: Running::Kill });
     }
     // Nothing can go on: deadlock, or somebody is missing.
     if dead() {
@@ -242,7 +242,7 @@ pub fn holds(ledger: &Ledger, floor: &Floor<'_>) -> Option<Stop> {
         floor: *floor,
         running: 0,
         tampered: None,
-        helpless: None,
+        blocked: None,
         base_case: None,
         plan: PlanFor::Unasked,
         seconds_spent: 0,
@@ -262,20 +262,20 @@ pub fn holds(ledger: &Ledger, floor: &Floor<'_>) -> Option<Stop> {
 
 /// Why nothing can go on: a person or an agent is missing, or all wait for one another.
 pub fn dead_end(ledger: &Ledger, standing: &Standing<'_>) -> Stop {
-    let stop = |verdict, reason| Stop { verdict, reason, running: Fate::Finishes };
+    let stop = |verdict, reason| Stop { verdict, reason, running: Running::Finish };
     let (state, frontier) = (ledger.state(), ledger.frontier());
     let ready: Vec<usize> = frontier.due().chain(frontier.ready()).collect();
     let held: Vec<String> =
-        ready.iter().filter_map(|place| standing.floor.held.get(&ledger.atom(*place).id)).cloned().collect();
+        ready.iter().filter_map(|index| standing.floor.held.get(&ledger.atom(*index).id)).cloned().collect();
     if !held.is_empty() {
         return stop(Verdict::NeedsPerson, format!("needs a person: {}", held.join("; ")));
     }
     if !ready.is_empty() {
-        return no_agent(ready.iter().map(|place| ledger.id(*place)).collect());
+        return no_agent(ready.iter().map(|index| ledger.id(*index)).collect());
     }
-    let stuck: Vec<usize> = (0..state.atoms.len()).filter(|place| frontier.counts(*place)).collect();
-    let reasons: Vec<String> = stuck.iter().take(NAMED).map(|place| waiting(ledger, *place)).collect();
-    let atoms = stuck.iter().map(|place| ledger.id(*place)).collect();
+    let stuck: Vec<usize> = (0..state.atoms.len()).filter(|index| frontier.counts(*index)).collect();
+    let reasons: Vec<String> = stuck.iter().take(NAMED).map(|index| waiting(ledger, *index)).collect();
+    let atoms = stuck.iter().map(|index| ledger.id(*index)).collect();
     stop(Verdict::Deadlock { atoms }, format!("deadlock: {}", reasons.join("; ")))
 }
 
@@ -283,17 +283,17 @@ pub fn dead_end(ledger: &Ledger, standing: &Standing<'_>) -> Stop {
 pub fn no_agent(atoms: Vec<AtomId>) -> Stop {
     let names: Vec<&str> = atoms.iter().map(|id| id.as_str()).collect();
     let reason = format!("no agent for {}", names.join(", "));
-    Stop { verdict: Verdict::NoAgent { atoms }, reason, running: Fate::Finishes }
+    Stop { verdict: Verdict::NoAgent { atoms }, reason, running: Running::Finish }
 }
 
 /// So many of the atoms in a deadlock are explained.
 const NAMED: usize = 5;
 
-fn waiting(ledger: &Ledger, place: usize) -> String {
+fn waiting(ledger: &Ledger, index: usize) -> String {
     let (state, graph) = (ledger.state(), ledger.graph());
-    let id = ledger.id(place);
+    let id = ledger.id(index);
     let unresolved = |target: &Target| !graph.is_resolved(state, *target);
-    let on = graph.waits_on(state, place).or_else(|| graph.child_targets(place).find(unresolved));
+    let on = graph.waits_on(state, index).or_else(|| graph.child_targets(index).find(unresolved));
     match on {
         Some(target) => format!("{id} waits for {}", graph.name_of(state, target)),
         None => format!("{id} lies under a choice that has failed"),

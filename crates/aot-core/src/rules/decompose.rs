@@ -11,11 +11,11 @@ pub fn decompose(
     children: Vec<reshape::NewAtom>,
     reason: &str,
 ) -> Result<Vec<AtomId>, Refusal> {
-    let place = ledger.place(parent)?;
-    if ledger.graph().is_decomposed(place) {
+    let index = ledger.index(parent)?;
+    if ledger.graph().is_decomposed(index) {
         return Err(Refusal::IsDecomposed(parent.clone()));
     }
-    if ledger.atom(place).status == AtomStatus::Resolved {
+    if ledger.atom(index).status == AtomStatus::Resolved {
         return Err(Refusal::WrongStatus {
             atom: parent.clone(),
             is: AtomStatus::Resolved,
@@ -26,8 +26,8 @@ pub fn decompose(
         return Err(Refusal::NoChildren);
     }
     // The attempt on the whole ends here: what is cut is no longer executed itself.
-    ledger.reset_all([place]);
-    let inherited = ledger.atom(place).depends_on.clone();
+    ledger.reset_all([index]);
+    let inherited = ledger.atom(index).depends_on.clone();
     let mut added = Vec::new();
     for child in children {
         let mut atom = reshape::make(ledger, child)?;
@@ -37,7 +37,7 @@ pub fn decompose(
         added.push(atom.id.clone());
         enter_child(ledger, atom);
     }
-    ledger.enter(Change::Decomposed {
+    ledger.record(Change::Decomposed {
         parent: parent.clone(),
         children: added.clone(),
         reason: reason.to_owned(),
@@ -49,15 +49,15 @@ pub fn decompose(
 
 /// Takes a decomposition back: its children go, and the parent is executed as a whole again (re-integration).
 pub fn withdraw(ledger: &mut Ledger, parent: &AtomId) -> Result<Vec<AtomId>, Refusal> {
-    let place = ledger.place(parent)?;
-    if !ledger.graph().is_decomposed(place) {
+    let index = ledger.index(parent)?;
+    if !ledger.graph().is_decomposed(index) {
         return Err(Refusal::NotDecomposed(parent.clone()));
     }
-    let below: Vec<usize> = ledger.graph().subtree(place).into_iter().filter(|p| *p != place).collect();
+    let below: Vec<usize> = ledger.graph().subtree(index).into_iter().filter(|p| *p != index).collect();
     if below.iter().any(|p| ledger.atom(*p).status == AtomStatus::Resolved) {
         return Err(Refusal::ChildrenResolved(parent.clone()));
     }
-    let gone: Vec<AtomId> = below.iter().map(|place| ledger.id(*place)).collect();
+    let gone: Vec<AtomId> = below.iter().map(|index| ledger.id(*index)).collect();
     let needed_by: Vec<String> = ledger
         .state()
         .atoms
@@ -70,21 +70,21 @@ pub fn withdraw(ledger: &mut Ledger, parent: &AtomId) -> Result<Vec<AtomId>, Ref
     }
     for parent in std::iter::once(parent).chain(&gone) {
         if ledger.state().decomposition_of(parent).is_some() {
-            ledger.enter(Change::DecompositionWithdrawn { parent: parent.clone() });
+            ledger.record(Change::DecompositionWithdrawn { parent: parent.clone() });
         }
     }
     for group in reshape::groups_within(ledger, &gone) {
-        ledger.enter(Change::GroupRemoved { group });
+        ledger.record(Change::GroupRemoved { group });
     }
     for atom in &gone {
-        ledger.enter(Change::AtomRemoved { atom: atom.clone() });
+        ledger.record(Change::AtomRemoved { atom: atom.clone() });
     }
     Ok(gone)
 }
 
 fn enter_child(ledger: &mut Ledger, atom: Atom) {
     let (id, group) = (atom.id.clone(), atom.or_group.clone());
-    ledger.enter(Change::AtomAdded { atom: Box::new(atom) });
+    ledger.record(Change::AtomAdded { atom: Box::new(atom) });
     if let Some(group) = group {
         reshape::join_group(ledger, group, id);
     }

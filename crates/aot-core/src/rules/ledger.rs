@@ -119,7 +119,7 @@ impl Ledger {
     }
 
     /// Makes a change. That it fits is the rule's duty: it has just looked at this very state.
-    pub fn enter(&mut self, change: Change) {
+    pub fn record(&mut self, change: Change) {
         let counted = self.state.control.prev_pending_count >= 0;
         if counted && self.mark.is_none() && moves_count(&change) {
             self.mark = Some(Mark { unresolved: self.frontier().unresolved(), resolved_since: 0 });
@@ -153,8 +153,8 @@ impl Ledger {
         let (Some(graph), Some(frontier)) = (self.graph.get(), self.frontier.get_mut()) else { return };
         match concerns(change) {
             Concern::Atom(id) => {
-                if let Some(place) = self.state.atoms.get_index_of(id) {
-                    frontier.status_changed(graph, &self.state, place);
+                if let Some(index) = self.state.atoms.get_index_of(id) {
+                    frontier.status_changed(graph, &self.state, index);
                 }
             }
             Concern::Group(name) => {
@@ -167,16 +167,16 @@ impl Ledger {
     }
 
     /// Where an atom stands in the graph.
-    pub fn place(&self, id: &AtomId) -> Result<usize, Refusal> {
+    pub fn index(&self, id: &AtomId) -> Result<usize, Refusal> {
         self.state.atoms.get_index_of(id).ok_or_else(|| Refusal::UnknownAtom(id.clone()))
     }
 
-    pub fn atom(&self, place: usize) -> &Atom {
-        &self.state.atoms[place]
+    pub fn atom(&self, index: usize) -> &Atom {
+        &self.state.atoms[index]
     }
 
-    pub fn id(&self, place: usize) -> AtomId {
-        self.state.atoms[place].id.clone()
+    pub fn id(&self, index: usize) -> AtomId {
+        self.state.atoms[index].id.clone()
     }
 
     pub fn group(&self, name: &GroupName) -> Result<usize, Refusal> {
@@ -187,8 +187,8 @@ impl Ledger {
         self.state.or_groups.get_index(group).expect("a graph's group stands in its state")
     }
 
-    pub fn wants_status(&self, place: usize, wanted: AtomStatus) -> Result<(), Refusal> {
-        let atom = self.atom(place);
+    pub fn wants_status(&self, index: usize, wanted: AtomStatus) -> Result<(), Refusal> {
+        let atom = self.atom(index);
         if atom.status == wanted {
             return Ok(());
         }
@@ -196,20 +196,20 @@ impl Ledger {
     }
 
     /// Resets what is not pending among these.
-    pub fn reset_all(&mut self, places: impl IntoIterator<Item = usize>) {
-        for place in places {
-            let atom = self.atom(place);
+    pub fn reset_all(&mut self, indices: impl IntoIterator<Item = usize>) {
+        for index in indices {
+            let atom = self.atom(index);
             if atom.status != AtomStatus::Pending || self.state.bindings.contains_key(&atom.id) {
                 let atom = atom.id.clone();
-                self.enter(Change::AtomReset { atom });
+                self.record(Change::AtomReset { atom });
             }
         }
     }
 
     /// Refuses a graph that has got a cycle as selected now, or nests too deep.
     pub fn check_shape(&self) -> Result<(), Refusal> {
-        if let Some(place) = self.graph().too_deep().first() {
-            return Err(Refusal::TooDeep { atom: self.id(*place), limit: crate::state::MAX_NESTING });
+        if let Some(index) = self.graph().too_deep().first() {
+            return Err(Refusal::TooDeep { atom: self.id(*index), limit: crate::state::MAX_NESTING });
         }
         let cycle = self.graph().cycles(&self.state).into_iter().find(|cycle| cycle.closes == Closes::Now);
         cycle.map_or(Ok(()), |cycle| Err(Refusal::Cycle(cycle.names)))

@@ -19,7 +19,7 @@ pub mod replan;
 pub mod reshape;
 mod tally;
 
-pub use apply::{Misfit, apply};
+pub use apply::{ApplyError, apply};
 pub use change::Change;
 pub use ledger::{Ledger, Undone};
 pub use refusal::Refusal;

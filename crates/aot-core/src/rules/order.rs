@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::backtrack::{AUTO_BACKTRACK, Fallout, next_choice, select};
+use super::backtrack::{AUTO_BACKTRACK, FailureOutcome, next_choice, select};
 use super::plan::{self, Floor};
 use super::{Change, Ledger};
 use crate::state::{AtomId, GroupName, OrGroup, State, TrailEntry};
@@ -41,7 +41,7 @@ pub enum Feasible {
 
 /// What a probe saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct ProbeFinding {
     pub feasible: Feasible,
     pub cost: Option<Cost>,
     pub findings: String,
@@ -77,10 +77,10 @@ pub fn beside(ledger: &Ledger, floor: &Floor<'_>, selected: usize) -> Vec<AtomId
     let stuck = graph.group_of(selected).filter(|group| is_wanted(state, ledger.group_at(*group).0));
     let Some(group) = stuck else { return Vec::new() };
     let worth_a_look = |id: &&AtomId| {
-        state.atoms.get_index_of(*id).is_some_and(|place| {
-            place != selected
-                && plan::needs_agent(ledger, place)
-                && graph.waits_on(state, place).is_none()
+        state.atoms.get_index_of(*id).is_some_and(|index| {
+            index != selected
+                && plan::needs_agent(ledger, index)
+                && graph.waits_on(state, index).is_none()
                 && !floor.held.contains_key(*id)
                 && !floor.seen.contains_key(*id)
                 && !plan::had_its_turn(ledger, floor, id)
@@ -91,7 +91,7 @@ pub fn beside(ledger: &Ledger, floor: &Floor<'_>, selected: usize) -> Vec<AtomId
 
 /// Whether a choice is still left beside the selected one.
 pub fn is_beside(ledger: &Ledger, selected: &AtomId, choice: &AtomId) -> bool {
-    let group = ledger.place(selected).ok().and_then(|place| ledger.graph().group_of(place));
+    let group = ledger.index(selected).ok().and_then(|index| ledger.graph().group_of(index));
     group.is_some_and(|group| {
         let entry = ledger.group_at(group).1;
         entry.selected == *selected
@@ -103,7 +103,11 @@ pub fn is_beside(ledger: &Ledger, selected: &AtomId, choice: &AtomId) -> bool {
 /// Puts what is left in order: what is feasible first, the cheapest of it first, then what nobody knows, then what is
 /// not feasible. Among equals the selected one comes first, the others as they are written. If another one is the best,
 /// the group goes to it.
-pub fn arrange(ledger: &mut Ledger, selected: usize, seen: &BTreeMap<AtomId, Sighting>) -> Option<Fallout> {
+pub fn arrange(
+    ledger: &mut Ledger,
+    selected: usize,
+    seen: &BTreeMap<AtomId, ProbeFinding>,
+) -> Option<FailureOutcome> {
     let group = ledger.graph().group_of(selected)?;
     let (name, entry) = ledger.group_at(group);
     let (name, id) = (name.clone(), ledger.id(selected));
@@ -121,20 +125,20 @@ pub fn arrange(ledger: &mut Ledger, selected: usize, seen: &BTreeMap<AtomId, Sig
         .cloned()
         .collect();
     if choices != entry.choices {
-        ledger.enter(Change::ChoicesOrdered { group: name.clone(), choices });
+        ledger.record(Change::ChoicesOrdered { group: name.clone(), choices });
     }
     let best = ranked.first().filter(|best| **best != id)?;
     let told: Vec<String> = ranked.iter().map(|choice| told(choice, seen)).collect();
     let failure = seen.get(&id).map_or("it was put off", |sighting| sighting.findings.as_str());
     ledger.reset_all([selected]);
     select(ledger, group, best, &format!("{ORDERED}{}", told.join("; ")), failure);
-    Some(Fallout::Switched { group: name, to: best.clone() })
+    Some(FailureOutcome::Switched { group: name, to: best.clone() })
 }
 
 /// The one probe there was says that an executed choice is not feasible: it goes to the end of what is left, unfailed,
 /// and the group to the next. Nothing happens when every other choice left has been put off before it: then one must
 /// be tried.
-pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<Fallout> {
+pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<FailureOutcome> {
     let group = ledger.graph().group_of(choice)?;
     let (name, entry) = ledger.group_at(group);
     let id = ledger.id(choice);
@@ -146,9 +150,9 @@ pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<Fal
     choices.push(id.clone());
     let next = next_choice(ledger, group)?;
     ledger.reset_all([choice]);
-    ledger.enter(Change::ChoicesOrdered { group: name.clone(), choices });
+    ledger.record(Change::ChoicesOrdered { group: name.clone(), choices });
     select(ledger, group, &next, &format!("{PUT_OFF}{id} is not feasible ({findings})"), findings);
-    Some(Fallout::Switched { group: name, to: next })
+    Some(FailureOutcome::Switched { group: name, to: next })
 }
 
 /// Whether a choice was selected because probes put it first: no failure of the one before.
@@ -178,18 +182,18 @@ fn left(entry: &OrGroup) -> impl Iterator<Item = &AtomId> {
     entry.choices.iter().filter(|choice| !entry.failed.contains(choice))
 }
 
-fn rank(state: &State, choice: &AtomId, seen: &BTreeMap<AtomId, Sighting>) -> Rank {
+fn rank(state: &State, choice: &AtomId, seen: &BTreeMap<AtomId, ProbeFinding>) -> Rank {
     match seen.get(choice) {
-        Some(Sighting { feasible: Feasible::Yes, cost: Some(cost), .. }) => Rank::Feasible(*cost),
-        Some(Sighting { feasible: Feasible::Yes, cost: None, .. }) => Rank::FeasibleAtSomeCost,
-        Some(Sighting { feasible: Feasible::No, .. }) => Rank::NotFeasible,
+        Some(ProbeFinding { feasible: Feasible::Yes, cost: Some(cost), .. }) => Rank::Feasible(*cost),
+        Some(ProbeFinding { feasible: Feasible::Yes, cost: None, .. }) => Rank::FeasibleAtSomeCost,
+        Some(ProbeFinding { feasible: Feasible::No, .. }) => Rank::NotFeasible,
         None if state.atoms.contains_key(choice) => Rank::Unseen,
         None => Rank::Unwritten,
     }
 }
 
-fn told(choice: &AtomId, seen: &BTreeMap<AtomId, Sighting>) -> String {
-    let Some(Sighting { feasible, cost, findings }) = seen.get(choice) else {
+fn told(choice: &AtomId, seen: &BTreeMap<AtomId, ProbeFinding>) -> String {
+    let Some(ProbeFinding { feasible, cost, findings }) = seen.get(choice) else {
         return format!("{choice} is unknown");
     };
     let findings = in_short(findings);

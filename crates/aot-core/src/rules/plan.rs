@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 
 use super::Ledger;
 use super::certificate::Red;
-use super::order::{self, Sighting};
+use super::order::{self, ProbeFinding};
 use super::overlap::conflict;
 use crate::state::{AtomId, AtomStatus, Target};
 
 /// Which roles have an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crew {
-    pub worker: Seat,
-    pub probe: Seat,
-    pub coordinator: Seat,
+pub struct Agents {
+    pub worker: Presence,
+    pub probe: Presence,
+    pub coordinator: Presence,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
-    Taken,
-    Empty,
+pub enum Presence {
+    Available,
+    Absent,
 }
 
 /// What the planner must know besides the state.
@@ -35,8 +35,8 @@ pub struct Floor<'f> {
     /// Choices that were looked at in the open iteration, beside the selected one (D10).
     pub looked: &'f [AtomId],
     /// What was seen of choices when they were put in order: they need no other probe.
-    pub seen: &'f BTreeMap<AtomId, Sighting>,
-    pub crew: Crew,
+    pub seen: &'f BTreeMap<AtomId, ProbeFinding>,
+    pub crew: Agents,
 }
 
 /// An attempt to begin.
@@ -102,17 +102,17 @@ pub fn next(ledger: &Ledger, floor: &Floor<'_>, reserved: &mut Vec<AtomId>) -> O
     }
     // Only a conflict keeps a reservation: whatever else bars an atom may bar it for good.
     let bars = |id: &AtomId| {
-        let place = ledger.place(id).ok().filter(|place| frontier.is_ready(*place));
-        place.map(|place| barred(ledger, floor, place))
+        let index = ledger.index(id).ok().filter(|index| frontier.is_ready(*index));
+        index.map(|index| barred(ledger, floor, index))
     };
     reserved.retain(|id| matches!(bars(id), Some(None | Some(Bar::Conflict(_)))));
     if let Some(at) = reserved.iter().position(|id| bars(id) == Some(None)) {
         let atom = reserved.remove(at);
         return Some(pick(ledger, floor, atom));
     }
-    for place in frontier.ready() {
-        let atom = ledger.atom(place);
-        match barred(ledger, floor, place) {
+    for index in frontier.ready() {
+        let atom = ledger.atom(index);
+        match barred(ledger, floor, index) {
             None => {}
             Some(Bar::Conflict(_)) => {
                 if ledger.tally().failures(&atom.id) == 0 && !reserved.contains(&atom.id) {
@@ -135,22 +135,22 @@ pub fn next(ledger: &Ledger, floor: &Floor<'_>, reserved: &mut Vec<AtomId>) -> O
 /// Whether anything at all could be started, were nothing running and the iteration new.
 pub fn anything(ledger: &Ledger, floor: &Floor<'_>) -> bool {
     let frontier = ledger.frontier();
-    frontier.due().chain(frontier.ready()).any(|place| barred_for_good(ledger, floor, place).is_none())
+    frontier.due().chain(frontier.ready()).any(|index| barred_for_good(ledger, floor, index).is_none())
 }
 
 /// The first rule that keeps a ready atom from starting now.
-pub fn barred(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<Bar> {
-    let atom = ledger.atom(place);
+pub fn barred(ledger: &Ledger, floor: &Floor<'_>, index: usize) -> Option<Bar> {
+    let atom = ledger.atom(index);
     if had_its_turn(ledger, floor, &atom.id) {
         return Some(Bar::StartedAlready);
     }
     if floor.replanned.contains(&atom.id) {
         return Some(Bar::BeingReplanned);
     }
-    if let Some(bar) = barred_for_good(ledger, floor, place) {
+    if let Some(bar) = barred_for_good(ledger, floor, index) {
         return Some(bar);
     }
-    if ledger.graph().is_decomposed(place) {
+    if ledger.graph().is_decomposed(index) {
         return None;
     }
     let other =
@@ -166,13 +166,13 @@ pub fn had_its_turn(ledger: &Ledger, floor: &Floor<'_>, id: &AtomId) -> bool {
         || (floor.looked.contains(id) && !floor.seen.contains_key(id))
 }
 
-fn barred_for_good(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<Bar> {
-    let atom = ledger.atom(place);
+fn barred_for_good(ledger: &Ledger, floor: &Floor<'_>, index: usize) -> Option<Bar> {
+    let atom = ledger.atom(index);
     let control = &ledger.state().control;
     if floor.held.contains_key(&atom.id) {
         return Some(Bar::Held);
     }
-    if needs_agent(ledger, place) && floor.crew.worker == Seat::Empty {
+    if needs_agent(ledger, index) && floor.crew.worker == Presence::Absent {
         return Some(Bar::NoAgent);
     }
     if control.stall_count >= ledger.state().constraints().max_stall_count
@@ -184,34 +184,34 @@ fn barred_for_good(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> Option<B
 }
 
 /// Whether only an agent can solve an atom (D27).
-pub fn needs_agent(ledger: &Ledger, place: usize) -> bool {
-    ledger.atom(place).run.is_none() && !ledger.graph().is_decomposed(place)
+pub fn needs_agent(ledger: &Ledger, index: usize) -> bool {
+    ledger.atom(index).run.is_none() && !ledger.graph().is_decomposed(index)
 }
 
 /// Atoms that nobody could solve: they need an agent, and there is none (D27). Choices that may still be selected are
 /// among them.
-pub fn lacking(ledger: &Ledger, crew: Crew) -> Vec<AtomId> {
-    if crew.worker == Seat::Taken {
+pub fn lacking(ledger: &Ledger, crew: Agents) -> Vec<AtomId> {
+    if crew.worker == Presence::Available {
         return Vec::new();
     }
     let (state, graph) = (ledger.state(), ledger.graph());
-    let may_be_needed = |place: &usize| {
-        state.atoms[*place].status != AtomStatus::Resolved
-            && needs_agent(ledger, *place)
-            && !graph.is_burnt(state, *place)
-            && graph.line(*place).all(|above| {
+    let may_be_needed = |index: &usize| {
+        state.atoms[*index].status != AtomStatus::Resolved
+            && needs_agent(ledger, *index)
+            && !graph.under_failed_choice(state, *index)
+            && graph.line(*index).all(|above| {
                 graph.group_of(above).is_none_or(|group| !graph.is_resolved(state, Target::Group(group)))
             })
     };
-    (0..state.atoms.len()).filter(may_be_needed).map(|place| ledger.id(place)).collect()
+    (0..state.atoms.len()).filter(may_be_needed).map(|index| ledger.id(index)).collect()
 }
 
 /// What an attempt on a ready atom, or on a parent that is due, begins with.
 pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
-    let place = ledger.place(&atom).expect("only what is in the graph is picked");
-    let step = if ledger.graph().is_decomposed(place) {
+    let index = ledger.index(&atom).expect("only what is in the graph is picked");
+    let step = if ledger.graph().is_decomposed(index) {
         Step::Check
-    } else if floor.crew.probe == Seat::Taken && wants_probe(ledger, floor, place) {
+    } else if floor.crew.probe == Presence::Available && wants_probe(ledger, floor, index) {
         Step::Probe
     } else {
         Step::Work
@@ -219,8 +219,8 @@ pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
     Pick { atom, step }
 }
 
-fn wants_probe(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> bool {
-    let atom = ledger.atom(place);
+fn wants_probe(ledger: &Ledger, floor: &Floor<'_>, index: usize) -> bool {
+    let atom = ledger.atom(index);
     if atom.run.is_some() || floor.seen.contains_key(&atom.id) {
         return false;
     }
@@ -228,7 +228,7 @@ fn wants_probe(ledger: &Ledger, floor: &Floor<'_>, place: usize) -> bool {
     if failures >= FAILURES_FOR_A_PROBE || (atom.probe == Some(true) && failures == 0) {
         return true;
     }
-    let group = ledger.graph().group_of(place).map(|group| ledger.group_at(group).0);
+    let group = ledger.graph().group_of(index).map(|group| ledger.group_at(group).0);
     group.is_some_and(|group| order::is_wanted(ledger.state(), group))
 }
 
@@ -244,8 +244,8 @@ pub fn due(ledger: &Ledger, too_large: &BTreeMap<AtomId, String>, red: Option<&[
         return std::iter::once(Why::Red { checks: checks.to_vec() }).chain(stalling).collect();
     }
     let waits = |id: &AtomId| {
-        ledger.place(id).is_ok_and(|place| {
-            ledger.frontier().counts(place) && ledger.atom(place).status == AtomStatus::Pending
+        ledger.index(id).is_ok_and(|index| {
+            ledger.frontier().counts(index) && ledger.atom(index).status == AtomStatus::Pending
         })
     };
     let mut due: Vec<Why> = Vec::new();
@@ -253,7 +253,7 @@ pub fn due(ledger: &Ledger, too_large: &BTreeMap<AtomId, String>, red: Option<&[
     if stalling {
         failing = ledger.tally().failed().filter(|id| waits(id)).collect();
     }
-    failing.sort_by_key(|id| ledger.place(id).ok());
+    failing.sort_by_key(|id| ledger.index(id).ok());
     due.extend(failing.into_iter().map(|atom| Why::Failing { atom: atom.clone() }));
     for (atom, reason) in too_large.iter().filter(|(id, _)| waits(id)) {
         due.push(Why::TooLarge { atom: atom.clone(), reason: reason.clone() });

@@ -12,7 +12,7 @@ use crate::state::{
 
 /// One thing that a person wants to be different.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Correct {
+pub enum CorrectionRequest {
     Goal(String),
     BaseCase(Checks),
     BackgroundIntent(String),
@@ -62,11 +62,11 @@ pub enum Correct {
 }
 
 /// Makes all corrections, the alignment first. On a refusal the ledger is spoilt: try on a copy.
-pub fn redirect(ledger: &mut Ledger, corrections: Vec<Correct>) -> Result<(), Refusal> {
+pub fn redirect(ledger: &mut Ledger, corrections: Vec<CorrectionRequest>) -> Result<(), Refusal> {
     once_each(&corrections)?;
     side_by_side(&corrections)?;
     let wanted = corrections.clone();
-    let (alignment, rest): (Vec<Correct>, Vec<Correct>) = corrections
+    let (alignment, rest): (Vec<CorrectionRequest>, Vec<CorrectionRequest>) = corrections
         .into_iter()
         .partition(|correction| kind(ledger.state(), correction) == CorrectionKind::ObjectiveChange);
     for correction in alignment.into_iter().chain(rest) {
@@ -80,25 +80,25 @@ pub fn redirect(ledger: &mut Ledger, corrections: Vec<Correct>) -> Result<(), Re
 /// stall (D16). A driver does the same, and kills.
 pub fn interrupt(ledger: &mut Ledger) {
     if !ledger.state().control.redirect_requested {
-        ledger.enter(Change::RedirectRequested);
+        ledger.record(Change::RedirectRequested);
     }
     let running: Vec<usize> = ledger.frontier().in_progress().collect();
-    for place in running {
-        let atom = ledger.id(place);
-        ledger.enter(Change::AtomReturned { atom, reason: "interrupted by a redirect".into() });
+    for index in running {
+        let atom = ledger.id(index);
+        ledger.record(Change::AtomReturned { atom, reason: "interrupted by a redirect".into() });
     }
     converge::break_off(ledger);
 }
 
 /// What kind of correction it is; the contract's four.
-pub fn kind(state: &State, correction: &Correct) -> CorrectionKind {
+pub fn kind(state: &State, correction: &CorrectionRequest) -> CorrectionKind {
     match correction {
-        Correct::Goal(_)
-        | Correct::BaseCase(_)
-        | Correct::BackgroundIntent(_)
-        | Correct::Deliverables(_)
-        | Correct::DefinitionOfDone(_) => CorrectionKind::ObjectiveChange,
-        Correct::Accept(now) => {
+        CorrectionRequest::Goal(_)
+        | CorrectionRequest::BaseCase(_)
+        | CorrectionRequest::BackgroundIntent(_)
+        | CorrectionRequest::Deliverables(_)
+        | CorrectionRequest::DefinitionOfDone(_) => CorrectionKind::ObjectiveChange,
+        CorrectionRequest::Accept(now) => {
             let agreed = state.control.fingerprint.as_ref();
             if agreed.is_some_and(|agreed| agreed.base_case == now.base_case) {
                 CorrectionKind::ConstraintChange
@@ -106,135 +106,136 @@ pub fn kind(state: &State, correction: &Correct) -> CorrectionKind {
                 CorrectionKind::ObjectiveChange
             }
         }
-        Correct::Limit(_) | Correct::Protected(_) => CorrectionKind::ConstraintChange,
-        Correct::AddAtom(_)
-        | Correct::RemoveAtom(_)
-        | Correct::Decompose { .. }
-        | Correct::Withdraw { .. }
-        | Correct::Dependencies { .. }
-        | Correct::AddChoice { .. }
-        | Correct::ForceChoice { .. } => CorrectionKind::DagAdjustment,
-        Correct::Rebind { .. } | Correct::Redo { .. } => CorrectionKind::BindingsOverride,
+        CorrectionRequest::Limit(_) | CorrectionRequest::Protected(_) => CorrectionKind::ConstraintChange,
+        CorrectionRequest::AddAtom(_)
+        | CorrectionRequest::RemoveAtom(_)
+        | CorrectionRequest::Decompose { .. }
+        | CorrectionRequest::Withdraw { .. }
+        | CorrectionRequest::Dependencies { .. }
+        | CorrectionRequest::AddChoice { .. }
+        | CorrectionRequest::ForceChoice { .. } => CorrectionKind::DagAdjustment,
+        CorrectionRequest::Rebind { .. } | CorrectionRequest::Redo { .. } => CorrectionKind::BindingsOverride,
     }
 }
 
-fn correct(ledger: &mut Ledger, correction: Correct) -> Result<(), Refusal> {
+fn correct(ledger: &mut Ledger, correction: CorrectionRequest) -> Result<(), Refusal> {
     let kind = kind(ledger.state(), &correction);
     let trail_before = ledger.state().trail.len();
     let description = perform(ledger, correction)?;
     let trail_cleared = match kind {
         CorrectionKind::ObjectiveChange => {
-            ledger.enter(Change::TrailCleared);
+            ledger.record(Change::TrailCleared);
             true
         }
         CorrectionKind::DagAdjustment => {
-            ledger.enter(Change::UserCorrected { description: description.clone() });
+            ledger.record(Change::UserCorrected { description: description.clone() });
             false
         }
         CorrectionKind::ConstraintChange => false,
         CorrectionKind::BindingsOverride => ledger.state().trail.len() < trail_before,
     };
-    ledger.enter(Change::CorrectionNoted { kind, description, trail_cleared });
+    ledger.record(Change::CorrectionNoted { kind, description, trail_cleared });
     Ok(())
 }
 
 /// Makes one correction and says in a line what it was.
-fn perform(ledger: &mut Ledger, correction: Correct) -> Result<String, Refusal> {
+fn perform(ledger: &mut Ledger, correction: CorrectionRequest) -> Result<String, Refusal> {
     match correction {
-        Correct::Goal(goal) => {
+        CorrectionRequest::Goal(goal) => {
             let goal = said("goal", goal)?;
             let description = format!("goal: {goal}");
-            ledger.enter(Change::GoalSet { goal });
+            ledger.record(Change::GoalSet { goal });
             Ok(description)
         }
-        Correct::BackgroundIntent(background_intent) => {
+        CorrectionRequest::BackgroundIntent(background_intent) => {
             let background_intent = said("background_intent", background_intent)?;
             let description = format!("background_intent: {background_intent}");
-            ledger.enter(Change::BackgroundIntentSet { background_intent });
+            ledger.record(Change::BackgroundIntentSet { background_intent });
             Ok(description)
         }
-        Correct::Deliverables(deliverables) => {
+        CorrectionRequest::Deliverables(deliverables) => {
             let deliverables = said("deliverables", deliverables)?;
             let description = format!("deliverables: {deliverables}");
-            ledger.enter(Change::DeliverablesSet { deliverables });
+            ledger.record(Change::DeliverablesSet { deliverables });
             Ok(description)
         }
-        Correct::DefinitionOfDone(definition_of_done) => {
+        CorrectionRequest::DefinitionOfDone(definition_of_done) => {
             let definition_of_done = said("definition_of_done", definition_of_done)?;
             let description = format!("definition_of_done: {definition_of_done}");
-            ledger.enter(Change::DefinitionOfDoneSet { definition_of_done });
+            ledger.record(Change::DefinitionOfDoneSet { definition_of_done });
             Ok(description)
         }
-        Correct::BaseCase(base_case) => {
+        CorrectionRequest::BaseCase(base_case) => {
             if base_case.has_empty_set() {
                 return Err(Refusal::Blank("base_case"));
             }
             let description = format!("base_case: {} checks", base_case.leaves().count());
-            ledger.enter(Change::BaseCaseSet { base_case });
+            ledger.record(Change::BaseCaseSet { base_case });
             forget_evaluations(ledger);
             Ok(description)
         }
-        Correct::Accept(fingerprint) => {
-            if kind(ledger.state(), &Correct::Accept(fingerprint.clone())) == CorrectionKind::ObjectiveChange
+        CorrectionRequest::Accept(fingerprint) => {
+            if kind(ledger.state(), &CorrectionRequest::Accept(fingerprint.clone()))
+                == CorrectionKind::ObjectiveChange
             {
                 forget_evaluations(ledger);
             }
-            ledger.enter(Change::FingerprintTaken { fingerprint });
+            ledger.record(Change::FingerprintTaken { fingerprint });
             Ok("accepted the base case and the protected files as they are".into())
         }
-        Correct::Limit(limit) => constrain(ledger, limit),
-        Correct::Protected(protected) => {
+        CorrectionRequest::Limit(limit) => constrain(ledger, limit),
+        CorrectionRequest::Protected(protected) => {
             let description = format!("protected: {}", protected.join(", "));
-            ledger.enter(Change::ProtectedSet { protected });
+            ledger.record(Change::ProtectedSet { protected });
             Ok(description)
         }
-        Correct::AddAtom(atom) => {
+        CorrectionRequest::AddAtom(atom) => {
             let description = atom.description.clone();
             let id = reshape::add(ledger, atom)?;
             Ok(format!("added {id}: {description}"))
         }
-        Correct::RemoveAtom(id) => {
+        CorrectionRequest::RemoveAtom(id) => {
             reshape::remove(ledger, &id)?;
             Ok(format!("removed {id}"))
         }
-        Correct::Decompose { parent, children, reason } => {
+        CorrectionRequest::Decompose { parent, children, reason } => {
             let children = decompose::decompose(ledger, &parent, children, &reason)?;
             Ok(format!("decomposed {parent} into {}", names(&children)))
         }
-        Correct::Withdraw { parent } => {
+        CorrectionRequest::Withdraw { parent } => {
             decompose::withdraw(ledger, &parent)?;
             Ok(format!("took the decomposition of {parent} back"))
         }
-        Correct::Dependencies { atom, depends_on } => {
-            let place = ledger.place(&atom)?;
-            ledger.wants_status(place, AtomStatus::Pending)?;
+        CorrectionRequest::Dependencies { atom, depends_on } => {
+            let index = ledger.index(&atom)?;
+            ledger.wants_status(index, AtomStatus::Pending)?;
             for wanted in &depends_on {
-                ledger.place(wanted)?;
+                ledger.index(wanted)?;
             }
             let description = format!("{atom} depends on {}", names(&depends_on));
-            ledger.enter(Change::DependenciesSet { atom, depends_on });
+            ledger.record(Change::DependenciesSet { atom, depends_on });
             ledger.check_shape()?;
             Ok(description)
         }
-        Correct::AddChoice { group, mut atom } => {
+        CorrectionRequest::AddChoice { group, mut atom } => {
             atom.or_group = Some(group.clone());
             let id = reshape::add(ledger, atom)?;
-            backtrack::straighten(ledger);
+            backtrack::repair(ledger);
             Ok(format!("added the choice {id} to {group}"))
         }
-        Correct::ForceChoice { group, choice, reason } => {
+        CorrectionRequest::ForceChoice { group, choice, reason } => {
             let why = if reason.trim().is_empty() { "chosen by the user" } else { reason.trim() };
             backtrack::switch(ledger, &group, &choice, why)?;
             Ok(format!("{group}: {choice} ({why})"))
         }
-        Correct::Rebind { atom, summary, artifacts } => rebind(ledger, &atom, summary, artifacts),
-        Correct::Redo { atom } => {
-            let place = ledger.place(&atom)?;
-            ledger.wants_status(place, AtomStatus::Resolved)?;
-            if ledger.graph().is_decomposed(place) {
+        CorrectionRequest::Rebind { atom, summary, artifacts } => rebind(ledger, &atom, summary, artifacts),
+        CorrectionRequest::Redo { atom } => {
+            let index = ledger.index(&atom)?;
+            ledger.wants_status(index, AtomStatus::Resolved)?;
+            if ledger.graph().is_decomposed(index) {
                 return Err(Refusal::IsDecomposed(atom));
             }
-            reset(ledger, place, What::TheAtomToo);
+            reset(ledger, index, What::TheAtomToo);
             Ok(format!("{atom} is to be done again"))
         }
     }
@@ -246,7 +247,7 @@ fn constrain(ledger: &mut Ledger, limit: Limit) -> Result<String, Refusal> {
     }
     let constraints = ledger.state().constraints().clone();
     let description = format!("{}: {} -> {limit}", limit.name(), limit.standing(&constraints));
-    ledger.enter(Change::ConstraintsSet { constraints: limit.within(constraints) });
+    ledger.record(Change::ConstraintsSet { constraints: limit.within(constraints) });
     Ok(description)
 }
 
@@ -256,8 +257,8 @@ fn rebind(
     summary: String,
     artifacts: Option<Vec<String>>,
 ) -> Result<String, Refusal> {
-    let place = ledger.place(atom)?;
-    ledger.wants_status(place, AtomStatus::Resolved)?;
+    let index = ledger.index(atom)?;
+    ledger.wants_status(index, AtomStatus::Resolved)?;
     let summary = said("summary", summary)?;
     let description = format!("{atom}: {summary}");
     let mut binding = ledger.state().bindings.get(atom).cloned().unwrap_or_else(|| crate::state::Binding {
@@ -269,9 +270,9 @@ fn rebind(
     if let Some(artifacts) = artifacts {
         binding.artifacts = artifacts;
     }
-    ledger.enter(Change::BindingSet { atom: atom.clone(), binding });
-    reset(ledger, place, What::RestsOnIt);
-    advance::resolve_parents(ledger, place);
+    ledger.record(Change::BindingSet { atom: atom.clone(), binding });
+    reset(ledger, index, What::RestsOnIt);
+    advance::resolve_parents(ledger, index);
     Ok(description)
 }
 
@@ -282,10 +283,10 @@ enum What {
 }
 
 /// Resets what rests on an atom, and takes the trail's entries of the groups that lie within that part out.
-fn reset(ledger: &mut Ledger, place: usize, what: What) {
-    let mut part: Vec<usize> = ledger.graph().resting_on(ledger.state(), &[place]);
+fn reset(ledger: &mut Ledger, index: usize, what: What) {
+    let mut part: Vec<usize> = ledger.graph().resting_on(ledger.state(), &[index]);
     if what == What::TheAtomToo {
-        part.push(place);
+        part.push(index);
     }
     let inside: HashSet<usize> = part.iter().copied().collect();
     let graph = ledger.graph();
@@ -305,7 +306,7 @@ fn reset(ledger: &mut Ledger, place: usize, what: What) {
             .any(|entry| matches!(entry, TrailEntry::Selection { or_group, .. } if or_group == group))
     };
     if groups.iter().any(told) {
-        ledger.enter(Change::TrailPruned { groups });
+        ledger.record(Change::TrailPruned { groups });
     }
 }
 
@@ -313,32 +314,32 @@ fn reset(ledger: &mut Ledger, place: usize, what: What) {
 fn forget_evaluations(ledger: &mut Ledger) {
     let control = &ledger.state().control;
     if control.fruitless.is_some() || control.fewest_red.is_some() {
-        ledger.enter(Change::Verified { fruitless: 0, fewest_red: None });
+        ledger.record(Change::Verified { fruitless: 0, fewest_red: None });
     }
 }
 
 /// Two values for one thing cannot both be meant.
-fn once_each(corrections: &[Correct]) -> Result<(), Refusal> {
+fn once_each(corrections: &[CorrectionRequest]) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
     for correction in corrections {
         let name = match correction {
-            Correct::Goal(_) => "goal",
-            Correct::BaseCase(_) => "base_case",
-            Correct::BackgroundIntent(_) => "background_intent",
-            Correct::Deliverables(_) => "deliverables",
-            Correct::DefinitionOfDone(_) => "definition_of_done",
-            Correct::Limit(limit) => limit.name(),
-            Correct::Protected(_) => "protected",
-            Correct::Accept(_) => "accept",
-            Correct::AddAtom(_)
-            | Correct::RemoveAtom(_)
-            | Correct::Decompose { .. }
-            | Correct::Withdraw { .. }
-            | Correct::Dependencies { .. }
-            | Correct::AddChoice { .. }
-            | Correct::ForceChoice { .. }
-            | Correct::Rebind { .. }
-            | Correct::Redo { .. } => continue,
+            CorrectionRequest::Goal(_) => "goal",
+            CorrectionRequest::BaseCase(_) => "base_case",
+            CorrectionRequest::BackgroundIntent(_) => "background_intent",
+            CorrectionRequest::Deliverables(_) => "deliverables",
+            CorrectionRequest::DefinitionOfDone(_) => "definition_of_done",
+            CorrectionRequest::Limit(limit) => limit.name(),
+            CorrectionRequest::Protected(_) => "protected",
+            CorrectionRequest::Accept(_) => "accept",
+            CorrectionRequest::AddAtom(_)
+            | CorrectionRequest::RemoveAtom(_)
+            | CorrectionRequest::Decompose { .. }
+            | CorrectionRequest::Withdraw { .. }
+            | CorrectionRequest::Dependencies { .. }
+            | CorrectionRequest::AddChoice { .. }
+            | CorrectionRequest::ForceChoice { .. }
+            | CorrectionRequest::Rebind { .. }
+            | CorrectionRequest::Redo { .. } => continue,
         };
         if !seen.insert(name) {
             return Err(Refusal::Twice(name));
@@ -348,9 +349,9 @@ fn once_each(corrections: &[Correct]) -> Result<(), Refusal> {
 }
 
 /// What is wanted of one atom or group cannot be wanted otherwise beside it.
-fn side_by_side(corrections: &[Correct]) -> Result<(), Refusal> {
-    for (place, one) in corrections.iter().enumerate() {
-        for other in &corrections[..place] {
+fn side_by_side(corrections: &[CorrectionRequest]) -> Result<(), Refusal> {
+    for (index, one) in corrections.iter().enumerate() {
+        for other in &corrections[..index] {
             if let Some(over) = at_odds(one, other).or_else(|| at_odds(other, one)) {
                 return Err(Refusal::AtOdds { over, one: named(other), other: named(one) });
             }
@@ -360,52 +361,57 @@ fn side_by_side(corrections: &[Correct]) -> Result<(), Refusal> {
 }
 
 /// What two corrections cannot agree on, seen from the first.
-fn at_odds(one: &Correct, other: &Correct) -> Option<String> {
-    let atom = |of: &Correct| match of {
-        Correct::RemoveAtom(atom)
-        | Correct::Withdraw { parent: atom }
-        | Correct::Decompose { parent: atom, .. }
-        | Correct::Dependencies { atom, .. }
-        | Correct::ForceChoice { choice: atom, .. }
-        | Correct::Rebind { atom, .. }
-        | Correct::Redo { atom } => Some(atom.clone()),
-        Correct::AddAtom(new) | Correct::AddChoice { atom: new, .. } => new.id.clone(),
-        Correct::Goal(_)
-        | Correct::BaseCase(_)
-        | Correct::BackgroundIntent(_)
-        | Correct::Deliverables(_)
-        | Correct::DefinitionOfDone(_)
-        | Correct::Limit(_)
-        | Correct::Protected(_)
-        | Correct::Accept(_) => None,
+fn at_odds(one: &CorrectionRequest, other: &CorrectionRequest) -> Option<String> {
+    let atom = |of: &CorrectionRequest| match of {
+        CorrectionRequest::RemoveAtom(atom)
+        | CorrectionRequest::Withdraw { parent: atom }
+        | CorrectionRequest::Decompose { parent: atom, .. }
+        | CorrectionRequest::Dependencies { atom, .. }
+        | CorrectionRequest::ForceChoice { choice: atom, .. }
+        | CorrectionRequest::Rebind { atom, .. }
+        | CorrectionRequest::Redo { atom } => Some(atom.clone()),
+        CorrectionRequest::AddAtom(new) | CorrectionRequest::AddChoice { atom: new, .. } => new.id.clone(),
+        CorrectionRequest::Goal(_)
+        | CorrectionRequest::BaseCase(_)
+        | CorrectionRequest::BackgroundIntent(_)
+        | CorrectionRequest::Deliverables(_)
+        | CorrectionRequest::DefinitionOfDone(_)
+        | CorrectionRequest::Limit(_)
+        | CorrectionRequest::Protected(_)
+        | CorrectionRequest::Accept(_) => None,
     };
-    let needs = |of: &Correct| match of {
-        Correct::AddAtom(new) | Correct::AddChoice { atom: new, .. } => new.depends_on.clone(),
-        Correct::Dependencies { depends_on, .. } => depends_on.clone(),
+    let needs = |of: &CorrectionRequest| match of {
+        CorrectionRequest::AddAtom(new) | CorrectionRequest::AddChoice { atom: new, .. } => {
+            new.depends_on.clone()
+        }
+        CorrectionRequest::Dependencies { depends_on, .. } => depends_on.clone(),
         _ => Vec::new(),
     };
     match (one, other) {
-        (Correct::RemoveAtom(gone), other)
+        (CorrectionRequest::RemoveAtom(gone), other)
             if atom(other).as_ref() == Some(gone) || needs(other).contains(gone) =>
         {
             Some(gone.to_string())
         }
-        (Correct::Rebind { atom: kept, .. }, Correct::Redo { atom } | Correct::Rebind { atom, .. })
-        | (Correct::Redo { atom: kept }, Correct::Redo { atom })
-        | (Correct::Dependencies { atom: kept, .. }, Correct::Dependencies { atom, .. })
-            if atom == kept =>
-        {
-            Some(kept.to_string())
-        }
-        (Correct::ForceChoice { group, .. }, Correct::ForceChoice { group: same, .. }) if group == same => {
-            Some(group.to_string())
-        }
+        (
+            CorrectionRequest::Rebind { atom: kept, .. },
+            CorrectionRequest::Redo { atom } | CorrectionRequest::Rebind { atom, .. },
+        )
+        | (CorrectionRequest::Redo { atom: kept }, CorrectionRequest::Redo { atom })
+        | (
+            CorrectionRequest::Dependencies { atom: kept, .. },
+            CorrectionRequest::Dependencies { atom, .. },
+        ) if atom == kept => Some(kept.to_string()),
+        (
+            CorrectionRequest::ForceChoice { group, .. },
+            CorrectionRequest::ForceChoice { group: same, .. },
+        ) if group == same => Some(group.to_string()),
         _ => None,
     }
 }
 
 /// Whether a correction still holds when all of them are made: one may have undone what another brought.
-fn stands(state: &State, correction: &Correct) -> Result<(), Refusal> {
+fn stands(state: &State, correction: &CorrectionRequest) -> Result<(), Refusal> {
     let undone = |over: &str| {
         Err(Refusal::AtOdds {
             over: over.to_owned(),
@@ -414,17 +420,17 @@ fn stands(state: &State, correction: &Correct) -> Result<(), Refusal> {
         })
     };
     match correction {
-        Correct::ForceChoice { group, choice, .. }
+        CorrectionRequest::ForceChoice { group, choice, .. }
             if state.or_groups.get(group).is_none_or(|entry| entry.selected != *choice) =>
         {
             undone(group.as_str())
         }
-        Correct::Rebind { atom, summary, .. }
+        CorrectionRequest::Rebind { atom, summary, .. }
             if state.bindings.get(atom).is_none_or(|binding| binding.summary != *summary) =>
         {
             undone(atom.as_str())
         }
-        Correct::Redo { atom }
+        CorrectionRequest::Redo { atom }
             if state.atoms.get(atom).is_some_and(|atom| atom.status == AtomStatus::Resolved) =>
         {
             undone(atom.as_str())
@@ -434,25 +440,27 @@ fn stands(state: &State, correction: &Correct) -> Result<(), Refusal> {
 }
 
 /// A correction in two or three words, as a person asked for it.
-fn named(correction: &Correct) -> String {
+fn named(correction: &CorrectionRequest) -> String {
     match correction {
-        Correct::Goal(_) => "another goal".into(),
-        Correct::BaseCase(_) => "another base case".into(),
-        Correct::BackgroundIntent(_) => "another background".into(),
-        Correct::Deliverables(_) => "other deliverables".into(),
-        Correct::DefinitionOfDone(_) => "another definition of done".into(),
-        Correct::Limit(limit) => format!("another {}", limit.name()),
-        Correct::Protected(_) => "other protected files".into(),
-        Correct::Accept(_) => "accepting what was changed".into(),
-        Correct::AddAtom(atom) => format!("adding \"{}\"", atom.description),
-        Correct::RemoveAtom(atom) => format!("removing {atom}"),
-        Correct::Decompose { parent, .. } => format!("cutting {parent}"),
-        Correct::Withdraw { parent } => format!("making {parent} whole again"),
-        Correct::Dependencies { atom, depends_on } => format!("{atom} depending on {}", names(depends_on)),
-        Correct::AddChoice { group, atom } => format!("adding \"{}\" to {group}", atom.description),
-        Correct::ForceChoice { group, choice, .. } => format!("{group} taking {choice}"),
-        Correct::Rebind { atom, .. } => format!("another result of {atom}"),
-        Correct::Redo { atom } => format!("doing {atom} again"),
+        CorrectionRequest::Goal(_) => "another goal".into(),
+        CorrectionRequest::BaseCase(_) => "another base case".into(),
+        CorrectionRequest::BackgroundIntent(_) => "another background".into(),
+        CorrectionRequest::Deliverables(_) => "other deliverables".into(),
+        CorrectionRequest::DefinitionOfDone(_) => "another definition of done".into(),
+        CorrectionRequest::Limit(limit) => format!("another {}", limit.name()),
+        CorrectionRequest::Protected(_) => "other protected files".into(),
+        CorrectionRequest::Accept(_) => "accepting what was changed".into(),
+        CorrectionRequest::AddAtom(atom) => format!("adding \"{}\"", atom.description),
+        CorrectionRequest::RemoveAtom(atom) => format!("removing {atom}"),
+        CorrectionRequest::Decompose { parent, .. } => format!("cutting {parent}"),
+        CorrectionRequest::Withdraw { parent } => format!("making {parent} whole again"),
+        CorrectionRequest::Dependencies { atom, depends_on } => {
+            format!("{atom} depending on {}", names(depends_on))
+        }
+        CorrectionRequest::AddChoice { group, atom } => format!("adding \"{}\" to {group}", atom.description),
+        CorrectionRequest::ForceChoice { group, choice, .. } => format!("{group} taking {choice}"),
+        CorrectionRequest::Rebind { atom, .. } => format!("another result of {atom}"),
+        CorrectionRequest::Redo { atom } => format!("doing {atom} again"),
     }
 }
 

@@ -97,11 +97,11 @@ pub fn replan(ledger: &mut Ledger, change: PlanChange) -> Result<(), Refusal> {
     for wish in rewire.into_iter().chain(change.dependencies.iter().cloned()) {
         is_idle(ledger, &wish.atom)?;
         for wanted in &wish.depends_on {
-            ledger.place(wanted)?;
+            ledger.index(wanted)?;
         }
-        let place = ledger.place(&wish.atom)?;
-        if ledger.atom(place).depends_on != wish.depends_on {
-            ledger.enter(Change::DependenciesSet { atom: wish.atom, depends_on: wish.depends_on });
+        let index = ledger.index(&wish.atom)?;
+        if ledger.atom(index).depends_on != wish.depends_on {
+            ledger.record(Change::DependenciesSet { atom: wish.atom, depends_on: wish.depends_on });
         }
     }
     touched.extend(change.dependencies.into_iter().map(|wish| wish.atom));
@@ -116,7 +116,7 @@ pub fn replan(ledger: &mut Ledger, change: PlanChange) -> Result<(), Refusal> {
     for atom in
         touched.iter().filter(|id| ledger.state().atoms.contains_key(*id)).cloned().collect::<Vec<_>>()
     {
-        ledger.enter(Change::ReplanNoted { atom, reason: reason.to_owned() });
+        ledger.record(Change::ReplanNoted { atom, reason: reason.to_owned() });
     }
     ledger.check_shape()?;
     before.limits(ledger)
@@ -132,7 +132,7 @@ struct Size {
 impl Size {
     fn of(ledger: &Ledger) -> Size {
         let executable =
-            |place: &usize| ledger.frontier().counts(*place) && !ledger.graph().is_decomposed(*place);
+            |index: &usize| ledger.frontier().counts(*index) && !ledger.graph().is_decomposed(*index);
         Size {
             atoms: ledger.state().atoms.keys().cloned().collect(),
             executable: (0..ledger.state().atoms.len()).filter(executable).count(),
@@ -165,13 +165,13 @@ impl Size {
 }
 
 fn is_idle(ledger: &Ledger, id: &AtomId) -> Result<(), Refusal> {
-    let place = ledger.place(id)?;
-    ledger.wants_status(place, AtomStatus::Pending)
+    let index = ledger.index(id)?;
+    ledger.wants_status(index, AtomStatus::Pending)
 }
 
 fn not_running_below(ledger: &Ledger, parent: &AtomId) -> Result<(), Refusal> {
-    let place = ledger.place(parent)?;
-    for below in ledger.graph().subtree(place) {
+    let index = ledger.index(parent)?;
+    for below in ledger.graph().subtree(index) {
         let atom = ledger.atom(below);
         if atom.status == AtomStatus::InProgress {
             return Err(Refusal::WrongStatus {
@@ -188,8 +188,8 @@ fn not_running_below(ledger: &Ledger, parent: &AtomId) -> Result<(), Refusal> {
 fn add_alternative(ledger: &mut Ledger, alternative: Alternative) -> Result<Rewire, Refusal> {
     let Alternative { to, group, mut atom } = alternative;
     is_idle(ledger, &to)?;
-    let place = ledger.place(&to)?;
-    let name = match ledger.graph().group_of(place) {
+    let index = ledger.index(&to)?;
+    let name = match ledger.graph().group_of(index) {
         Some(group) => ledger.group_at(group).0.clone(),
         None => {
             let name = group.unwrap_or_else(|| GroupName::new(format!("{to}_or")));
@@ -202,7 +202,7 @@ fn add_alternative(ledger: &mut Ledger, alternative: Alternative) -> Result<Rewi
                 failed: Vec::new(),
                 speculative: None,
             };
-            ledger.enter(Change::GroupAdded { group: name.clone(), entry });
+            ledger.record(Change::GroupAdded { group: name.clone(), entry });
             name
         }
     };
@@ -225,6 +225,6 @@ fn resting_on_group(ledger: &Ledger, group: usize) -> Vec<AtomId> {
     let graph = ledger.graph();
     let under: Vec<usize> = graph.choices(group).to_vec();
     let resting = graph.resting_on(ledger.state(), &under);
-    let failed = |place: &usize| ledger.tally().failures(&ledger.atom(*place).id) > 0;
-    resting.into_iter().filter(failed).map(|place| ledger.id(place)).collect()
+    let failed = |index: &usize| ledger.tally().failures(&ledger.atom(*index).id) > 0;
+    resting.into_iter().filter(failed).map(|index| ledger.id(index)).collect()
 }

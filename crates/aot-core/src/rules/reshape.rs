@@ -19,12 +19,12 @@ pub fn add(ledger: &mut Ledger, new: NewAtom) -> Result<AtomId, Refusal> {
             ledger.state().decompositions.iter().find(|d| d.children.iter().any(|c| choices.contains(c)));
         listed.map(|decomposition| decomposition.parent.clone())
     });
-    ledger.enter(Change::AtomAdded { atom: Box::new(atom) });
+    ledger.record(Change::AtomAdded { atom: Box::new(atom) });
     if let Some(group) = group {
-        ledger.enter(Change::ChoiceAdded { group, choice: id.clone() });
+        ledger.record(Change::ChoiceAdded { group, choice: id.clone() });
     }
     if let Some(parent) = parent {
-        ledger.enter(Change::ChildAdded { parent, child: id.clone() });
+        ledger.record(Change::ChildAdded { parent, child: id.clone() });
     }
     check_references(ledger, std::slice::from_ref(&id))?;
     ledger.check_shape()?;
@@ -33,23 +33,23 @@ pub fn add(ledger: &mut Ledger, new: NewAtom) -> Result<AtomId, Refusal> {
 
 /// Removes an atom that nobody needs. A selected choice hands over to the next one that has not failed.
 pub fn remove(ledger: &mut Ledger, id: &AtomId) -> Result<(), Refusal> {
-    let place = ledger.place(id)?;
-    ledger.wants_status(place, AtomStatus::Pending)?;
+    let index = ledger.index(id)?;
+    ledger.wants_status(index, AtomStatus::Pending)?;
     if ledger.state().atoms.len() == 1 {
         return Err(Refusal::LastAtom(id.clone()));
     }
-    let by = needed_by(ledger, place);
+    let by = needed_by(ledger, index);
     if !by.is_empty() {
         return Err(Refusal::Needed { atom: id.clone(), by });
     }
-    if let Some(group) = ledger.graph().group_of(place) {
+    if let Some(group) = ledger.graph().group_of(index) {
         leave_group(ledger, group, id);
     }
     let listed = ledger.state().decompositions.iter().find(|d| d.children.contains(id));
     if let Some(parent) = listed.map(|decomposition| decomposition.parent.clone()) {
-        ledger.enter(Change::ChildRemoved { parent, child: id.clone() });
+        ledger.record(Change::ChildRemoved { parent, child: id.clone() });
     }
-    ledger.enter(Change::AtomRemoved { atom: id.clone() });
+    ledger.record(Change::AtomRemoved { atom: id.clone() });
     Ok(())
 }
 
@@ -63,8 +63,8 @@ pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) ->
         if choices[..turn].contains(choice) {
             return Err(Refusal::GivenTwice(choice.clone()));
         }
-        let place = ledger.place(choice)?;
-        if let Some(group) = ledger.graph().group_of(place) {
+        let index = ledger.index(choice)?;
+        if let Some(group) = ledger.graph().group_of(index) {
             let group = ledger.group_at(group).0.clone();
             return Err(Refusal::InGroup { atom: choice.clone(), group });
         }
@@ -74,13 +74,13 @@ pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) ->
     }
     if ledger.state().or_groups.contains_key(name) {
         for choice in choices {
-            ledger.enter(Change::ChoiceAdded { group: name.clone(), choice: choice.clone() });
+            ledger.record(Change::ChoiceAdded { group: name.clone(), choice: choice.clone() });
         }
     } else {
         let started = |id: &&AtomId| ledger.state().atoms[*id].status != AtomStatus::Pending;
         let selected = choices.iter().find(started).unwrap_or(first).clone();
         let entry = OrGroup { choices: choices.to_vec(), selected, failed: Vec::new(), speculative: None };
-        ledger.enter(Change::GroupAdded { group: name.clone(), entry });
+        ledger.record(Change::GroupAdded { group: name.clone(), entry });
     }
     let group = ledger.group(name)?;
     let selected = ledger.group_at(group).1.selected.clone();
@@ -107,7 +107,7 @@ pub(super) fn make(ledger: &Ledger, new: NewAtom) -> Result<Atom, Refusal> {
 pub(super) fn check_references(ledger: &Ledger, added: &[AtomId]) -> Result<(), Refusal> {
     for id in added {
         for wanted in &ledger.state().atoms[id].depends_on {
-            ledger.place(wanted)?;
+            ledger.index(wanted)?;
         }
     }
     Ok(())
@@ -116,12 +116,12 @@ pub(super) fn check_references(ledger: &Ledger, added: &[AtomId]) -> Result<(), 
 /// Enters an atom as a choice; a group that does not exist yet begins with it.
 pub(super) fn join_group(ledger: &mut Ledger, group: GroupName, choice: AtomId) {
     if ledger.state().or_groups.contains_key(&group) {
-        ledger.enter(Change::ChoiceAdded { group, choice });
+        ledger.record(Change::ChoiceAdded { group, choice });
         return;
     }
     let entry =
         OrGroup { choices: vec![choice.clone()], selected: choice, failed: Vec::new(), speculative: None };
-    ledger.enter(Change::GroupAdded { group, entry });
+    ledger.record(Change::GroupAdded { group, entry });
 }
 
 /// Groups all of whose choices are among these atoms.
@@ -139,12 +139,12 @@ pub(super) fn groups_within(ledger: &Ledger, atoms: &[AtomId]) -> Vec<GroupName>
         .collect()
 }
 
-fn needed_by(ledger: &Ledger, place: usize) -> Vec<String> {
-    let id = ledger.id(place);
+fn needed_by(ledger: &Ledger, index: usize) -> Vec<String> {
+    let id = ledger.id(index);
     let state = ledger.state();
     let dependents = state.atoms.values().filter(|atom| atom.depends_on.contains(&id));
     let mut by: Vec<String> = dependents.map(|atom| atom.id.to_string()).collect();
-    by.extend(ledger.graph().kids(place).iter().map(|kid| ledger.id(*kid).to_string()));
+    by.extend(ledger.graph().children(index).iter().map(|kid| ledger.id(*kid).to_string()));
     let last_child = state.decompositions.iter().find(|d| d.children == [id.clone()]);
     by.extend(last_child.map(|decomposition| decomposition.parent.to_string()));
     by
@@ -161,13 +161,13 @@ fn leave_group(ledger: &mut Ledger, group: usize, id: &AtomId) {
         Some(entry.selected.clone())
     };
     match heir {
-        None => ledger.enter(Change::GroupRemoved { group: name }),
+        None => ledger.record(Change::GroupRemoved { group: name }),
         Some(heir) => {
             if heir != entry.selected {
                 let reason = format!("{id} was removed");
-                ledger.enter(Change::ChoiceSelected { group: name.clone(), choice: heir, reason });
+                ledger.record(Change::ChoiceSelected { group: name.clone(), choice: heir, reason });
             }
-            ledger.enter(Change::ChoiceRemoved { group: name, choice: id.clone() });
+            ledger.record(Change::ChoiceRemoved { group: name, choice: id.clone() });
         }
     }
 }
@@ -175,8 +175,8 @@ fn leave_group(ledger: &mut Ledger, group: usize, id: &AtomId) {
 /// Whether these atoms, and those that the group has already, lie under one parent or all under none.
 fn side_by_side(ledger: &Ledger, name: &GroupName, choices: &[AtomId]) -> bool {
     let listed = ledger.state().or_groups.get(name).map(|entry| &entry.choices[..]).unwrap_or_default();
-    let places = listed.iter().chain(choices).filter_map(|id| ledger.state().atoms.get_index_of(id));
-    let mut parents = places.map(|place| ledger.graph().parent(place));
+    let indices = listed.iter().chain(choices).filter_map(|id| ledger.state().atoms.get_index_of(id));
+    let mut parents = indices.map(|index| ledger.graph().parent(index));
     let first = parents.next();
     parents.all(|parent| Some(parent) == first)
 }

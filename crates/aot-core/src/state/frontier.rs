@@ -90,17 +90,17 @@ impl Frontier {
     }
 
     fn link(&mut self, graph: &Graph, atoms: usize) {
-        let place = |target| match target {
+        let index = |target| match target {
             Target::Atom(atom) => atom,
             Target::Group(group) => atoms + group,
         };
         for atom in 0..atoms {
             for target in graph.depends(atom) {
-                self.dependents[place(*target)].push(atom);
+                self.dependents[index(*target)].push(atom);
                 self.gate[atom] += u32::from(!self.is_done(*target));
             }
             for target in graph.child_targets(atom) {
-                self.parents[place(target)].push(atom);
+                self.parents[index(target)].push(atom);
                 self.children[atom] += u32::from(!self.is_done(target));
             }
         }
@@ -117,7 +117,7 @@ impl Frontier {
         let mut next = 0;
         while let Some(atom) = order.get(next).copied() {
             next += 1;
-            order.extend(graph.kids(atom));
+            order.extend(graph.children(atom));
             self.asleep[atom] = u32::from(self.sleeps[atom]);
             self.burnt[atom] = u32::from(self.failed[atom]);
             if let Some(parent) = graph.parent(atom) {
@@ -261,7 +261,7 @@ impl Frontier {
             }
             if shut != (self.gate[atom] > 0) {
                 self.refresh(graph, state, atom);
-                gates.extend(graph.kids(atom));
+                gates.extend(graph.children(atom));
             }
         }
         for parent in self.parents[target].clone() {

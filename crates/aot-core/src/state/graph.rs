@@ -39,7 +39,7 @@ pub struct Cycle {
 #[derive(Clone, Debug)]
 pub struct Graph {
     parent: Vec<Option<usize>>,
-    kids: Vec<Vec<usize>>,
+    children: Vec<Vec<usize>>,
     group_of: Vec<Option<usize>>,
     decomposed: Vec<bool>,
     /// What each atom's own dependencies mean.
@@ -55,7 +55,7 @@ impl Graph {
         let count = state.atoms.len();
         let mut graph = Graph {
             parent: vec![None; count],
-            kids: vec![Vec::new(); count],
+            children: vec![Vec::new(); count],
             group_of: vec![None; count],
             decomposed: vec![false; count],
             depends: vec![Vec::new(); count],
@@ -68,7 +68,7 @@ impl Graph {
         graph.cut_endless_nesting();
         for child in 0..count {
             if let Some(parent) = graph.parent[child] {
-                graph.kids[parent].push(child);
+                graph.children[parent].push(child);
             }
         }
         for atom in 0..count {
@@ -146,8 +146,8 @@ impl Graph {
     }
 
     /// Atoms whose parent this is, choices that are not selected included.
-    pub fn kids(&self, atom: usize) -> &[usize] {
-        &self.kids[atom]
+    pub fn children(&self, atom: usize) -> &[usize] {
+        &self.children[atom]
     }
 
     pub fn is_decomposed(&self, atom: usize) -> bool {
@@ -174,7 +174,7 @@ impl Graph {
 
     /// The children a parent waits for: a child, or the group of a child that is a choice.
     pub fn child_targets(&self, parent: usize) -> impl Iterator<Item = Target> + '_ {
-        self.kids[parent].iter().filter_map(move |kid| match self.group_of[*kid] {
+        self.children[parent].iter().filter_map(move |kid| match self.group_of[*kid] {
             None => Some(Target::Atom(*kid)),
             Some(group) => {
                 let first = self.choices[group].iter().find(|choice| self.parent[**choice] == Some(parent));
@@ -199,7 +199,7 @@ impl Graph {
         let mut found = vec![atom];
         let mut next = 0;
         while let Some(at) = found.get(next).copied() {
-            found.extend(&self.kids[at]);
+            found.extend(&self.children[at]);
             next += 1;
         }
         found
@@ -235,7 +235,7 @@ impl Graph {
     }
 
     /// Below, or itself, a choice that has failed.
-    pub fn is_burnt(&self, state: &State, atom: usize) -> bool {
+    pub fn under_failed_choice(&self, state: &State, atom: usize) -> bool {
         self.line(atom).any(|above| {
             self.group_of[above]
                 .is_some_and(|group| state.or_groups[group].failed.contains(&state.atoms[above].id))
@@ -254,7 +254,7 @@ impl Graph {
             && !self.decomposed[atom]
             && self.waits_on(state, atom).is_none()
             && !self.is_dormant(state, atom)
-            && !self.is_burnt(state, atom)
+            && !self.under_failed_choice(state, atom)
     }
 
     /// All that could start now, longest remaining path first, then in the written order (decision D7).
@@ -303,7 +303,7 @@ impl Graph {
             && self.child_targets(atom).all(|target| self.is_resolved(state, target))
             && self.waits_on(state, atom).is_none()
             && !self.is_dormant(state, atom)
-            && !self.is_burnt(state, atom)
+            && !self.under_failed_choice(state, atom)
     }
 
     /// A live group whose choices have all failed (decision D10).
@@ -316,7 +316,9 @@ impl Graph {
         let around = self.choices[group].iter().find_map(|choice| self.parent[*choice]);
         entry.choices.iter().all(|choice| entry.failed.contains(choice))
             && !self.is_resolved(state, Target::Group(group))
-            && around.is_none_or(|parent| !self.is_dormant(state, parent) && !self.is_burnt(state, parent))
+            && around.is_none_or(|parent| {
+                !self.is_dormant(state, parent) && !self.under_failed_choice(state, parent)
+            })
     }
 
     /// All nodes, each before what waits for it. Rings, and what only they lead to, are left out.

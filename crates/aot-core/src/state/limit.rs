@@ -70,7 +70,7 @@ impl Limit {
     }
 
     pub fn name(self) -> &'static str {
-        let place = match self {
+        let index = match self {
             Limit::MaxIterations(_) => 0,
             Limit::MaxParallelAgents(_) => 1,
             Limit::MaxStallCount(_) => 2,
@@ -80,7 +80,7 @@ impl Limit {
             Limit::MaxCostUsd(_) => 6,
             Limit::MaxTokens(_) => 7,
         };
-        LIMITS[place]
+        LIMITS[index]
     }
 
     /// The constraints with this limit instead of theirs.

@@ -81,8 +81,8 @@ fn choices(graph: &Graph, state: &State, group: usize, parent: Option<usize>) ->
     let listed = state.or_groups[group].choices.iter();
     listed
         .filter_map(|id| match state.atoms.get_index_of(id) {
-            Some(place) => (graph.group_of(place) == Some(group) && graph.parent(place) == parent)
-                .then_some(What::Atom(place)),
+            Some(index) => (graph.group_of(index) == Some(group) && graph.parent(index) == parent)
+                .then_some(What::Atom(index)),
             None => Some(What::Unmade(id.clone())),
         })
         .collect()

@@ -1,6 +1,6 @@
 //! Redirects: four kinds, what each does to the trail, and what is reset (requirements 3.4, design 8.3, D31).
 
-use aot_core::rules::redirect::{self, Correct};
+use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::{Change, Ledger, apply};
 use aot_core::state::{Check, Checks, Confirmation, CorrectionKind, Fingerprint, Stamp, State};
 
@@ -118,7 +118,7 @@ fn corrections_that_exclude_each_other_are_refused() {
         let told = World::play(graph, script).tell("# | refused | corrections");
         assert!(told.ends_with(" | refused at_odds | corrections "), "req 3.4: {graph}, {script}: {told}");
     }
-    // The same wishes about different things are fine.
+    // The same effects about different things are fine.
     table(&[
         ("req 3.4", "m=1; s=9; A; B; C", "A+ fix(A:new;-C)", "#3 stall 0 | B | atoms A,B | summary A:new"),
         ("req 3.4", "m=1; G=A|B; H=C|D", "fix(G=B;H=D)", "#2 stall 0 | B"),
@@ -297,14 +297,24 @@ fn what_is_accepted_is_judged_by_what_changed() {
         base_case: base_case.into(),
         protected: protected.into(),
     };
-    let base_case = || Correct::BaseCase(Checks::Single(Check::File { value: "x".into() }));
+    let base_case = || CorrectionRequest::BaseCase(Checks::Single(Check::File { value: "x".into() }));
     // What was agreed on, the correction, its kind, and the fewest red checks that are remembered.
     let rows = [
-        (Some(print("b", "p")), Correct::Accept(print("b", "q")), CorrectionKind::ConstraintChange, Some(2)),
-        (Some(print("b", "p")), Correct::Accept(print("c", "p")), CorrectionKind::ObjectiveChange, None),
-        (None, Correct::Accept(print("b", "p")), CorrectionKind::ObjectiveChange, None),
+        (
+            Some(print("b", "p")),
+            CorrectionRequest::Accept(print("b", "q")),
+            CorrectionKind::ConstraintChange,
+            Some(2),
+        ),
+        (
+            Some(print("b", "p")),
+            CorrectionRequest::Accept(print("c", "p")),
+            CorrectionKind::ObjectiveChange,
+            None,
+        ),
+        (None, CorrectionRequest::Accept(print("b", "p")), CorrectionKind::ObjectiveChange, None),
         (None, base_case(), CorrectionKind::ObjectiveChange, None),
-        (None, Correct::Goal("another".into()), CorrectionKind::ObjectiveChange, Some(2)),
+        (None, CorrectionRequest::Goal("another".into()), CorrectionKind::ObjectiveChange, Some(2)),
     ];
     for (agreed, correction, kind, fewest_red) in rows {
         let mut state = parse("A").0;

@@ -1,7 +1,7 @@
 //! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
 
 use aot_core::coordinator::{Event, Feasible, Outcome, Usage};
-use aot_core::rules::order::{self, Cost, Sighting};
+use aot_core::rules::order::{self, Cost, ProbeFinding};
 use aot_core::rules::replan::PlanChange;
 use aot_core::rules::{Ledger, backtrack, replan, reshape};
 use aot_core::state::{AtomId, Check, Checks, Item, NewAtom, Quality, State, TrailEntry, Wants};
@@ -318,11 +318,11 @@ fn among_equals_the_selected_choice_goes_first() {
     let arrange = |state: &State, seen: &[(&str, Feasible, Option<Cost>)]| {
         let seen = seen.iter().map(|(atom, feasible, cost)| {
             let (feasible, cost, findings) = (*feasible, *cost, String::new());
-            (AtomId::from(*atom), Sighting { feasible, cost, findings })
+            (AtomId::from(*atom), ProbeFinding { feasible, cost, findings })
         });
         let mut ledger = Ledger::open(state.clone(), start());
-        let place = ledger.place(&"E".into()).expect("it is there");
-        order::arrange(&mut ledger, place, &seen.collect());
+        let index = ledger.index(&"E".into()).expect("it is there");
+        order::arrange(&mut ledger, index, &seen.collect());
         let group = &ledger.state().or_groups["G"];
         (ids(&group.choices), group.selected.to_string())
     };

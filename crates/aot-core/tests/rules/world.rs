@@ -29,7 +29,7 @@ use aot_core::brief::Cost;
 use aot_core::coordinator::*;
 use aot_core::rules::bound;
 use aot_core::rules::certificate::{Certificate, Red, Verdict, next_steps};
-use aot_core::rules::redirect::{self, Correct};
+use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
 use aot_core::rules::{Ledger, Tally, apply, backtrack, gate};
@@ -311,7 +311,7 @@ impl World {
         self.send(Event::Redirected { state });
     }
 
-    fn correction(&self, text: &str) -> Correct {
+    fn correction(&self, text: &str) -> CorrectionRequest {
         let new = |name: &str| NewAtom {
             id: Some(name.into()),
             description: format!("do {name}"),
@@ -320,52 +320,59 @@ impl World {
         let list =
             |text: &str| text.split(',').filter(|id| !id.is_empty()).map(AtomId::from).collect::<Vec<_>>();
         match text {
-            "goal" => return Correct::Goal("another goal".into()),
-            "blank" => return Correct::Goal(" ".into()),
-            "background" => return Correct::BackgroundIntent("why".into()),
-            "deliverables" => return Correct::Deliverables("what".into()),
-            "done" => return Correct::DefinitionOfDone("when".into()),
-            "base" => return Correct::BaseCase(Checks::Single(Check::File { value: "x".into() })),
-            "protect" => return Correct::Protected(vec!["tests/**".into()]),
+            "goal" => return CorrectionRequest::Goal("another goal".into()),
+            "blank" => return CorrectionRequest::Goal(" ".into()),
+            "background" => return CorrectionRequest::BackgroundIntent("why".into()),
+            "deliverables" => return CorrectionRequest::Deliverables("what".into()),
+            "done" => return CorrectionRequest::DefinitionOfDone("when".into()),
+            "base" => return CorrectionRequest::BaseCase(Checks::Single(Check::File { value: "x".into() })),
+            "protect" => return CorrectionRequest::Protected(vec!["tests/**".into()]),
             "accept" => {
-                return Correct::Accept(Fingerprint { base_case: "b".into(), protected: "p".into() });
+                return CorrectionRequest::Accept(Fingerprint {
+                    base_case: "b".into(),
+                    protected: "p".into(),
+                });
             }
             _ => {}
         }
         if let Some(rest) = text.strip_prefix('+') {
             let (name, wanted) = rest.split_once("<-").unwrap_or((rest, ""));
-            return Correct::AddAtom(NewAtom { depends_on: list(wanted), ..new(name) });
+            return CorrectionRequest::AddAtom(NewAtom { depends_on: list(wanted), ..new(name) });
         }
         if let Some(name) = text.strip_prefix('-') {
-            return Correct::RemoveAtom(name.into());
+            return CorrectionRequest::RemoveAtom(name.into());
         }
         if let Some(name) = text.strip_prefix('~') {
-            return Correct::Withdraw { parent: name.into() };
+            return CorrectionRequest::Withdraw { parent: name.into() };
         }
         if let Some(name) = text.strip_suffix('!') {
-            return Correct::Redo { atom: name.into() };
+            return CorrectionRequest::Redo { atom: name.into() };
         }
         if let Some((parent, children)) = text.split_once("->") {
             let children = children.split(',').filter(|name| !name.is_empty()).map(new).collect();
-            return Correct::Decompose { parent: parent.into(), children, reason: "smaller".into() };
+            return CorrectionRequest::Decompose {
+                parent: parent.into(),
+                children,
+                reason: "smaller".into(),
+            };
         }
         if let Some((atom, wanted)) = text.split_once("<-") {
-            return Correct::Dependencies { atom: atom.into(), depends_on: list(wanted) };
+            return CorrectionRequest::Dependencies { atom: atom.into(), depends_on: list(wanted) };
         }
         if let Some((group, name)) = text.split_once('|') {
-            return Correct::AddChoice { group: group.into(), atom: new(name) };
+            return CorrectionRequest::AddChoice { group: group.into(), atom: new(name) };
         }
         if let Some((atom, summary)) = text.split_once(':') {
-            return Correct::Rebind { atom: atom.into(), summary: summary.into(), artifacts: None };
+            return CorrectionRequest::Rebind { atom: atom.into(), summary: summary.into(), artifacts: None };
         }
         let (name, value) = text.split_once('=').expect("a correction");
         let number = || value.parse().expect("a number");
-        Correct::Limit(match name {
+        CorrectionRequest::Limit(match name {
             "N" => Limit::MaxIterations(number()),
             "m" => Limit::MaxParallelAgents(number()),
             "s" => Limit::MaxStallCount(number()),
             group => {
-                return Correct::ForceChoice {
+                return CorrectionRequest::ForceChoice {
                     group: group.into(),
                     choice: value.into(),
                     reason: String::new(),
@@ -714,7 +721,8 @@ struct Known(Settings);
 
 impl Default for Known {
     fn default() -> Known {
-        let crew = Crew { worker: Seat::Taken, probe: Seat::Empty, coordinator: Seat::Empty };
+        let crew =
+            Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
         Known(Settings {
             crew,
             dispatch: Dispatch::Rolling,
@@ -769,8 +777,8 @@ impl Reader {
                 state.objective.base_case = Some(Checks::Checklist(vec![item; number.parse().expect("Q")]));
             }
             Some(("crew", roles)) => {
-                let seat = |role| if roles.contains(role) { Seat::Taken } else { Seat::Empty };
-                *crew = Crew { worker: seat('w'), probe: seat('p'), coordinator: seat('c') };
+                let seat = |role| if roles.contains(role) { Presence::Available } else { Presence::Absent };
+                *crew = Agents { worker: seat('w'), probe: seat('p'), coordinator: seat('c') };
             }
             _ => match statement {
                 "each" => state.objective.verify = Some(VerifyWhen::EachIteration),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Agent;
 use super::profile::{self, Channel, Kind, Profile};
-use super::station::Station;
+use super::station::AgentLauncher;
 use super::team::{Chosen, hire};
 use crate::environment;
 use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
@@ -37,7 +37,7 @@ pub enum Login {
 /// Those that come with the program, and the user's own.
 pub fn all(
     chosen: &Chosen,
-    station: &Station,
+    station: &AgentLauncher,
     guard: &Guard,
     patience: Duration,
     find: &dyn Fn(&str) -> Option<PathBuf>,
@@ -63,7 +63,7 @@ fn look(
     name: &str,
     agent: Option<&Agent>,
     chosen: &Chosen,
-    station: &Station,
+    station: &AgentLauncher,
     guard: &Guard,
     patience: Duration,
 ) -> Found {
@@ -100,7 +100,7 @@ fn channel(profile: &Profile) -> &'static str {
 }
 
 /// The first line that it prints, without its own name before the number.
-fn version(agent: &Agent, station: &Station, guard: &Guard, patience: Duration) -> Option<String> {
+fn version(agent: &Agent, station: &AgentLauncher, guard: &Guard, patience: Duration) -> Option<String> {
     if agent.profile.version.is_empty() {
         return None;
     }
@@ -123,7 +123,7 @@ fn version(agent: &Agent, station: &Station, guard: &Guard, patience: Duration) 
 }
 
 /// A key in the environment or a file with a login says yes; if the profile knows where to look and nothing is there, no.
-fn login(profile: &Profile, station: &Station) -> Login {
+fn login(profile: &Profile, station: &AgentLauncher) -> Login {
     let variable = |name: &str| {
         let found = station.variables.iter().find(|(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| PathBuf::from(value))

@@ -10,7 +10,7 @@ use aot_core::brief::{Brief, JudgeAnswer};
 use aot_core::verdict::Excerpt;
 use serde_json::Value;
 
-use super::station::{Question, Station};
+use super::station::{AgentLauncher, Question};
 use super::talk::{Heard, Report, Said, Used};
 use super::{Agent, ask_again};
 use crate::checks::judge::{Asked, Judge, Request};
@@ -38,7 +38,7 @@ pub enum JudgeWord<'w> {
 }
 
 pub struct AgentJudge<'j> {
-    pub station: &'j Station,
+    pub station: &'j AgentLauncher,
     pub agent: &'j Agent,
     pub switch: &'j Switch,
     pub project: &'j Project,

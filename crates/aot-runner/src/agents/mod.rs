@@ -20,7 +20,7 @@ mod trouble;
 use std::path::PathBuf;
 
 use profile::Profile;
-pub use station::{Question, Station};
+pub use station::{AgentLauncher, Question};
 pub use talk::{ASKED_AGAIN, Ask, Heard, Report, Said, Used};
 pub use team::{Chosen, LOOKED_FOR, ROLES, Team, TeamError, Wish, hire};
 pub use transcript::{Kept, clear as clear_transcripts, of_atom as transcripts_of};

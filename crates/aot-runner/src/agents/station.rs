@@ -21,7 +21,7 @@ use crate::process::{Guard, Switch};
 
 /// One for all agents of a process.
 #[derive(Clone, Debug)]
-pub struct Station {
+pub struct AgentLauncher {
     /// Our own program.
     pub itself: PathBuf,
     pub guard: Guard,
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Question<'_> {
     }
 }
 
-impl Station {
+impl AgentLauncher {
     /// Asks, and keeps what was said. The second is why that could not be kept.
     pub fn ask(&self, question: &Question<'_>) -> (Report, Option<String>) {
         let scratch = match Scratch::new(&self.sidecar) {

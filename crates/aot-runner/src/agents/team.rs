@@ -118,7 +118,7 @@ impl Team {
 
     /// Brings together who is wanted. `alone` says that whoever is found alone may be taken without being named.
     pub fn gather(
-        wishes: &[Wish],
+        effects: &[Wish],
         chosen: &Chosen,
         state: &State,
         alone: bool,
@@ -127,7 +127,7 @@ impl Team {
         let hire = |name: &str| hire(name, chosen, find);
         let mut team = Team::default();
         let wished = |role: Option<Role>| {
-            wishes.iter().rev().find(|wish| wish.role == role).map(|wish| wish.name.clone())
+            effects.iter().rev().find(|wish| wish.role == role).map(|wish| wish.name.clone())
         };
         let everybody = wished(None).or_else(|| chosen.default.clone());
         let mut fallback = everybody;
@@ -238,8 +238,8 @@ mod tests {
         reading.state.expect("a state")
     }
 
-    fn gathered(wishes: &[&str], chosen: &str, there: &[&str], alone: bool) -> String {
-        let wishes: Vec<Wish> = wishes.iter().map(|wish| Wish::read(wish).expect("a wish")).collect();
+    fn gathered(effects: &[&str], chosen: &str, there: &[&str], alone: bool) -> String {
+        let effects: Vec<Wish> = effects.iter().map(|wish| Wish::read(wish).expect("a wish")).collect();
         let mut settings = Chosen::default();
         for pair in chosen.split_whitespace() {
             let (role, name) = pair.split_once('=').expect("a pair");
@@ -251,7 +251,7 @@ mod tests {
             }
         }
         let find = |program: &str| there.contains(&program).then(|| PathBuf::from(program));
-        match Team::gather(&wishes, &settings, &state(), alone, &find) {
+        match Team::gather(&effects, &settings, &state(), alone, &find) {
             Ok(team) => ROLES
                 .into_iter()
                 .map(|role| team.member(role, None).map_or("-", |agent| agent.name.as_str()).to_owned())

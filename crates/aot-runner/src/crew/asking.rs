@@ -231,7 +231,7 @@ impl Desk {
             Kind::Worktrees | Kind::InPlace => {
                 self.ground.changed(asking.lent).map_err(|error| error.to_string())?
             }
-            Kind::Bare => match (before, self.whole(asking.lent)) {
+            Kind::Unisolated => match (before, self.whole(asking.lent)) {
                 (Some(before), Some(after)) if before.hash() != after.hash() => before.changed(&after),
                 _ => Vec::new(),
             },
@@ -247,7 +247,7 @@ impl Desk {
     /// Where nothing is isolated only the whole tells whether something was written.
     fn whole(&self, lent: &Lent) -> Option<Tree> {
         match self.ground.trees() {
-            Kind::Bare => {
+            Kind::Unisolated => {
                 let project = Project { root: lent.root().to_path_buf(), ..self.kit.project.clone() };
                 Tree::of(&project).ok()
             }

@@ -23,7 +23,7 @@ use aot_core::state::{AtomId, Binding, State};
 use aot_core::verdict::Jobs;
 use jiff::Timestamp;
 
-use crate::agents::{Station, Team};
+use crate::agents::{AgentLauncher, Team};
 use crate::checks::seal::Seal;
 use crate::checks::{Checker, Occasion, Progress, Whose};
 use crate::process::cage::{self, Cage, Network};
@@ -44,14 +44,14 @@ const SOMEBODY_LANDS: Duration = Duration::from_secs(2);
 
 /// What every job needs from the world.
 #[derive(Debug)]
-pub struct Kit {
+pub struct RunConfig {
     pub project: Project,
     pub guard: Guard,
     pub shell: PathBuf,
     pub judge: Option<JudgeCommand>,
     /// Who is asked in which role, and what their runs need.
     pub team: Team,
-    pub station: Station,
+    pub station: AgentLauncher,
     /// Whether a limit is waited for.
     pub patience: Patience,
     pub cage: Caging,
@@ -86,7 +86,7 @@ pub struct Crew {
 /// What the threads share.
 #[derive(Debug)]
 struct Desk {
-    kit: Kit,
+    kit: RunConfig,
     ground: Ground,
     loop_id: String,
     words: Sender<Word>,
@@ -118,7 +118,7 @@ struct Done {
 }
 
 impl Crew {
-    pub fn new(kit: Kit, ground: Ground, loop_id: String, words: Sender<Word>) -> Crew {
+    pub fn new(kit: RunConfig, ground: Ground, loop_id: String, words: Sender<Word>) -> Crew {
         let desk = Desk {
             kit,
             ground,
@@ -501,7 +501,7 @@ impl Desk {
     fn shared_place(&self) -> Option<MutexGuard<'_, ()>> {
         match self.ground.trees() {
             Kind::InPlace => Some(self.place.lock().unwrap_or_else(PoisonError::into_inner)),
-            Kind::Worktrees | Kind::Bare => None,
+            Kind::Worktrees | Kind::Unisolated => None,
         }
     }
 
@@ -522,7 +522,7 @@ impl Desk {
         let folder = state.parent().filter(|folder| *folder != root);
         match self.ground.trees() {
             Kind::Worktrees => Vec::new(),
-            Kind::InPlace | Kind::Bare => {
+            Kind::InPlace | Kind::Unisolated => {
                 vec![folder.unwrap_or(state).to_path_buf(), sidecar.clone(), root.join(".git")]
             }
         }

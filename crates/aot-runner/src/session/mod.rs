@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{self, Given};
 use aot_core::coordinator::{
-    CheckSeen, Coordinator, Crew as Seats, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome,
-    Patience, Seat, Settings, StopHow, Task, Trees, Usage,
+    Agents, CheckSeen, Coordinator, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Patience,
+    Presence, Settings, StopHow, Task, Trees, Usage,
 };
 use aot_core::hook::{self, Seen};
 use aot_core::rules::certificate::{Certificate, Red};
@@ -23,7 +23,7 @@ use jiff::Timestamp;
 pub use note::Note;
 
 use crate::checks::seal::{Altered, Seal};
-use crate::crew::{Crew, Hurry, Kit, Order, Said, Word, excerpt, tampered, weighed};
+use crate::crew::{Crew, Hurry, Order, RunConfig, Said, Word, excerpt, tampered, weighed};
 use crate::driver;
 use crate::shell::RunError;
 use crate::store::hold;
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Step {
 }
 
 /// Takes the loop for a session, from the beginning, after a stop or from a session that is gone.
-pub fn begin(mut store: Store, kit: Kit, session: &str) -> Result<Came, RunError> {
+pub fn begin(mut store: Store, kit: RunConfig, session: &str) -> Result<Came, RunError> {
     let state = store.load::<Refusal>()?.1;
     let own = state.control.session.as_deref() == Some(session);
     if own && state.control.status == LoopStatus::Running && Note::of(&kit.project.sidecar, session).begun {
@@ -110,7 +110,7 @@ pub fn begin(mut store: Store, kit: Kit, session: &str) -> Result<Came, RunError
     let loop_id = driver::name(&mut store, &driver::Asked::default())?;
     let taken = store.change("take the loop for a session", Timestamp::now(), |ledger| {
         if ledger.state().control.session.as_deref() != Some(session) {
-            ledger.enter(Change::SessionTaken { session: Some(session.to_owned()) });
+            ledger.record(Change::SessionTaken { session: Some(session.to_owned()) });
         }
         Ok::<(), Refusal>(())
     });
@@ -154,7 +154,7 @@ pub fn begin(mut store: Store, kit: Kit, session: &str) -> Result<Came, RunError
 
 /// The session has it already: nothing begins anew, and what is in progress stays so. Trees that a redirect took away are
 /// given back.
-fn go_on(store: Store, kit: Kit) -> Result<Came, RunError> {
+fn go_on(store: Store, kit: RunConfig) -> Result<Came, RunError> {
     let mut step = Step::enter(store, kit)?;
     let coordinator = step.coordinator()?;
     let work = |job: JobId| Some(Work { atom: job.task.atom()?.clone(), attempt: job.attempt });
@@ -167,7 +167,7 @@ fn go_on(store: Store, kit: Kit) -> Result<Came, RunError> {
 }
 
 /// Somebody wants to work on an atom.
-pub fn start(store: Store, kit: Kit, atom: &AtomId) -> Result<Came, RunError> {
+pub fn start(store: Store, kit: RunConfig, atom: &AtomId) -> Result<Came, RunError> {
     let mut step = Step::enter(store, kit)?;
     let mut coordinator = step.coordinator()?;
     step.play(&mut coordinator, Event::StartAsked { atom: atom.clone() })?;
@@ -181,7 +181,7 @@ pub fn start(store: Store, kit: Kit, atom: &AtomId) -> Result<Came, RunError> {
 }
 
 /// Somebody says that an atom is done. It is looked at before the others have to wait.
-pub fn resolve(mut store: Store, kit: Kit, atom: &AtomId, binding: Binding) -> Result<Came, RunError> {
+pub fn resolve(mut store: Store, kit: RunConfig, atom: &AtomId, binding: Binding) -> Result<Came, RunError> {
     let state = store.load::<Refusal>()?.1.clone();
     let order = match order(&state, atom) {
         Ok(order) => order,
@@ -217,7 +217,7 @@ pub fn resolve(mut store: Store, kit: Kit, atom: &AtomId, binding: Binding) -> R
 }
 
 /// Somebody gives an atom up: what was done is discarded, and the loop goes another way.
-pub fn fail(store: Store, kit: Kit, atom: &AtomId, outcome: Outcome) -> Result<Came, RunError> {
+pub fn fail(store: Store, kit: RunConfig, atom: &AtomId, outcome: Outcome) -> Result<Came, RunError> {
     let mut step = Step::enter(store, kit)?;
     let mut coordinator = step.coordinator()?;
     let order = match order(coordinator.state(), atom) {
@@ -235,7 +235,7 @@ pub fn fail(store: Store, kit: Kit, atom: &AtomId, outcome: Outcome) -> Result<C
 }
 
 /// Whoever coordinated has ended the turn: what is still in progress is nobody's, the iteration is closed and judged.
-pub fn turn_ended(store: Store, kit: Kit) -> Result<Came, RunError> {
+pub fn turn_ended(store: Store, kit: RunConfig) -> Result<Came, RunError> {
     let mut step = Step::enter(store, kit)?;
     let mut coordinator = step.coordinator()?;
     if coordinator.state().control.redirect_requested {
@@ -263,7 +263,7 @@ pub fn turn_ended(store: Store, kit: Kit) -> Result<Came, RunError> {
 }
 
 /// The loop is to stop.
-pub fn stop(store: Store, kit: Kit, how: StopHow, reason: Option<String>) -> Result<Came, RunError> {
+pub fn stop(store: Store, kit: RunConfig, how: StopHow, reason: Option<String>) -> Result<Came, RunError> {
     let mut step = Step::enter(store, kit)?;
     let mut coordinator = step.coordinator()?;
     step.play(&mut coordinator, Event::StopAsked { how, reason })?;
@@ -280,11 +280,11 @@ pub fn leave(store: &mut Store, session: &str) -> Result<(), StoreError<Refusal>
         }
         let redirecting = control.redirect_requested;
         let running = control.status == LoopStatus::Running;
-        ledger.enter(Change::SessionTaken { session: None });
+        ledger.record(Change::SessionTaken { session: None });
         if redirecting {
-            ledger.enter(Change::RedirectEnded);
+            ledger.record(Change::RedirectEnded);
             if running {
-                ledger.enter(Change::Stopped { reason: "redirect interrupted".into() });
+                ledger.record(Change::Stopped { reason: "redirect interrupted".into() });
             }
         }
         Ok::<(), Refusal>(())
@@ -294,7 +294,11 @@ pub fn leave(store: &mut Store, session: &str) -> Result<(), StoreError<Refusal>
 }
 
 /// The brief of an atom in progress, and where its worker works.
-pub fn brief_of(store: &mut Store, kit: Kit, atom: &AtomId) -> Result<Result<Started, Refusal>, RunError> {
+pub fn brief_of(
+    store: &mut Store,
+    kit: RunConfig,
+    atom: &AtomId,
+) -> Result<Result<Started, Refusal>, RunError> {
     let state = store.load::<Refusal>()?.1.clone();
     let order = match order(&state, atom) {
         Ok(order) => order,
@@ -349,13 +353,13 @@ fn take_turn(store: &Store) -> Result<Held, RunError> {
 
 impl Step {
     /// With the loop in hand: nobody else takes a step meanwhile.
-    fn enter(store: Store, kit: Kit) -> Result<Step, RunError> {
+    fn enter(store: Store, kit: RunConfig) -> Result<Step, RunError> {
         let mut step = Step::at(store, kit, Entry::Again)?;
         step.take_turn()?;
         Ok(step)
     }
 
-    fn at(mut store: Store, kit: Kit, entry: Entry) -> Result<Step, RunError> {
+    fn at(mut store: Store, kit: RunConfig, entry: Entry) -> Result<Step, RunError> {
         let state = store.load::<Refusal>()?.1.clone();
         let loop_id = state.control.loop_id.clone().unwrap_or_default();
         let wanted = driver::wanted(&state, &loop_id);
@@ -366,7 +370,7 @@ impl Step {
 
     fn with(
         store: Store,
-        kit: Kit,
+        kit: RunConfig,
         ground: Ground,
         loop_id: String,
         session: String,
@@ -390,10 +394,14 @@ impl Step {
     fn settings(&self) -> Settings {
         Settings {
             // The host's agents are there; when to look before working is whoever coordinates told, not made.
-            crew: Seats { worker: Seat::Taken, probe: Seat::Empty, coordinator: Seat::Taken },
+            crew: Agents {
+                worker: Presence::Available,
+                probe: Presence::Absent,
+                coordinator: Presence::Available,
+            },
             dispatch: Dispatch::OnRequest,
             trees: match self.crew.ground().trees() {
-                Kind::Worktrees | Kind::Bare => Trees::Separate,
+                Kind::Worktrees | Kind::Unisolated => Trees::Separate,
                 Kind::InPlace => Trees::Shared,
             },
             patience: Patience::Park,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use aot_core::contract::{self, Document, Finding, NotWritten, Reading};
 use aot_core::hook::Standing;
-use aot_core::rules::{Change, Ledger, Misfit, apply};
+use aot_core::rules::{ApplyError, Change, Ledger, apply};
 use aot_core::state::State;
 use aot_core::view::View;
 use blake3::Hash;
@@ -367,7 +367,7 @@ impl Store {
 
     /// Writes all waiting changes in one go, on top of whatever others wrote meanwhile. If they no longer fit, both
     /// texts are kept and it is a conflict.
-    pub fn flush(&mut self, now: Timestamp) -> Result<Recorded<()>, StoreError<Misfit>> {
+    pub fn flush(&mut self, now: Timestamp) -> Result<Recorded<()>, StoreError<ApplyError>> {
         let waiting = std::mem::take(&mut self.waiting);
         let recorded = self.transact("record what happened", now, |mut state| {
             for (at, change) in &waiting {
@@ -477,7 +477,7 @@ impl Store {
         }
     }
 
-    fn keep_misfit(&mut self, waiting: &[(Timestamp, Change)], misfit: Misfit) -> StoreError<Misfit> {
+    fn keep_misfit(&mut self, waiting: &[(Timestamp, Change)], misfit: ApplyError) -> StoreError<ApplyError> {
         let ours = serde_json::to_vec_pretty(&waiting.iter().map(|(_, change)| change).collect::<Vec<_>>());
         let theirs = self.file.read().map(|text| text.bytes).unwrap_or_default();
         match self.file.keep_conflict(&ours.unwrap_or_default(), &theirs) {

@@ -3,7 +3,7 @@
 //!
 //! In a repository each attempt has a worktree of its own ([`Kind::Worktrees`]), what it made lands as one commit on
 //! the branch, and the user's checkout follows. Elsewhere one attempt at a time works in place ([`Kind::InPlace`]),
-//! with a snapshot in a repository of our own to go back to. [`Kind::Bare`] is neither.
+//! with a snapshot in a repository of our own to go back to. [`Kind::Unisolated`] is neither.
 
 mod begin;
 mod checkout;
@@ -72,14 +72,14 @@ pub struct Ground {
 enum Inner {
     Worktrees(Box<Worktrees>),
     InPlace(Box<Shadow>),
-    Bare { root: PathBuf },
+    Unisolated { root: PathBuf },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Worktrees,
     InPlace,
-    Bare,
+    Unisolated,
 }
 
 /// Whose work it is.
@@ -108,7 +108,7 @@ enum Loan {
         ending: Ending,
     },
     InPlace,
-    Bare,
+    Unisolated,
 }
 
 /// Whether the worker came to its own end, so that ignored files can be trusted to be whole.
@@ -220,9 +220,12 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lent_before(work),
             Inner::InPlace(shadow) => shadow.lent_before(work),
-            Inner::Bare { root } => {
-                Some(Lent { work: work.clone(), top: root.clone(), root: root.clone(), loan: Loan::Bare })
-            }
+            Inner::Unisolated { root } => Some(Lent {
+                work: work.clone(),
+                top: root.clone(),
+                root: root.clone(),
+                loan: Loan::Unisolated,
+            }),
         }
     }
 
@@ -230,7 +233,7 @@ impl Ground {
     pub fn lent_besides(&self, wanted: &[Work]) -> Vec<Lent> {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lent_besides(wanted),
-            Inner::InPlace(_) | Inner::Bare { .. } => Vec::new(),
+            Inner::InPlace(_) | Inner::Unisolated { .. } => Vec::new(),
         }
     }
 
@@ -238,7 +241,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(_) => Kind::Worktrees,
             Inner::InPlace(_) => Kind::InPlace,
-            Inner::Bare { .. } => Kind::Bare,
+            Inner::Unisolated { .. } => Kind::Unisolated,
         }
     }
 
@@ -247,7 +250,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.tip().map(Some),
             Inner::InPlace(shadow) => shadow.tip(),
-            Inner::Bare { .. } => Ok(None),
+            Inner::Unisolated { .. } => Ok(None),
         }
     }
 
@@ -255,7 +258,7 @@ impl Ground {
     pub fn branch(&self) -> Option<&str> {
         match &self.inner {
             Inner::Worktrees(trees) => Some(trees.branch()),
-            Inner::InPlace(_) | Inner::Bare { .. } => None,
+            Inner::InPlace(_) | Inner::Unisolated { .. } => None,
         }
     }
 
@@ -264,8 +267,8 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lend(work),
             Inner::InPlace(shadow) => shadow.lend(work),
-            Inner::Bare { root } => {
-                Ok(Lent { work: work.clone(), top: root.clone(), root: root.clone(), loan: Loan::Bare })
+            Inner::Unisolated { root } => {
+                Ok(Lent { work: work.clone(), top: root.clone(), root: root.clone(), loan: Loan::Unisolated })
             }
         }
     }
@@ -275,7 +278,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.changed(lent),
             Inner::InPlace(shadow) => shadow.changed(),
-            Inner::Bare { .. } => Ok(Vec::new()),
+            Inner::Unisolated { .. } => Ok(Vec::new()),
         }
     }
 
@@ -290,7 +293,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.land(lent, message, recheck, on_wait),
             Inner::InPlace(shadow) => shadow.land(message),
-            Inner::Bare { .. } => Ok(Landing::Landed { commit: None, paths: Vec::new() }),
+            Inner::Unisolated { .. } => Ok(Landing::Landed { commit: None, paths: Vec::new() }),
         }
     }
 
@@ -300,7 +303,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.give_back(lent, end),
             Inner::InPlace(shadow) => shadow.give_back(&lent.work, end),
-            Inner::Bare { .. } => Ok(None),
+            Inner::Unisolated { .. } => Ok(None),
         }
     }
 
@@ -309,7 +312,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.revert(atom, commit, on_wait),
             Inner::InPlace(shadow) => shadow.revert(atom, commit),
-            Inner::Bare { .. } => Ok(Reverted::NotThere),
+            Inner::Unisolated { .. } => Ok(Reverted::NotThere),
         }
     }
 
@@ -318,7 +321,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.found(in_progress),
             Inner::InPlace(shadow) => shadow.found(in_progress),
-            Inner::Bare { .. } => Ok(Vec::new()),
+            Inner::Unisolated { .. } => Ok(Vec::new()),
         }
     }
 
@@ -328,7 +331,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.verify_root(),
             Inner::InPlace(shadow) => Ok(shadow.root().to_path_buf()),
-            Inner::Bare { root } => Ok(root.clone()),
+            Inner::Unisolated { root } => Ok(root.clone()),
         }
     }
 
@@ -336,7 +339,7 @@ impl Ground {
     pub fn uncommitted(&self) -> Result<Vec<String>, GroundError> {
         match &self.inner {
             Inner::Worktrees(trees) => trees.uncommitted(),
-            Inner::InPlace(_) | Inner::Bare { .. } => Ok(Vec::new()),
+            Inner::InPlace(_) | Inner::Unisolated { .. } => Ok(Vec::new()),
         }
     }
 
@@ -345,7 +348,7 @@ impl Ground {
         match self.inner {
             Inner::Worktrees(trees) => trees.close(),
             Inner::InPlace(shadow) => shadow.close(),
-            Inner::Bare { .. } => Ok(()),
+            Inner::Unisolated { .. } => Ok(()),
         }
     }
 }
@@ -369,7 +372,7 @@ impl Lent {
     pub fn git_dirs(&self) -> Vec<PathBuf> {
         match &self.loan {
             Loan::Tree { slot, .. } => slot.git_dirs(),
-            Loan::InPlace | Loan::Bare => Vec::new(),
+            Loan::InPlace | Loan::Unisolated => Vec::new(),
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn open(
     entry: Entry,
 ) -> Result<Inner, GroundError> {
     if wanted.mode == Some(IsolationMode::None) {
-        return Ok(Inner::Bare { root: project.root.clone() });
+        return Ok(Inner::Unisolated { root: project.root.clone() });
     }
     let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
     let project = &Project { root, ..project.clone() };

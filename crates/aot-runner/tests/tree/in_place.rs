@@ -215,7 +215,7 @@ fn without_isolation_nothing_is_made() {
     place.write("a.txt", "dirty\n");
     let start = place.tip("main");
     let ground = place.ground();
-    assert_eq!((ground.trees(), ground.base().expect("an answer")), (Kind::Bare, None));
+    assert_eq!((ground.trees(), ground.base().expect("an answer")), (Kind::Unisolated, None));
     let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
     let other = ground.lend(&work("A2", 1)).expect("side by side");
     write(lent.root(), "a.txt", "2\n");

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use aot_core::rules::advance::{self, Attempt, Proof};
-use aot_core::rules::backtrack::{self, Fallout};
+use aot_core::rules::backtrack::{self, FailureOutcome};
 use aot_core::rules::{Change, Ledger, Refusal, decompose, reshape};
 use aot_core::state::{AtomId, Binding, Check, Checks, GroupName, NewAtom};
 use aot_core::verdict::{Jobs, Verdict};
@@ -130,17 +130,17 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
                 |fallout, _| {
                     let mut object = json!({"atom": id, "status": "pending"});
                     let line = match fallout {
-                        Fallout::Retry => {
+                        FailureOutcome::Retry => {
                             object["fallout"] = json!("retry");
                             format!("{id} failed and is pending again")
                         }
-                        Fallout::Switched { group, to } => {
+                        FailureOutcome::Switched { group, to } => {
                             object["fallout"] = json!("switched");
                             object["group"] = json!(group);
                             object["selected"] = json!(to);
                             format!("{id} failed; {group} goes on with {to}")
                         }
-                        Fallout::Exhausted { group } => {
+                        FailureOutcome::Exhausted { group } => {
                             object["fallout"] = json!("exhausted");
                             object["group"] = json!(group);
                             format!("{id} failed, and {group} has no other choice: the loop has stopped")

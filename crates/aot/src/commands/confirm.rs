@@ -73,7 +73,7 @@ fn record(
         holds: (answer == Answer::DoesNot).then_some(false),
     };
     let recorded = store.change("record a confirmation", now, |ledger| {
-        ledger.enter(Change::ItemConfirmed { confirmation: confirmation.clone() });
+        ledger.record(Change::ItemConfirmed { confirmation: confirmation.clone() });
         Ok::<(), Refusal>(())
     })?;
     Ok((confirmation, recorded))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aot_core::brief::{self, Brief, Role};
 use aot_core::state::{DEFAULT_AGENT_TIMEOUT, State};
-use aot_runner::agents::{ASKED_AGAIN, Agent, Heard, Question, Said, Station, Wish};
+use aot_runner::agents::{ASKED_AGAIN, Agent, AgentLauncher, Heard, Question, Said, Wish};
 use aot_runner::process::Switch;
 use clap::Args;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub struct CounselArgs {
 #[derive(Debug)]
 pub struct Counsel {
     agent: Agent,
-    station: Station,
+    station: AgentLauncher,
     folder: PathBuf,
     wall: Duration,
     /// Transcripts of a loop that does not exist yet go with the dialogue.

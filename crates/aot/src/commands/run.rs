@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{Crew, Dispatch, Patience, Seat, Settings, Trees, forecast};
+use aot_core::coordinator::{Agents, Dispatch, Patience, Presence, Settings, Trees, forecast};
 use aot_core::rules::Ledger;
 use aot_core::rules::bound::{self, Bound};
 use aot_core::rules::certificate::{Certificate, Verdict};
@@ -15,7 +15,7 @@ use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{Team, Wish};
 use aot_runner::checks::facts;
 use aot_runner::crew::Word;
-use aot_runner::driver::{self, Asked, NotSeated};
+use aot_runner::driver::{self, Asked, DriverLockError};
 use aot_runner::shell::{Notice, Ran};
 use aot_runner::store::Store;
 use aot_runner::tree::Kind;
@@ -38,7 +38,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// So many findings of the linter are told.
 const ADVICE: usize = 5;
 
-const NOBODY: Crew = Crew { worker: Seat::Empty, probe: Seat::Empty, coordinator: Seat::Empty };
+const NOBODY: Agents =
+    Agents { worker: Presence::Absent, probe: Presence::Absent, coordinator: Presence::Absent };
 
 /// The exit code of whoever was interrupted.
 pub const INTERRUPTED: u8 = 130;
@@ -143,9 +144,9 @@ fn drive(
     args: &RunArgs,
     ear: &Ear,
 ) -> Result<Ran, Failure> {
-    let seated = driver::sit_down(store.file().home()).map_err(|error| match error {
-        NotSeated::Taken { holder } => Failure::Driven { holder },
-        NotSeated::File(error) => Failure::File(error),
+    let seated = driver::acquire(store.file().home()).map_err(|error| match error {
+        DriverLockError::Taken { holder } => Failure::Driven { holder },
+        DriverLockError::File(error) => Failure::File(error),
     })?;
     let began = Instant::now();
     let (words, inbox) = channel();
@@ -285,7 +286,7 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
             let kind = match kind {
                 Kind::Worktrees => "worktree",
                 Kind::InPlace => "in_place",
-                Kind::Bare => "none",
+                Kind::Unisolated => "none",
             };
             vec![json!({"type": "ground", "isolation": kind, "branch": branch, "cage": cage.to_string()})]
         }

@@ -5,7 +5,7 @@ use aot_core::hook;
 use aot_core::rules::{Change, Refusal, bound};
 use aot_core::state::{AtomId, Binding, LoopStatus, State};
 use aot_core::verdict::Jobs;
-use aot_runner::crew::Kit;
+use aot_runner::crew::RunConfig;
 use aot_runner::driver;
 use aot_runner::session::{self, Came, Note, Started};
 use aot_runner::store::Store;
@@ -49,7 +49,7 @@ pub fn release(store: &mut Store, take_over: bool) -> Result<(), Failure> {
         return Err(Failure::Owned { session });
     }
     store.change("take the loop from a session", jiff::Timestamp::now(), |ledger| {
-        ledger.enter(Change::SessionTaken { session: None });
+        ledger.record(Change::SessionTaken { session: None });
         Ok::<(), Refusal>(())
     })?;
     Ok(())
@@ -171,7 +171,7 @@ pub fn stop(door: &Door, now: bool, reason: Option<String>) -> Result<(), Failur
 }
 
 /// What the world offers to a step.
-pub fn kit(door: &Door, state: &State) -> Result<Kit, Failure> {
+pub fn kit(door: &Door, state: &State) -> Result<RunConfig, Failure> {
     let workshop = Workshop::open(&door.path()?, Jobs::default())?;
     let judged = |checks: &aot_core::state::Checks| checks.quality_items() > 0;
     let alone = state.objective.base_case.as_ref().is_some_and(judged)
@@ -181,7 +181,7 @@ pub fn kit(door: &Door, state: &State) -> Result<Kit, Failure> {
     workshop.kit(team, Patience::Stop)
 }
 
-fn open(door: &Door) -> Result<(Store, Kit), Failure> {
+fn open(door: &Door) -> Result<(Store, RunConfig), Failure> {
     let mut store = door.store()?;
     let state = store.load()?.1.clone();
     let kit = kit(door, &state)?;

@@ -29,11 +29,11 @@ pub fn run(door: &Door, args: &StopArgs) -> Result<(), Failure> {
     let recorded = store.change("ask for a stop", jiff::Timestamp::now(), |ledger| {
         let running = ledger.state().control.status == LoopStatus::Running;
         if running {
-            ledger.enter(Change::StopRequested { reason: reason.clone(), now: args.now });
+            ledger.record(Change::StopRequested { reason: reason.clone(), now: args.now });
             if driver.is_none() {
                 // Nobody is there to do it.
                 let reason = reason.clone().unwrap_or_else(|| "stopped by hand".into());
-                ledger.enter(Change::Stopped { reason });
+                ledger.record(Change::Stopped { reason });
             }
         }
         Ok::<bool, Refusal>(running)

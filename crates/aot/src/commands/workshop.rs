@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use aot_core::coordinator::Patience;
 use aot_core::state::{Checks, State};
 use aot_core::verdict::Jobs;
-use aot_runner::agents::{Chosen, Station, Team, Wish};
+use aot_runner::agents::{AgentLauncher, Chosen, Team, Wish};
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::Seal;
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
-use aot_runner::crew::{Caging, JudgeCommand, Kit};
+use aot_runner::crew::{Caging, JudgeCommand, RunConfig};
 use aot_runner::environment;
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
@@ -64,7 +64,7 @@ impl Workshop {
     }
 
     /// What workers are given. What does not hold them in is told.
-    pub fn kit(&self, team: Team, patience: Patience) -> Result<Kit, Failure> {
+    pub fn kit(&self, team: Team, patience: Patience) -> Result<RunConfig, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
         Home::of(&self.project.state)?.ready()?;
         let station = self.station()?;
@@ -72,7 +72,7 @@ impl Workshop {
             .judge
             .as_ref()
             .map(|judge| JudgeCommand { command: judge.command.clone(), time: Some(judge.time) });
-        Ok(Kit {
+        Ok(RunConfig {
             project: self.project.clone(),
             guard: self.guard.clone(),
             shell: place::shell(),
@@ -87,7 +87,7 @@ impl Workshop {
     }
 
     /// What the runs of agents need. The cage is found by trying.
-    pub fn station(&self) -> Result<Station, Failure> {
+    pub fn station(&self) -> Result<AgentLauncher, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
         // Where there is no loop there is no folder of ours, and none is made just to look.
         let scratch = place::Scratch::make()?;
@@ -101,7 +101,7 @@ impl Workshop {
                 hint: "`aot doctor` shows what holds here; `kind = \"auto\"` takes the best of it".into(),
             });
         }
-        Ok(Station {
+        Ok(AgentLauncher {
             itself: place::program_file()?,
             guard: self.guard.clone(),
             cage: ladder.kind,
@@ -114,8 +114,8 @@ impl Workshop {
     }
 
     /// Who is asked in which role.
-    pub fn team(&self, wishes: &[Wish], state: &State, alone: bool) -> Result<Team, Failure> {
-        let gathered = Team::gather(wishes, &self.settings.agents, state, alone, &place::program);
+    pub fn team(&self, effects: &[Wish], state: &State, alone: bool) -> Result<Team, Failure> {
+        let gathered = Team::gather(effects, &self.settings.agents, state, alone, &place::program);
         gathered.map_err(|error| Failure::Team { hint: error.hint(), problem: error.to_string() })
     }
 

@@ -53,7 +53,7 @@ impl<'p> Picture<'p> {
             outline: Outline::of(&graph, state),
             // A path of one says nothing.
             critical: if critical.len() > 1 { critical.into_iter().collect() } else { HashSet::new() },
-            standings: (0..state.atoms.len()).map(|place| Standing::of(&graph, state, place)).collect(),
+            standings: (0..state.atoms.len()).map(|index| Standing::of(&graph, state, index)).collect(),
             graph,
             shared: Vec::new(),
             ink,
@@ -75,7 +75,7 @@ impl<'p> Picture<'p> {
     fn row(&self, row: &Row, open: &[Last]) -> String {
         let lines = self.lines(row, open);
         let (critical, mark, name, text, notes, paint) = match &row.what {
-            What::Atom(place) => self.atom(*place),
+            What::Atom(index) => self.atom(*index),
             What::Group(group) => self.group(*group),
             What::Unmade(id) => {
                 let note = "made when the group goes to it".to_owned();
@@ -127,11 +127,11 @@ impl<'p> Picture<'p> {
         lines
     }
 
-    fn atom(&self, place: usize) -> (Critical, String, String, String, String, Paint) {
-        let atom = &self.state.atoms[place];
-        let standing = self.standings[place];
+    fn atom(&self, index: usize) -> (Critical, String, String, String, String, Paint) {
+        let atom = &self.state.atoms[index];
+        let standing = self.standings[index];
         let mut notes = Vec::new();
-        let group = self.graph.group_of(place);
+        let group = self.graph.group_of(index);
         let shared = group.map_or(&[][..], |group| &self.shared[group]);
         if let Some(group) = group {
             let entry = &self.state.or_groups[group];
@@ -139,7 +139,7 @@ impl<'p> Picture<'p> {
                 Standing::Failed => notes.push("failed".to_owned()),
                 Standing::Dormant => {}
                 Standing::Resolved | Standing::Running | Standing::Ready | Standing::Pending => {
-                    let races = self.graph.is_racing(self.state, group) && !self.graph.is_decomposed(place);
+                    let races = self.graph.is_racing(self.state, group) && !self.graph.is_decomposed(index);
                     let selected = entry.selected == atom.id;
                     notes.extend(selected.then(|| "selected".to_owned()));
                     notes.extend((races && !selected).then(|| "races".to_owned()));
@@ -149,9 +149,9 @@ impl<'p> Picture<'p> {
         if let Some(attempt) = self.state.control.attempts.get(&atom.id) {
             notes.push(format!("attempt {attempt}"));
         }
-        let own = self.own(place).into_iter().filter(|target| !shared.contains(target));
+        let own = self.own(index).into_iter().filter(|target| !shared.contains(target));
         notes.extend(self.after(&own.collect::<Vec<_>>()));
-        let critical = if self.critical.contains(&place) { Critical::Yes } else { Critical::No };
+        let critical = if self.critical.contains(&index) { Critical::Yes } else { Critical::No };
         let paint = match standing {
             Standing::Failed => Paint::Struck,
             Standing::Dormant => Paint::Dim,
@@ -177,7 +177,7 @@ impl<'p> Picture<'p> {
     fn group_standing(&self, group: usize) -> Standing {
         let entry = &self.state.or_groups[group];
         let selected = self.state.atoms.get_index_of(&entry.selected);
-        match selected.map(|place| self.standings[place]) {
+        match selected.map(|index| self.standings[index]) {
             _ if self.graph.is_resolved(self.state, Target::Group(group)) => Standing::Resolved,
             _ if entry.choices.iter().all(|choice| entry.failed.contains(choice)) => Standing::Failed,
             Some(Standing::Running) => Standing::Running,
@@ -192,11 +192,11 @@ impl<'p> Picture<'p> {
     }
 
     /// What an atom waits for itself: a child has what its parent waits for written down too, which is not told twice.
-    fn own(&self, place: usize) -> Vec<Target> {
+    fn own(&self, index: usize) -> Vec<Target> {
         let mut own: Vec<Target> = Vec::new();
-        for target in self.graph.depends(place) {
+        for target in self.graph.depends(index) {
             let above =
-                self.graph.line(place).skip(1).any(|above| self.graph.depends(above).contains(target));
+                self.graph.line(index).skip(1).any(|above| self.graph.depends(above).contains(target));
             if !above && !own.contains(target) {
                 own.push(*target);
             }
@@ -269,31 +269,31 @@ pub fn object(state: &State) -> Value {
     let mut edges = Vec::new();
     for row in &picture.outline.rows {
         match &row.what {
-            What::Atom(place) => {
-                let atom = &state.atoms[*place];
-                let group = graph.group_of(*place).map(|group| picture.named(group));
+            What::Atom(index) => {
+                let atom = &state.atoms[*index];
+                let group = graph.group_of(*index).map(|group| picture.named(group));
                 nodes.push(json!({
                     "type": "atom",
                     "id": atom.id,
                     "description": atom.description,
                     "status": atom.status,
-                    "standing": picture.standings[*place],
+                    "standing": picture.standings[*index],
                     "depth": row.depth,
-                    "parent": graph.parent(*place).map(|parent| &state.atoms[parent].id),
+                    "parent": graph.parent(*index).map(|parent| &state.atoms[parent].id),
                     "or_group": group.map(|(name, _)| name),
                     "selected": group.map(|(_, entry)| entry.selected == atom.id),
-                    "decomposed": graph.is_decomposed(*place),
-                    "critical": picture.critical.contains(place),
+                    "decomposed": graph.is_decomposed(*index),
+                    "critical": picture.critical.contains(index),
                     "attempt": state.control.attempts.get(&atom.id),
                 }));
                 let known = atom.depends_on.iter().filter(|id| state.atoms.contains_key(*id));
-                for (wanted, target) in known.zip(graph.depends(*place)) {
+                for (wanted, target) in known.zip(graph.depends(*index)) {
                     let waits_for = graph.name_of(state, *target);
                     edges.push(json!({
                         "type": "depends_on", "from": atom.id, "to": wanted, "waits_for": waits_for,
                     }));
                 }
-                for child in graph.kids(*place) {
+                for child in graph.children(*index) {
                     edges.push(json!({"type": "child", "from": atom.id, "to": state.atoms[*child].id}));
                 }
             }
@@ -318,7 +318,7 @@ pub fn object(state: &State) -> Value {
             }
         }
     }
-    let path: Vec<_> = graph.critical_path(state).into_iter().map(|place| &state.atoms[place].id).collect();
+    let path: Vec<_> = graph.critical_path(state).into_iter().map(|index| &state.atoms[index].id).collect();
     let cycles: Vec<Value> = graph
         .cycles(state)
         .into_iter()

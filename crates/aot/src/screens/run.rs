@@ -293,7 +293,7 @@ fn ground(kind: Kind, branch: Option<&str>, cage: cage::Kind) -> String {
         (Kind::Worktrees, Some(branch)) => format!("a worktree each, landing on {branch}"),
         (Kind::Worktrees, None) => "a worktree each".to_owned(),
         (Kind::InPlace, _) => "in place, one at a time; failures are rolled back".to_owned(),
-        (Kind::Bare, _) => "in place, side by side; nothing is rolled back".to_owned(),
+        (Kind::Unisolated, _) => "in place, side by side; nothing is rolled back".to_owned(),
     };
     let cage = match cage {
         cage::Kind::Bwrap => "caged by bwrap",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aot_core::brief::{Brief, JudgeAnswer, ProbeAnswer, Role, WorkerAnswer, plan_change_schema};
 use aot_core::state::Quality;
 use aot_runner::agents::profile::Profile;
-use aot_runner::agents::{Agent, Heard, Question, Report, Said, Station, Used};
+use aot_runner::agents::{Agent, AgentLauncher, Heard, Question, Report, Said, Used};
 use aot_runner::process::cage::Kind;
 use aot_runner::process::{Guard, Switch};
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ impl Case {
         }
         fs::write(self.path("script"), json!(self.steps).to_string()).expect("it can be written");
         let aot = PathBuf::from(env!("CARGO_BIN_EXE_aot"));
-        let station = Station {
+        let station = AgentLauncher {
             guard: Guard::new(aot.clone()),
             itself: aot,
             cage: Kind::None,

@@ -14,7 +14,7 @@ use aot_core::rules::{Change, Refusal, gate};
 use aot_core::state::State;
 use aot_core::verdict::Jobs;
 use aot_runner::checks::seal::Seal;
-use aot_runner::driver::{self, NotSeated};
+use aot_runner::driver::{self, DriverLockError};
 use aot_runner::habits;
 use aot_runner::store::error::FileError;
 use aot_runner::store::home::Home;
@@ -264,9 +264,9 @@ fn write(path: &Path, draft: &Draft, over: Over) -> Result<Written, Failure> {
     let state = draft.whole()?;
     let home = Home::of(path)?;
     // Nobody may begin to drive the loop that is being replaced.
-    let seat = driver::sit_down(&home).map_err(|error| match error {
-        NotSeated::Taken { holder } => Failure::Driven { holder },
-        NotSeated::File(error) => Failure::File(error),
+    let seat = driver::acquire(&home).map_err(|error| match error {
+        DriverLockError::Taken { holder } => Failure::Driven { holder },
+        DriverLockError::File(error) => Failure::File(error),
     })?;
     let project = project(path)?;
     let seal = Seal::of(&state.objective, &project.root).map_err(looking)?;

@@ -173,7 +173,7 @@ fn make(store: &mut Store, wanted: &Wanted, project: &Project) -> Result<Recorde
         let before = ledger.state().corrections.len();
         let seal = decide(ledger, wanted, project)?;
         if ledger.state().control.redirect_requested {
-            ledger.enter(Change::RedirectEnded);
+            ledger.record(Change::RedirectEnded);
         }
         Ok(Made { corrections: ledger.state().corrections[before..].to_vec(), seal })
     });
@@ -260,7 +260,7 @@ fn decide(ledger: &mut Ledger, wanted: &Wanted, project: &Project) -> Result<Opt
         }
         fingerprint.protected = seal.protected.clone();
     }
-    ledger.enter(Change::FingerprintTaken { fingerprint });
+    ledger.record(Change::FingerprintTaken { fingerprint });
     Ok(Some(seal))
 }
 
@@ -270,7 +270,7 @@ fn hold(door: &Door, store: &mut Store, session: Option<&str>) -> Result<(), Fai
     // A loop that nobody drives is held by its flag, so that no host starts anything meanwhile.
     let recorded = store.change("hold the loop", jiff::Timestamp::now(), |ledger| {
         if !ledger.state().control.redirect_requested {
-            ledger.enter(Change::RedirectRequested);
+            ledger.record(Change::RedirectRequested);
         }
         Ok::<State, Refusal>(ledger.state().clone())
     })?;

@@ -3,7 +3,7 @@
 
 use aot_core::brief::{self, RedirectAnswer, Turn};
 use aot_core::rules::Ledger;
-use aot_core::rules::redirect::Correct;
+use aot_core::rules::redirect::CorrectionRequest;
 use aot_core::state::{AtomId, Checks, Clarification, Graph, State};
 use aot_runner::tree::Project;
 
@@ -182,35 +182,38 @@ impl Talk<'_> {
         }
     }
 
-    fn entry(&self, entry: Entry) -> Result<Correct, Failure> {
+    fn entry(&self, entry: Entry) -> Result<CorrectionRequest, Failure> {
         let objective = &self.state.objective;
         let ask = |question: &str, standing: Option<&str>| self.dialogue.ask(question, standing);
         let atom = |question: &str| Ok::<AtomId, Failure>(AtomId::new(ask(question, None)?.trim()));
         Ok(match entry {
-            Entry::Goal => Correct::Goal(ask("The goal, in a sentence", Some(&objective.goal))?),
-            Entry::Why => {
-                Correct::BackgroundIntent(ask("Why is it wanted?", Some(&objective.background_intent))?)
-            }
-            Entry::Result => {
-                Correct::Deliverables(ask("What is to be there in the end?", Some(&objective.deliverables))?)
-            }
-            Entry::Done => {
-                Correct::DefinitionOfDone(ask("When is it done?", Some(&objective.definition_of_done))?)
-            }
+            Entry::Goal => CorrectionRequest::Goal(ask("The goal, in a sentence", Some(&objective.goal))?),
+            Entry::Why => CorrectionRequest::BackgroundIntent(ask(
+                "Why is it wanted?",
+                Some(&objective.background_intent),
+            )?),
+            Entry::Result => CorrectionRequest::Deliverables(ask(
+                "What is to be there in the end?",
+                Some(&objective.deliverables),
+            )?),
+            Entry::Done => CorrectionRequest::DefinitionOfDone(ask(
+                "When is it done?",
+                Some(&objective.definition_of_done),
+            )?),
             Entry::Checks => {
                 let lines = self.dialogue.ask_for_several(
                     "All checks of the new base case, a line each; an empty line ends it. A command has to succeed; \
                      `not COMMAND` has to fail; `file GLOB` has to exist; `confirm TEXT` is asked of a person.",
                 )?;
-                Correct::BaseCase(Checks::Checklist(
+                CorrectionRequest::BaseCase(Checks::Checklist(
                     lines.iter().map(|line| align::check_in_words(line)).collect(),
                 ))
             }
-            Entry::Add => Correct::AddAtom(align::atom(
+            Entry::Add => CorrectionRequest::AddAtom(align::atom(
                 "add",
                 &ask("What is to be done? `<- A1,A2` says what it needs", None)?,
             )?),
-            Entry::Remove => Correct::RemoveAtom(atom("Which pending atom?")?),
+            Entry::Remove => CorrectionRequest::RemoveAtom(atom("Which pending atom?")?),
             Entry::Select => wanted::select(&ask("Which way of which group? GROUP=ATOM", None)?, "")?,
             Entry::Way => {
                 let group = ask("Of which group?", None)?;
@@ -219,9 +222,13 @@ impl Talk<'_> {
             Entry::Depends => wanted::depends(&ask("Which atom needs what from now on? A5 <- A1,A2", None)?)?,
             Entry::Rebind => {
                 let atom = atom("Which resolved atom?")?;
-                Correct::Rebind { atom, summary: ask("What did it come to?", None)?, artifacts: None }
+                CorrectionRequest::Rebind {
+                    atom,
+                    summary: ask("What did it come to?", None)?,
+                    artifacts: None,
+                }
             }
-            Entry::Redo => Correct::Redo { atom: atom("Which resolved atom?")? },
+            Entry::Redo => CorrectionRequest::Redo { atom: atom("Which resolved atom?")? },
             Entry::Limit => wanted::limit(&ask("Which limit? max_iterations=30", None)?)?,
             Entry::Protect | Entry::Drop | Entry::Make | Entry::Cancel => {
                 unreachable!("these are no corrections of their own")

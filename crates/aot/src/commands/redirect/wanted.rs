@@ -2,7 +2,7 @@
 //! allowed.
 
 use aot_core::contract;
-use aot_core::rules::redirect::Correct;
+use aot_core::rules::redirect::CorrectionRequest;
 use aot_core::state::{AtomId, GroupName, Limit, NewAtom, State};
 use aot_runner::checks::seal::Seal;
 use aot_runner::store::Unreadable;
@@ -83,7 +83,7 @@ pub struct WantedArgs {
 /// What is to be different. What depends on how things stand is worked out when it is made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
-    pub corrections: Vec<Correct>,
+    pub corrections: Vec<CorrectionRequest>,
     pub protect: Vec<String>,
     pub unprotect: Vec<String>,
     pub accept: bool,
@@ -98,7 +98,7 @@ impl Wanted {
         self.accept
     }
 
-    pub fn corrections(&self, state: &State, now: &Seal) -> Vec<Correct> {
+    pub fn corrections(&self, state: &State, now: &Seal) -> Vec<CorrectionRequest> {
         let mut corrections = self.corrections.clone();
         if !self.protect.is_empty() || !self.unprotect.is_empty() {
             let mut protected = state.objective.protected.clone();
@@ -108,10 +108,10 @@ impl Wanted {
                     protected.push(glob.clone());
                 }
             }
-            corrections.push(Correct::Protected(protected));
+            corrections.push(CorrectionRequest::Protected(protected));
         }
         if self.accept {
-            corrections.push(Correct::Accept(now.fingerprint()));
+            corrections.push(CorrectionRequest::Accept(now.fingerprint()));
         }
         corrections
     }
@@ -119,16 +119,16 @@ impl Wanted {
 
 pub fn read(args: &WantedArgs, limits: &LimitArgs, reason: &str) -> Result<Wanted, Failure> {
     let mut corrections = Vec::new();
-    corrections.extend(args.goal.clone().map(Correct::Goal));
-    corrections.extend(args.intent.clone().map(Correct::BackgroundIntent));
-    corrections.extend(args.deliverables.clone().map(Correct::Deliverables));
-    corrections.extend(args.done.clone().map(Correct::DefinitionOfDone));
+    corrections.extend(args.goal.clone().map(CorrectionRequest::Goal));
+    corrections.extend(args.intent.clone().map(CorrectionRequest::BackgroundIntent));
+    corrections.extend(args.deliverables.clone().map(CorrectionRequest::Deliverables));
+    corrections.extend(args.done.clone().map(CorrectionRequest::DefinitionOfDone));
     if let Some(from) = &args.base_case {
         corrections.push(base_case(from)?);
     }
-    corrections.extend(limits.limits()?.into_iter().map(Correct::Limit));
+    corrections.extend(limits.limits()?.into_iter().map(CorrectionRequest::Limit));
     for words in &args.add {
-        corrections.push(Correct::AddAtom(align::atom("--add", words)?));
+        corrections.push(CorrectionRequest::AddAtom(align::atom("--add", words)?));
     }
     for pair in args.add_choice.chunks_exact(2) {
         corrections.push(add_choice(&pair[0], align::atom("--add-choice", &pair[1])?));
@@ -140,14 +140,14 @@ pub fn read(args: &WantedArgs, limits: &LimitArgs, reason: &str) -> Result<Wante
         corrections.push(depends(given)?);
     }
     for pair in args.rebind.chunks_exact(2) {
-        corrections.push(Correct::Rebind {
+        corrections.push(CorrectionRequest::Rebind {
             atom: AtomId::new(pair[0].trim()),
             summary: pair[1].clone(),
             artifacts: None,
         });
     }
-    corrections.extend(args.redo.iter().map(|id| Correct::Redo { atom: AtomId::new(id.trim()) }));
-    corrections.extend(args.remove.iter().map(|id| Correct::RemoveAtom(AtomId::new(id.trim()))));
+    corrections.extend(args.redo.iter().map(|id| CorrectionRequest::Redo { atom: AtomId::new(id.trim()) }));
+    corrections.extend(args.remove.iter().map(|id| CorrectionRequest::RemoveAtom(AtomId::new(id.trim()))));
     Ok(Wanted {
         corrections,
         protect: args.protect.clone(),
@@ -156,12 +156,12 @@ pub fn read(args: &WantedArgs, limits: &LimitArgs, reason: &str) -> Result<Wante
     })
 }
 
-pub fn add_choice(group: &str, atom: NewAtom) -> Correct {
-    Correct::AddChoice { group: GroupName::new(group.trim()), atom }
+pub fn add_choice(group: &str, atom: NewAtom) -> CorrectionRequest {
+    CorrectionRequest::AddChoice { group: GroupName::new(group.trim()), atom }
 }
 
 /// A way to take, as `group=atom`.
-pub fn select(given: &str, reason: &str) -> Result<Correct, Failure> {
+pub fn select(given: &str, reason: &str) -> Result<CorrectionRequest, Failure> {
     let Some((group, choice)) = given.split_once('=') else {
         return Err(unreadable(
             "--select",
@@ -169,7 +169,7 @@ pub fn select(given: &str, reason: &str) -> Result<Correct, Failure> {
             "write it like `--select tokens=A4`",
         ));
     };
-    Ok(Correct::ForceChoice {
+    Ok(CorrectionRequest::ForceChoice {
         group: GroupName::new(group.trim()),
         choice: AtomId::new(choice.trim()),
         reason: reason.trim().to_owned(),
@@ -177,7 +177,7 @@ pub fn select(given: &str, reason: &str) -> Result<Correct, Failure> {
 }
 
 /// What an atom depends on, as `A5 <- A1, A2`; nothing behind the arrow is nothing to wait for.
-pub fn depends(given: &str) -> Result<Correct, Failure> {
+pub fn depends(given: &str) -> Result<CorrectionRequest, Failure> {
     let Some((atom, needs)) = given.split_once("<-") else {
         return Err(unreadable(
             "--depends",
@@ -186,21 +186,24 @@ pub fn depends(given: &str) -> Result<Correct, Failure> {
         ));
     };
     let needs = needs.split(',').map(str::trim).filter(|id| !id.is_empty());
-    Ok(Correct::Dependencies { atom: AtomId::new(atom.trim()), depends_on: needs.map(AtomId::new).collect() })
+    Ok(CorrectionRequest::Dependencies {
+        atom: AtomId::new(atom.trim()),
+        depends_on: needs.map(AtomId::new).collect(),
+    })
 }
 
 /// A limit, as `max_iterations=30`.
-pub fn limit(given: &str) -> Result<Correct, Failure> {
+pub fn limit(given: &str) -> Result<CorrectionRequest, Failure> {
     let limit: Limit = crate::commands::limits::assigned(given)?;
-    Ok(Correct::Limit(limit))
+    Ok(CorrectionRequest::Limit(limit))
 }
 
-pub fn base_case(from: &str) -> Result<Correct, Failure> {
+pub fn base_case(from: &str) -> Result<CorrectionRequest, Failure> {
     let (path, bytes) = align::read(from)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let checks = contract::bring_checks(bytes);
     checks
-        .map(Correct::BaseCase)
+        .map(CorrectionRequest::BaseCase)
         .map_err(|findings| Failure::NotAgreed(Box::new(Unreadable { path, text, findings })))
 }
 
