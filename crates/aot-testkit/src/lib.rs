@@ -1,5 +1,5 @@
 //! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, and simulated worlds that
-//! drive the shipping coordinator; and a model that follows a script, for real clients.
+//! drive the shipping coordinator.
 
 pub mod audit;
 pub mod batch;
@@ -12,7 +12,6 @@ mod looks;
 pub mod makespan;
 pub mod model;
 pub mod plans;
-pub mod scripted_model;
 pub mod shapes;
 pub mod stage;
 pub mod survey;

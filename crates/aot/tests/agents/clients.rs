@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aot_testkit::scripted_model::{Moment, Rule, Script};
+use scripted_model::{Moment, Rule, Script};
 
 use crate::kit::{Scene, atom, feasible, file, is_here, is_there, solved, wait_until};
 use crate::repo::Plan;
@@ -49,8 +49,7 @@ fn looks(agent: &str, cage: &str) {
         .rule(
             Rule::on("solve A1").and("it is easy").write("a.txt", "made").answer(solved("made", &["a.txt"])),
         );
-    let scene =
-        Scene { model: aot_testkit::scripted_model::ScriptedModel::start(script).expect("a model"), ..scene };
+    let scene = Scene { model: scripted_model::ScriptedModel::start(script).expect("a model"), ..scene };
     scene.at(&scene.model.url());
     scene.settings(&format!("[cage]\nkind = \"{cage}\"\n"));
     let said = scene.run(agent);

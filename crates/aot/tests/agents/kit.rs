@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use aot_testkit::scripted_model::{HttpError, Script, ScriptedModel};
+use scripted_model::{HttpError, Script, ScriptedModel};
 use serde_json::{Value, json};
 
 pub use crate::repo::{LONG, Repo};

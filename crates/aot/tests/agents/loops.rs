@@ -1,6 +1,6 @@
 //! Whole loops with real agents.
 
-use aot_testkit::scripted_model::{Rule, Script, Usage};
+use scripted_model::{Rule, Script, Usage};
 use serde_json::json;
 
 use crate::kit::{Scene, atom, file, is_here, is_there, solved, unsolved};

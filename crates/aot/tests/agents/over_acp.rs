@@ -1,7 +1,7 @@
 //! Real agents over the Agent Client Protocol, where that differs from a command: who keeps them from writing, and how
 //! their troubles are told.
 
-use aot_testkit::scripted_model::{HttpError, Rule, Script, ScriptedModel};
+use scripted_model::{HttpError, Rule, Script, ScriptedModel};
 use serde_json::json;
 
 use crate::kit::{Scene, atom, feasible, file, is_here, is_there, limit, solved};

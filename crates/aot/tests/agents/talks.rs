@@ -1,7 +1,7 @@
 //! A real agent in a dialogue: it proposes what is agreed on, solves it, and turns a person's words into corrections while
 //! others work.
 
-use aot_testkit::scripted_model::{Rule, Script};
+use scripted_model::{Rule, Script};
 use serde_json::{Value, json};
 
 use crate::kit::{Scene, is_here, solved, wait_until};

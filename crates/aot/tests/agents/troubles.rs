@@ -1,6 +1,6 @@
 //! What is not the worker's fault: limits, networks, logins. And what is: an agent that changes what it must not.
 
-use aot_testkit::scripted_model::{HttpError, Rule, Script, ScriptedModel};
+use scripted_model::{HttpError, Rule, Script, ScriptedModel};
 use serde_json::json;
 
 use crate::kit::{HEADLESS, Scene, atom, feasible, file, is_here, is_there, limit, solved};

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use aot_testkit::scripted_model::{Rule, Script, ScriptedModel, Step};
+use scripted_model::{Rule, Script, ScriptedModel, Step};
 use serde_json::{Value, json};
 
 use crate::agents::{Scene, atom, file, is_here, is_there, solved};

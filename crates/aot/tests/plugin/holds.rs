@@ -1,6 +1,6 @@
 //! Models that lie, idle and reach for what is not theirs, on the real Claude Code: each is held by the program.
 
-use aot_testkit::scripted_model::{Rule, Script};
+use scripted_model::{Rule, Script};
 use serde_json::json;
 
 use crate::kit::{

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use aot_testkit::scripted_model::Script;
+use scripted_model::Script;
 
 use crate::kit::{Scene, claude_is_here, main_on, plugin};
 use crate::repo::{Plan, Repo};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use aot_testkit::scripted_model::{Rule, Script, ScriptedModel, Step};
+use scripted_model::{Rule, Script, ScriptedModel, Step};
 use serde_json::{Value, json};
 
 pub use crate::agents::{atom, file, is_there};

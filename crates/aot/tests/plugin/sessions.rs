@@ -1,6 +1,6 @@
 //! Whole loops on the real Claude Code, by slash commands.
 
-use aot_testkit::scripted_model::{Rule, Script, Step};
+use scripted_model::{Rule, Script, Step};
 use serde_json::json;
 
 use crate::kit::{

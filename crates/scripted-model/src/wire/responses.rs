@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{event, list, string, text_of, words};
-use crate::scripted_model::conversation::{Conversation, Delivery, Dialect, Entry, Tool, ToolKind};
-use crate::scripted_model::reply::{Block, Reply};
+use crate::conversation::{Conversation, Delivery, Dialect, Entry, Tool, ToolKind};
+use crate::reply::{Block, Reply};
 
 pub fn read(body: &Value) -> Conversation {
     let mut system = vec![text_of(&body["instructions"])];

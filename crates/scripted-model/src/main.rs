@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use aot_testkit::scripted_model::{Script, ScriptedModel};
+use scripted_model::{Script, ScriptedModel};
 
 const USAGE: &str = "usage: scripted-model SCRIPT.json [LOG.jsonl [PORT]]";
 
