@@ -16,17 +16,10 @@ use aot_runner::store::error::FileError;
 use aot_runner::store::{StoreError, Unreadable};
 use serde_json::{Value, json};
 
-use crate::print;
+use crate::print::{self, OutputFormat};
 
 /// So many changes are listed in one message.
 const TOLD: usize = 10;
-
-/// How the user wants to be spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
-    Plain,
-    Json,
-}
 
 #[derive(Debug)]
 pub enum Failure {
@@ -379,26 +372,26 @@ impl Failure {
         json!({ "error": error })
     }
 
-    fn tell(&self, voice: Voice) {
-        match (self, voice) {
+    fn tell(&self, format: OutputFormat) {
+        match (self, format) {
             (Failure::No | Failure::NotAligned | Failure::NeedsPerson | Failure::Halted(_), _) => {}
             // Whoever asked for JSON finds exactly one object on standard output, whatever happened.
-            (_, Voice::Json) => {
+            (_, OutputFormat::Json) => {
                 print::json(&self.object());
                 complain(&self.object().to_string());
             }
-            (Failure::Unreadable(unreadable) | Failure::NotAgreed(unreadable), Voice::Plain) => {
+            (Failure::Unreadable(unreadable) | Failure::NotAgreed(unreadable), OutputFormat::Text) => {
                 let errors = unreadable.findings.iter().filter(|f| f.severity == Severity::Error);
                 complain(&draw(errors, &unreadable.path.display().to_string(), &unreadable.text));
                 complain(&format!("error: {}\nhint: {}", self.message(), self.hint()));
             }
-            (_, Voice::Plain) => complain(&format!("error: {}\nhint: {}", self.message(), self.hint())),
+            (_, OutputFormat::Text) => complain(&format!("error: {}\nhint: {}", self.message(), self.hint())),
         }
     }
 }
 
 /// Runs the program and turns whatever happens into an exit code; a bug of ours becomes one line, not a stack trace.
-pub fn guard(run: impl FnOnce() -> Result<(), (Failure, Voice)> + std::panic::UnwindSafe) -> ExitCode {
+pub fn guard(run: impl FnOnce() -> Result<(), (Failure, OutputFormat)> + std::panic::UnwindSafe) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         let place =
             panic.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();
@@ -409,8 +402,8 @@ pub fn guard(run: impl FnOnce() -> Result<(), (Failure, Voice)> + std::panic::Un
     }));
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err((failure, voice))) => {
-            failure.tell(voice);
+        Ok(Err((failure, format))) => {
+            failure.tell(format);
             ExitCode::from(failure.exit())
         }
         Err(_) => {
@@ -426,17 +419,17 @@ pub fn guard(run: impl FnOnce() -> Result<(), (Failure, Voice)> + std::panic::Un
 }
 
 /// Wrong words on the command line: clap's own text, or its first sentence as an object.
-pub fn usage(error: &clap::Error, voice: Voice) -> ExitCode {
+pub fn usage(error: &clap::Error, format: OutputFormat) -> ExitCode {
     if !error.use_stderr() {
         print::out(|stdout| write!(stdout, "{}", error.render()));
         return ExitCode::SUCCESS;
     }
-    match voice {
-        Voice::Plain => {
+    match format {
+        OutputFormat::Text => {
             // Colour is clap's business, and so is a terminal that has gone away.
             let _ = error.print();
         }
-        Voice::Json => {
+        OutputFormat::Json => {
             let text = error.render().to_string();
             let said = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>();
             let message = said.join(" ").trim_start_matches("error: ").to_owned();

@@ -5,6 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+/// What the user asked for: text for people, or with `--json` one object for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputFormat {
+    Text,
+    Json,
+}
+
 /// Writes to standard output in one piece. A reader that has gone away is no failure of ours.
 pub fn out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());

@@ -9,9 +9,10 @@ use aot_runner::process::Guard;
 use aot_runner::process::cage;
 use serde_json::{Value, json};
 
-use super::Door;
-use super::workshop::Workshop;
-use crate::failure::{Failure, Voice};
+use super::Invocation;
+use super::workspace::Workspace;
+use crate::failure::Failure;
+use crate::print::OutputFormat;
 use crate::print::{self, Stream};
 use crate::screens::ink::{Ink, Paint};
 use crate::{place, screens};
@@ -19,25 +20,25 @@ use crate::{place, screens};
 /// So long a program may take to tell its version.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub fn run(door: &Door) -> Result<(), Failure> {
-    let workshop = Workshop::here(door.path().ok().as_deref())?;
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
+    let workspace = Workspace::here(invocation.path().ok().as_deref())?;
     let guard = Guard::new(place::this_program()?);
-    let station = workshop.station()?;
-    let found = find::all(workshop.chosen(), &station, &guard, PATIENCE, &place::program);
-    let state = door
+    let launcher = workspace.launcher()?;
+    let found = find::all(workspace.chosen(), &launcher, &guard, PATIENCE, &place::program);
+    let state = invocation
         .store()
         .ok()
         .and_then(|mut store| store.load::<aot_core::rules::Refusal>().ok().map(|(_, state)| state.clone()));
-    let team = state.as_ref().map(|state: &State| workshop.team(&[], state, true));
-    match door.voice {
-        Voice::Json => print::json(&json!({
-            "agents": found.iter().map(|found| object(found, station.cage)).collect::<Vec<Value>>(),
+    let team = state.as_ref().map(|state: &State| workspace.team(&[], state, true));
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({
+            "agents": found.iter().map(|found| object(found, launcher.cage)).collect::<Vec<Value>>(),
             "roles": team.as_ref().and_then(|team| team.as_ref().ok()).map(roles),
         })),
-        Voice::Plain => {
+        OutputFormat::Text => {
             let ink = Ink::of(Stream::Out);
             for found in &found {
-                tell(found, station.cage, ink);
+                tell(found, launcher.cage, ink);
             }
             if !found.iter().any(|found| found.program.is_some()) {
                 print::line("no agent is found: install one, or name your own in aot.toml as [agent.NAME]");

@@ -12,10 +12,11 @@ use aot_runner::store::{Recorded, Store};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::workshop::Workshop;
-use super::{Door, says_something, session, verify};
-use crate::failure::{self, Failure, Voice};
+use super::workspace::Workspace;
+use super::{Invocation, says_something, session, verify};
+use crate::failure::{self, Failure};
 use crate::print;
+use crate::print::OutputFormat;
 
 /// A list of children longer than this is not read.
 const MAX_INPUT: u64 = 16 << 20;
@@ -80,7 +81,7 @@ pub enum AtomVerb {
     Remove { id: String },
 }
 
-pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
+pub fn run(invocation: &Invocation, verb: AtomVerb) -> Result<(), Failure> {
     match verb {
         AtomVerb::Add { description, id, depends_on, or_group, check, run } => {
             let new = NewAtom {
@@ -92,19 +93,19 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
                 run,
                 ..NewAtom::default()
             };
-            door.operate(
+            invocation.operate(
                 "add an atom",
                 |ledger| reshape::add(ledger, new.clone()),
                 |id, _| (format!("added {id}"), json!({"id": id})),
             )
         }
-        AtomVerb::Brief { id } => session::brief(door, &AtomId::new(id)),
+        AtomVerb::Brief { id } => session::brief(invocation, &AtomId::new(id)),
         AtomVerb::Start { id } => {
             let id = AtomId::new(id);
-            if session::owns(door)? {
-                return session::start(door, &id);
+            if session::owns(invocation)? {
+                return session::start(invocation, &id);
             }
-            door.operate(
+            invocation.operate(
                 "start an atom",
                 |ledger| advance::start(ledger, &id, Attempt::Uncounted),
                 |(), _| (format!("{id} is in progress"), json!({"atom": id, "status": "in_progress"})),
@@ -113,18 +114,18 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
         AtomVerb::Resolve { id, summary, artifacts } => {
             says_something("--summary", &summary)?;
             let (id, binding) = (AtomId::new(id), Binding { summary, artifacts, commit: None });
-            if session::owns(door)? {
-                return session::resolve(door, &id, binding);
+            if session::owns(invocation)? {
+                return session::resolve(invocation, &id, binding);
             }
-            resolve(door, &id, binding)
+            resolve(invocation, &id, binding)
         }
         AtomVerb::Fail { id, reason, too_large } => {
             says_something("--reason", &reason)?;
             let id = AtomId::new(id);
-            if session::owns(door)? {
-                return session::fail(door, &id, reason, too_large);
+            if session::owns(invocation)? {
+                return session::fail(invocation, &id, reason, too_large);
             }
-            door.operate(
+            invocation.operate(
                 "fail an atom",
                 |ledger| backtrack::fail(ledger, &id, &reason),
                 |fallout, _| {
@@ -160,7 +161,7 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
                     children.into_iter().map(new).collect()
                 }
             };
-            door.operate(
+            invocation.operate(
                 "decompose an atom",
                 |ledger| decompose::decompose(ledger, &id, children.clone(), &reason),
                 |added, _| {
@@ -171,7 +172,7 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
         }
         AtomVerb::Remove { id } => {
             let id = AtomId::new(id);
-            door.operate(
+            invocation.operate(
                 "remove an atom",
                 |ledger| reshape::remove(ledger, &id),
                 |(), _| (format!("removed {id}"), json!({"removed": id})),
@@ -181,13 +182,13 @@ pub fn run(door: &Door, verb: AtomVerb) -> Result<(), Failure> {
 }
 
 /// Resolves an atom, and the parents above it whose checks pass now (D3, D22).
-fn resolve(door: &Door, id: &AtomId, binding: Binding) -> Result<(), Failure> {
-    door.by_person()?;
-    let mut store = door.store()?;
-    let (mut recorded, mut parent) = resolve_one(door, &mut store, id, &binding)?;
+fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result<(), Failure> {
+    invocation.by_person()?;
+    let mut store = invocation.store()?;
+    let (mut recorded, mut parent) = resolve_one(invocation, &mut store, id, &binding)?;
     let mut waits = None;
     while let Some(above) = parent.take() {
-        match resolve_one(door, &mut store, &above, &binding) {
+        match resolve_one(invocation, &mut store, &above, &binding) {
             Ok((further, next)) => {
                 recorded.changes.extend(further.changes);
                 recorded.notes.extend(further.notes);
@@ -205,17 +206,17 @@ fn resolve(door: &Door, id: &AtomId, binding: Binding) -> Result<(), Failure> {
         line += &format!("\nnot yet {above}: its own check does not pass");
         object["waits"] = json!({"atom": above, "verdict": verdict});
     }
-    door.told(&recorded, &line, object);
+    invocation.told(&recorded, &line, object);
     Ok(())
 }
 
 fn resolve_one(
-    door: &Door,
+    invocation: &Invocation,
     store: &mut Store,
     id: &AtomId,
     binding: &Binding,
 ) -> Result<(Recorded<()>, Option<AtomId>), Failure> {
-    let seen = see_check(door, store, id, binding)?;
+    let seen = see_check(invocation, store, id, binding)?;
     let mut parent = None;
     let recorded = store.change("resolve an atom", jiff::Timestamp::now(), |ledger| {
         // The check that passed must still be the one that the atom has.
@@ -230,7 +231,7 @@ fn resolve_one(
 
 /// Runs the atom's own check, and answers with the check that passed; `None` if the atom has none (D22).
 fn see_check(
-    door: &Door,
+    invocation: &Invocation,
     store: &mut Store,
     id: &AtomId,
     binding: &Binding,
@@ -242,12 +243,12 @@ fn see_check(
     let mut trial = Ledger::open(state.clone(), now);
     advance::resolve(&mut trial, id, binding.clone(), Proof::Seen).map_err(Failure::Refused)?;
     let state = state.clone();
-    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
-    let seen = workshop.evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
+    let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
+    let seen = workspace.evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
     if seen.verdict == Verdict::Passed {
         return Ok(Some(check));
     }
-    if door.voice == Voice::Plain {
+    if invocation.format == OutputFormat::Text {
         failure::complain(&verify::table(&seen, print::Stream::Err));
     }
     Err(Failure::CheckFailed { atom: id.clone(), verdict: seen.verdict, evidence: verify::object(&seen) })

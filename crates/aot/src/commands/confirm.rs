@@ -8,8 +8,8 @@ use aot_runner::store::{Recorded, Store};
 use clap::Args;
 use serde_json::json;
 
-use super::Door;
-use super::workshop::Workshop;
+use super::Invocation;
+use super::workspace::Workspace;
 use crate::failure::Failure;
 use crate::{place, print};
 
@@ -25,22 +25,22 @@ pub struct ConfirmArgs {
     by: Option<String>,
 }
 
-pub fn run(door: &Door, args: &ConfirmArgs) -> Result<(), Failure> {
-    door.by_person()?;
-    let mut store = door.store()?;
-    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+pub fn run(invocation: &Invocation, args: &ConfirmArgs) -> Result<(), Failure> {
+    invocation.by_person()?;
+    let mut store = invocation.store()?;
+    let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
     let (_, state) = store.load()?;
     let item = find(state, &args.item)?;
-    workshop.untampered(state)?;
-    let by = args.by.clone().unwrap_or_else(|| place::person(&workshop.project.root));
-    let (confirmation, recorded) = record(&workshop, &mut store, &item, by, (!args.no).into())?;
+    workspace.untampered(state)?;
+    let by = args.by.clone().unwrap_or_else(|| place::person(&workspace.project.root));
+    let (confirmation, recorded) = record(&workspace, &mut store, &item, by, (!args.no).into())?;
     let Confirmation { by, at, tree, .. } = &confirmation;
     let word = if args.no { "denied" } else { "confirmed" };
     let line = format!(
         "{word} by {by}: {item}\nIt counts until the files change; `aot verify` shows where things stand."
     );
     let object = json!({"item": item, "holds": !args.no, "by": by, "at": at, "tree": tree});
-    door.told(&recorded, &line, object);
+    invocation.told(&recorded, &line, object);
     Ok(())
 }
 
@@ -58,7 +58,7 @@ impl From<bool> for Answer {
 }
 
 fn record(
-    workshop: &Workshop,
+    workspace: &Workspace,
     store: &mut Store,
     item: &str,
     by: String,
@@ -69,7 +69,7 @@ fn record(
         item: item.to_owned(),
         by,
         at: Stamp::from(now),
-        tree: workshop.tree()?.hash().to_owned(),
+        tree: workspace.tree()?.hash().to_owned(),
         holds: (answer == Answer::DoesNot).then_some(false),
     };
     let recorded = store.change("record a confirmation", now, |ledger| {
@@ -80,10 +80,10 @@ fn record(
 }
 
 /// Asks whoever sits here for what the base case waits for. Whether something was confirmed.
-pub fn ask(workshop: &Workshop, store: &mut Store) -> Result<bool, Failure> {
+pub fn ask(workspace: &Workspace, store: &mut Store) -> Result<bool, Failure> {
     let state = store.load()?.1.clone();
     let Some(checks) = &state.objective.base_case else { return Ok(false) };
-    let seen = workshop.evaluate(&state, checks, Whose::BaseCase, Occasion::Look, &mut |_| {})?;
+    let seen = workspace.evaluate(&state, checks, Whose::BaseCase, Occasion::Look, &mut |_| {})?;
     let items: Vec<(String, String)> = seen
         .waits_for_person()
         .into_iter()
@@ -102,7 +102,7 @@ pub fn ask(workshop: &Workshop, store: &mut Store) -> Result<bool, Failure> {
             }
             Some(_) | None => continue,
         };
-        record(workshop, store, &item, place::person(&workshop.project.root), answer)?;
+        record(workspace, store, &item, place::person(&workspace.project.root), answer)?;
         confirmed = true;
     }
     Ok(confirmed)

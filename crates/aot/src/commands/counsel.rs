@@ -11,7 +11,7 @@ use aot_runner::process::Switch;
 use clap::Args;
 use serde_json::Value;
 
-use super::workshop::Workshop;
+use super::workspace::Workspace;
 use crate::dialogue::Dialogue;
 use crate::failure::Failure;
 use crate::place::Scratch;
@@ -33,7 +33,7 @@ pub struct CounselArgs {
 #[derive(Debug)]
 pub struct Counsel {
     agent: Agent,
-    station: AgentLauncher,
+    launcher: AgentLauncher,
     folder: PathBuf,
     wall: Duration,
     /// Transcripts of a loop that does not exist yet go with the dialogue.
@@ -44,14 +44,14 @@ impl Counsel {
     /// The agent that was named, chosen in the settings, or found alone. With several and none named, nobody is asked.
     pub fn find(
         args: &CounselArgs,
-        workshop: &Workshop,
+        workspace: &Workspace,
         state: &State,
         dialogue: Option<&Dialogue>,
     ) -> Result<Option<Counsel>, Failure> {
         if args.no_agent {
             return Ok(None);
         }
-        let team = match workshop.team(&args.agent, state, true) {
+        let team = match workspace.team(&args.agent, state, true) {
             Ok(team) => team,
             Err(Failure::Team { problem, hint }) if args.agent.is_empty() => {
                 if let Some(dialogue) = dialogue {
@@ -62,14 +62,14 @@ impl Counsel {
             Err(failure) => return Err(failure),
         };
         let Some(agent) = team.member(Role::Coordinator, None).cloned() else { return Ok(None) };
-        let mut station = workshop.station()?;
-        let scratch = if station.sidecar.is_dir() { None } else { Some(Scratch::make()?) };
+        let mut launcher = workspace.launcher()?;
+        let scratch = if launcher.sidecar.is_dir() { None } else { Some(Scratch::make()?) };
         if let Some(scratch) = &scratch {
-            station.sidecar = scratch.path().to_path_buf();
+            launcher.sidecar = scratch.path().to_path_buf();
         }
         let seconds = state.constraints().agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT).seconds();
-        let (folder, wall) = (workshop.project.root.clone(), Duration::from_secs(seconds));
-        Ok(Some(Counsel { agent, station, folder, wall, _scratch: scratch }))
+        let (folder, wall) = (workspace.project.root.clone(), Duration::from_secs(seconds));
+        Ok(Some(Counsel { agent, launcher, folder, wall, _scratch: scratch }))
     }
 
     pub fn ask(&self, brief: &Brief) -> Result<Value, String> {
@@ -85,7 +85,7 @@ impl Counsel {
         if watched {
             print::live(&[format!("asking {} ...", self.agent.name)]);
         }
-        let (report, not_kept) = self.station.ask(&Question {
+        let (report, not_kept) = self.launcher.ask(&Question {
             agent: &self.agent,
             brief,
             read: &read,

@@ -11,9 +11,10 @@ use aot_runner::store::Store;
 use aot_runner::survey;
 use serde_json::{Value, json};
 
-use super::Door;
-use crate::failure::{Failure, Voice};
+use super::Invocation;
+use crate::failure::Failure;
 use crate::place;
+use crate::print::OutputFormat;
 use crate::print::{self, COLUMNS, Stream};
 use crate::screens::ink::{Ink, Paint};
 
@@ -54,10 +55,10 @@ fn problem(what: &'static str, said: impl Into<String>, remedy: &str) -> Finding
     Finding { what, mark: Mark::Problem, said: said.into(), remedy: Some(remedy.into()) }
 }
 
-pub fn run(door: &Door) -> Result<(), Failure> {
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
     let guard = Guard::new(place::this_program()?);
     let scratch = place::Scratch::make()?;
-    let state = door.path().ok();
+    let state = invocation.path().ok();
     let folder = match &state {
         Some(state) => state.parent().map(Path::to_path_buf).unwrap_or_default(),
         None => place::here()?,
@@ -78,13 +79,13 @@ pub fn run(door: &Door) -> Result<(), Failure> {
     found.extend(caged(&ladder, &trials, &settings));
 
     let is_well = found.iter().all(|finding| finding.mark != Mark::Problem);
-    match door.voice {
-        Voice::Json => print::json(&json!({
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({
             "healthy": is_well,
             "findings": found.iter().map(object).collect::<Vec<_>>(),
             "cage": cage_object(&ladder, &trials, settings.cage.network),
         })),
-        Voice::Plain => {
+        OutputFormat::Text => {
             found.iter().for_each(|finding| print::line(&told(finding)));
             if !trials.is_empty() {
                 print::line(&format!("\nIn the {} cage, tried on this machine, a worker", ladder.kind));

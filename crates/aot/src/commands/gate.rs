@@ -7,21 +7,22 @@ use aot_runner::store::Store;
 use aot_runner::store::error::FileError;
 use serde_json::json;
 
-use super::{Door, lint, workshop};
-use crate::failure::{Failure, Voice};
+use super::{Invocation, lint, workspace};
+use crate::failure::Failure;
+use crate::print::OutputFormat;
 use crate::{place, print};
 
-pub fn run(door: &Door) -> Result<(), Failure> {
-    let opened = door.store().and_then(|mut store| Ok((store.answers()?, store)));
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
+    let opened = invocation.store().and_then(|mut store| Ok((store.answers()?, store)));
     let (answers, mut store) = match opened {
         Ok(opened) => opened,
         // Without a file nothing is agreed on.
         Err(Failure::NoStateFile { .. } | Failure::File(FileError::Missing { .. })) => {
-            match door.voice {
-                Voice::Json => {
+            match invocation.format {
+                OutputFormat::Json => {
                     print::json(&json!({"ready": false, "missing": ["state file"], "status": null}))
                 }
-                Voice::Plain => print::line("not aligned; missing: the state file"),
+                OutputFormat::Text => print::line("not aligned; missing: the state file"),
             }
             return Err(Failure::NotAligned);
         }
@@ -33,24 +34,24 @@ pub fn run(door: &Door) -> Result<(), Failure> {
         return Err(Failure::NotAligned);
     };
     let ready = view.missing.is_empty() && answers.findings.iter().all(|f| f.severity == Severity::Warning);
-    let advice = if ready { advice(door, &mut store)? } else { Vec::new() };
-    match door.voice {
-        Voice::Json => {
+    let advice = if ready { advice(invocation, &mut store)? } else { Vec::new() };
+    match invocation.format {
+        OutputFormat::Json => {
             let (missing, status) = (view.missing, view.status);
             print::json(&json!({"ready": ready, "missing": missing, "status": status, "findings": advice}));
         }
-        Voice::Plain if ready => {
+        OutputFormat::Text if ready => {
             print::line("aligned: the loop can start");
             advice.iter().for_each(|advice| print::line(&lint::told(advice)));
         }
-        Voice::Plain => print::line(&format!("not aligned; missing: {}", view.missing.join(", "))),
+        OutputFormat::Text => print::line(&format!("not aligned; missing: {}", view.missing.join(", "))),
     }
     if ready { Ok(()) } else { Err(Failure::NotAligned) }
 }
 
 /// What the linter sees without running anything.
-fn advice(door: &Door, store: &mut Store) -> Result<Vec<Advice>, Failure> {
-    let project = workshop::project(&door.path()?)?;
+fn advice(invocation: &Invocation, store: &mut Store) -> Result<Vec<Advice>, Failure> {
+    let project = workspace::project(&invocation.path()?)?;
     let (_, state) = store.load()?;
     let facts = facts::still(state, &project, &place::search_path());
     Ok(verdict::lint(&state.objective, &facts))

@@ -23,9 +23,10 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::workshop::project_of;
-use super::{Door, session as step};
-use crate::failure::{self, Failure, Voice};
+use super::workspace::project_of;
+use super::{Invocation, session as step};
+use crate::failure::{self, Failure};
+use crate::print::OutputFormat;
 use crate::{place, print};
 
 /// What the host tells is longer only if somebody plays with us.
@@ -109,8 +110,8 @@ fn answer(event: &str) {
     if heard.session_id.is_empty() {
         return;
     }
-    let door = Door { state: Some(path), voice: Voice::Json };
-    let Ok(mut store) = door.store() else { return };
+    let invocation = Invocation { state: Some(path), format: OutputFormat::Json };
+    let Ok(mut store) = invocation.store() else { return };
     let standing = match store.standing::<Refusal>() {
         Ok(standing) => standing,
         Err(StoreError::Unreadable(unreadable)) => return tell_broken(event, &heard, &store, &unreadable),
@@ -123,9 +124,9 @@ fn answer(event: &str) {
         "user-prompt-submit" if standing.belongs_to(&heard.session_id) => user_prompt_submit(&heard, store),
         "subagent-start" if standing.belongs_to(&heard.session_id) => subagent_start(&heard, &store),
         "subagent-stop" if standing.belongs_to(&heard.session_id) => {
-            subagent_stop(&door, &standing, &heard, store)
+            subagent_stop(&invocation, &standing, &heard, store)
         }
-        "stop" if standing.belongs_to(&heard.session_id) => stop(&door, &standing, &heard, store),
+        "stop" if standing.belongs_to(&heard.session_id) => stop(&invocation, &standing, &heard, store),
         _ => {}
     }
 }
@@ -278,7 +279,7 @@ fn subagent_start(heard: &Heard, store: &Store) {
     }
 }
 
-fn subagent_stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
+fn subagent_stop(invocation: &Invocation, standing: &Standing, heard: &Heard, mut store: Store) {
     let Some(role) = heard.agent_type.as_deref().and_then(Role::of) else { return };
     let agent = heard.agent_id.clone().unwrap_or_default();
     if role != Role::Coordinator {
@@ -297,7 +298,7 @@ fn subagent_stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Sto
         return send_back(&reminder);
     }
     let sidecar = store.file().home().sidecar().to_path_buf();
-    let came = match turn_ended(door, store) {
+    let came = match turn_ended(invocation, store) {
         Ok(came) => came,
         Err(failure) => return tell_user(&format!("aot: {}. {}", failure.message(), failure.hint())),
     };
@@ -358,7 +359,7 @@ fn ask_for_form(standing: &Standing, heard: &Heard, role: Role, agent: &str, sto
     }
 }
 
-fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
+fn stop(invocation: &Invocation, standing: &Standing, heard: &Heard, mut store: Store) {
     if heard.background_tasks.iter().any(Background::works) {
         return;
     }
@@ -375,8 +376,8 @@ fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
     let judged = note.sent_back || must_be_judged(&state);
     let idle = if note.sent_back { note.idle + 1 } else { 0 };
     let came = match (judged, idle >= IDLE_STOPS) {
-        (_, true) => stopped_for_idling(door, store, idle),
-        (true, false) => turn_ended(door, store).map(Some),
+        (_, true) => stopped_for_idling(invocation, store, idle),
+        (true, false) => turn_ended(invocation, store).map(Some),
         (false, false) => Ok(None),
     };
     let came = match came {
@@ -386,10 +387,10 @@ fn stop(door: &Door, standing: &Standing, heard: &Heard, mut store: Store) {
     if let Some(came) = &came
         && (came.halted.is_some() || came.next.is_empty())
     {
-        let Ok(store) = door.store() else { return };
+        let Ok(store) = invocation.store() else { return };
         return tell_end(heard, &store);
     }
-    let Ok(mut store) = door.store() else { return };
+    let Ok(mut store) = invocation.store() else { return };
     let Ok((_, state)) = store.load::<Refusal>() else { return };
     let next = match came {
         Some(came) => came.next,
@@ -410,15 +411,15 @@ fn must_be_judged(state: &State) -> bool {
         || control.status == LoopStatus::Completed
 }
 
-fn stopped_for_idling(door: &Door, mut store: Store, idle: u32) -> Result<Option<Came>, Failure> {
-    let kit = step::kit(door, store.load()?.1)?;
+fn stopped_for_idling(invocation: &Invocation, mut store: Store, idle: u32) -> Result<Option<Came>, Failure> {
+    let run_config = step::run_config(invocation, store.load()?.1)?;
     let reason = format!("stopped: the session ended its turn {idle} times without doing anything");
-    Ok(Some(session::stop(store, kit, StopHow::Now, Some(reason))?))
+    Ok(Some(session::stop(store, run_config, StopHow::Now, Some(reason))?))
 }
 
-fn turn_ended(door: &Door, mut store: Store) -> Result<Came, Failure> {
+fn turn_ended(invocation: &Invocation, mut store: Store) -> Result<Came, Failure> {
     let state = store.load()?.1.clone();
-    let mut came = session::turn_ended(store, step::kit(door, &state)?)?;
+    let mut came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
     if state.control.redirect_requested {
         // A person is being talked with: nobody is sent back to work.
         came.next.clear();

@@ -5,11 +5,12 @@ use aot_runner::checks::facts;
 use clap::Args;
 use serde_json::json;
 
-use super::Door;
+use super::Invocation;
 use super::verify::watched;
-use super::workshop::{Workshop, looking};
-use crate::failure::{Failure, Voice};
+use super::workspace::{Workspace, looking};
+use crate::failure::Failure;
 use crate::place;
+use crate::print::OutputFormat;
 use crate::print::{self, COLUMNS};
 
 #[derive(Debug, Args)]
@@ -19,26 +20,26 @@ pub struct LintArgs {
     no_run: bool,
 }
 
-pub fn run(door: &Door, args: &LintArgs) -> Result<(), Failure> {
-    let mut store = door.store()?;
+pub fn run(invocation: &Invocation, args: &LintArgs) -> Result<(), Failure> {
+    let mut store = invocation.store()?;
     let one = Jobs(std::num::NonZeroUsize::MIN);
-    let workshop = Workshop::open(&door.path()?, one)?;
+    let workspace = Workspace::open(&invocation.path()?, one)?;
     let (_, state) = store.load()?;
     let path = place::search_path();
     let empty = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
     let facts = match args.no_run || empty {
-        true => facts::still(state, &workshop.project, &path),
-        false => watched(door.voice, |on| {
-            let checker = workshop.checker();
+        true => facts::still(state, &workspace.project, &path),
+        false => watched(invocation.format, |on| {
+            let checker = workspace.checker();
             facts::moving(&checker, state, &path, jiff::Timestamp::now(), on)
         })
         .map_err(looking)?,
     };
     let found = lint(&state.objective, &facts);
-    match door.voice {
-        Voice::Json => print::json(&json!({"findings": found})),
-        Voice::Plain if found.is_empty() => print::line("nothing to say about the base case"),
-        Voice::Plain => {
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({"findings": found})),
+        OutputFormat::Text if found.is_empty() => print::line("nothing to say about the base case"),
+        OutputFormat::Text => {
             found.iter().for_each(|advice| print::line(&told(advice)));
             let count =
                 if found.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", found.len()) };

@@ -11,8 +11,9 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Door, workshop};
-use crate::failure::{self, Failure, Voice};
+use super::{Invocation, workspace};
+use crate::failure::{self, Failure};
+use crate::print::OutputFormat;
 use crate::print::{self, Stream};
 use crate::screens::ink::{Ink, Paint};
 use crate::screens::log::{draw, draw_atom, draw_kept, is_about, is_told};
@@ -35,21 +36,21 @@ pub struct LogArgs {
     briefs: bool,
 }
 
-pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
-    let store = door.store()?;
+pub fn run(invocation: &Invocation, args: &LogArgs) -> Result<(), Failure> {
+    let store = invocation.store()?;
     let atom = args.about.as_deref().or(args.atom.as_deref()).map(AtomId::new);
-    let is_wanted = |entry: &Entry<Change>| match (&atom, door.voice) {
+    let is_wanted = |entry: &Entry<Change>| match (&atom, invocation.format) {
         (Some(atom), _) => is_about(entry, atom),
-        (None, Voice::Plain) => is_told(entry),
-        (None, Voice::Json) => true,
+        (None, OutputFormat::Text) => is_told(entry),
+        (None, OutputFormat::Json) => true,
     };
     let newest = store.journal().newest_where(args.number.get(), is_wanted)?;
-    let kept = kept(door, atom.as_ref())?;
+    let kept = kept(invocation, atom.as_ref())?;
     let agents = match &atom {
-        Some(atom) => transcripts_of(&workshop::project(&door.path()?)?.sidecar, atom.as_str()),
+        Some(atom) => transcripts_of(&workspace::project(&invocation.path()?)?.sidecar, atom.as_str()),
         None => Vec::new(),
     };
-    if door.voice == Voice::Json {
+    if invocation.format == OutputFormat::Json {
         let entries = newest.entries.iter().filter(|entry| is_wanted(entry));
         print::json(&json!({
             "entries": entries.map(object).collect::<Vec<Value>>(),
@@ -90,8 +91,8 @@ pub fn run(door: &Door, args: &LogArgs) -> Result<(), Failure> {
 }
 
 /// The work of attempts that did not land.
-fn kept(door: &Door, atom: Option<&AtomId>) -> Result<Vec<KeptWork>, Failure> {
-    let project = workshop::project(&door.path()?)?;
+fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<Vec<KeptWork>, Failure> {
+    let project = workspace::project(&invocation.path()?)?;
     let mut kept = match tree::kept(&project, None) {
         Ok(kept) => kept,
         // Without git there is nothing to tell; the journal is told all the same.

@@ -9,7 +9,7 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::Door;
+use super::Invocation;
 use crate::failure::{self, Failure};
 use crate::mcp::{self, Server};
 use crate::{place, print};
@@ -38,7 +38,7 @@ impl Session {
     }
 }
 
-pub fn run(door: &Door, args: &McpArgs) -> Result<(), Failure> {
+pub fn run(invocation: &Invocation, args: &McpArgs) -> Result<(), Failure> {
     if print::is_answered() {
         failure::complain(
             "aot mcp speaks the Model Context Protocol with the client that starts it; docs/mcp.md shows how",
@@ -49,11 +49,11 @@ pub fn run(door: &Door, args: &McpArgs) -> Result<(), Failure> {
     let switch = Switch::default();
     let server = Server {
         program: place::this_program()?,
-        state: door.state.clone(),
+        state: invocation.state.clone(),
         session: session.id().to_owned(),
         switch: switch.clone(),
     };
-    let ending = Ending { state: door.state.clone(), session, switch };
+    let ending = Ending { state: invocation.state.clone(), session, switch };
     listen(ending.clone())?;
     let served = mcp::serve(server);
     ending.end();
@@ -74,8 +74,8 @@ impl Ending {
         self.switch.turn_off();
         let Session::Own(id) = &self.session else { return };
         let Ok(path) = place::state_file(self.state.as_deref()) else { return };
-        let door = Door { state: Some(path), voice: failure::Voice::Json };
-        let Ok(mut store) = door.store() else { return };
+        let invocation = Invocation { state: Some(path), format: print::OutputFormat::Json };
+        let Ok(mut store) = invocation.store() else { return };
         if store.standing::<Refusal>().is_ok_and(|standing| standing.belongs_to(id)) {
             // If it cannot be written now, the next session has to take it over.
             let _ = session::leave(&mut store, id);

@@ -27,7 +27,7 @@ mod stop;
 mod turn;
 mod validate;
 mod verify;
-mod workshop;
+mod workspace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,7 +37,8 @@ use aot_runner::store::{Note, Recorded, Store};
 use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 
-use crate::failure::{self, Failure, Voice};
+use crate::failure::{self, Failure};
+use crate::print::OutputFormat;
 use crate::{place, print};
 
 /// Gives a goal to coding agents and stops when the goal is proven done, or says exactly why it cannot be.
@@ -144,12 +145,12 @@ enum Verb {
 }
 
 /// The program.
-pub fn run() -> Result<(), (Failure, Voice)> {
+pub fn run() -> Result<(), (Failure, OutputFormat)> {
     let asked_for_json = std::env::args_os().any(|word| word == "--json");
-    let voice = if asked_for_json { Voice::Json } else { Voice::Plain };
+    let format = if asked_for_json { OutputFormat::Json } else { OutputFormat::Text };
     match Cli::try_parse() {
-        Ok(cli) => cli.answer().map_err(|failure| (failure, voice)),
-        Err(error) => std::process::exit(code_of(failure::usage(&error, voice))),
+        Ok(cli) => cli.answer().map_err(|failure| (failure, format)),
+        Err(error) => std::process::exit(code_of(failure::usage(&error, format))),
     }
 }
 
@@ -162,44 +163,47 @@ impl Cli {
         if self.tied {
             aot_runner::host::end_with_parent();
         }
-        let door = Door { state: self.state, voice: if self.json { Voice::Json } else { Voice::Plain } };
+        let invocation = Invocation {
+            state: self.state,
+            format: if self.json { OutputFormat::Json } else { OutputFormat::Text },
+        };
         match self.verb {
-            Verb::Validate => validate::run(&door),
-            Verb::Gate => gate::run(&door),
-            Verb::Status => status::run(&door),
-            Verb::Graph => graph::run(&door),
-            Verb::Log(args) => log::run(&door, &args),
-            Verb::Show => show::run(&door),
-            Verb::Ready => ready::run(&door),
-            Verb::Atom(verb) => atom::run(&door, verb),
-            Verb::Or(verb) => or::run(&door, verb),
-            Verb::Align(args) => align::run(&door, &args),
-            Verb::Run(args) => run::run(&door, &args),
-            Verb::Stop(args) => stop::run(&door, &args),
-            Verb::Turn => turn::run(&door),
-            Verb::Verify(args) => verify::run(&door, &args),
-            Verb::Lint(args) => lint::run(&door, &args),
-            Verb::Confirm(args) => confirm::run(&door, &args),
-            Verb::Redirect(args) => redirect::run(&door, &args),
+            Verb::Validate => validate::run(&invocation),
+            Verb::Gate => gate::run(&invocation),
+            Verb::Status => status::run(&invocation),
+            Verb::Graph => graph::run(&invocation),
+            Verb::Log(args) => log::run(&invocation, &args),
+            Verb::Show => show::run(&invocation),
+            Verb::Ready => ready::run(&invocation),
+            Verb::Atom(verb) => atom::run(&invocation, verb),
+            Verb::Or(verb) => or::run(&invocation, verb),
+            Verb::Align(args) => align::run(&invocation, &args),
+            Verb::Run(args) => run::run(&invocation, &args),
+            Verb::Stop(args) => stop::run(&invocation, &args),
+            Verb::Turn => turn::run(&invocation),
+            Verb::Verify(args) => verify::run(&invocation, &args),
+            Verb::Lint(args) => lint::run(&invocation, &args),
+            Verb::Confirm(args) => confirm::run(&invocation, &args),
+            Verb::Redirect(args) => redirect::run(&invocation, &args),
             Verb::Schema => schema::run(),
-            Verb::Doctor => doctor::run(&door),
-            Verb::Agents => agents::run(&door),
+            Verb::Doctor => doctor::run(&invocation),
+            Verb::Agents => agents::run(&invocation),
             Verb::Hook(args) => hook::by_name(&args),
-            Verb::Mcp(args) => mcp::run(&door, &args),
-            Verb::Plugin(verb) => plugin::run(&door, &verb),
+            Verb::Mcp(args) => mcp::run(&invocation, &args),
+            Verb::Plugin(verb) => plugin::run(&invocation, &verb),
             Verb::Demo(args) => demo::run(&args),
         }
     }
 }
 
-/// What every verb is given: where the file is, and how to answer.
+/// What every verb gets from the command line: the state file that was named, and the format of the answer.
 #[derive(Debug)]
-struct Door {
+struct Invocation {
     state: Option<PathBuf>,
-    voice: Voice,
+    format: OutputFormat,
 }
 
-impl Door {
+impl Invocation {
     fn store(&self) -> Result<Store, Failure> {
         Ok(Store::open(&self.path()?, &place::build_mark())?)
     }
@@ -230,8 +234,8 @@ impl Door {
 
     fn told<T>(&self, recorded: &Recorded<T>, line: &str, mut object: Value) {
         let notes: Vec<String> = recorded.notes.iter().map(Note::to_string).collect();
-        match self.voice {
-            Voice::Json => {
+        match self.format {
+            OutputFormat::Json => {
                 object["success"] = json!(true);
                 object["changes"] = json!(recorded.changes);
                 if !notes.is_empty() {
@@ -239,7 +243,7 @@ impl Door {
                 }
                 print::json(&object);
             }
-            Voice::Plain => {
+            OutputFormat::Text => {
                 notes.iter().for_each(|note| failure::complain(&format!("warning: {note}")));
                 print::line(line);
             }

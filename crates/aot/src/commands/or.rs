@@ -5,7 +5,7 @@ use aot_core::state::{AtomId, GroupName};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{Door, says_something};
+use super::{Invocation, says_something};
 use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
@@ -26,12 +26,12 @@ pub enum OrVerb {
     },
 }
 
-pub fn run(door: &Door, verb: OrVerb) -> Result<(), Failure> {
+pub fn run(invocation: &Invocation, verb: OrVerb) -> Result<(), Failure> {
     match verb {
         OrVerb::Add { group, choices } => {
             let group = GroupName::new(group);
             let choices: Vec<AtomId> = choices.iter().map(|id| AtomId::new(id.trim())).collect();
-            door.operate(
+            invocation.operate(
                 "add choices",
                 |ledger| {
                     reshape::add_choices(ledger, &group, &choices)?;
@@ -49,7 +49,7 @@ pub fn run(door: &Door, verb: OrVerb) -> Result<(), Failure> {
         OrVerb::Switch { group, choice, reason } => {
             says_something("--reason", &reason)?;
             let (group, choice) = (GroupName::new(group), AtomId::new(choice));
-            door.operate(
+            invocation.operate(
                 "switch a choice",
                 |ledger| backtrack::switch(ledger, &group, &choice, &reason),
                 |(), changes| {

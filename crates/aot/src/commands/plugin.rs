@@ -7,8 +7,9 @@ use aot_runner::host;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::Door;
-use crate::failure::{Failure, Voice};
+use super::Invocation;
+use crate::failure::Failure;
+use crate::print::OutputFormat;
 use crate::{place, print};
 
 /// The name that the host knows it by.
@@ -54,15 +55,15 @@ pub struct Scope {
     project: bool,
 }
 
-pub fn run(door: &Door, verb: &PluginVerb) -> Result<(), Failure> {
-    door.by_person()?;
+pub fn run(invocation: &Invocation, verb: &PluginVerb) -> Result<(), Failure> {
+    invocation.by_person()?;
     match verb {
         PluginVerb::Path => {
             let folder = data()?;
             write(&folder)?;
-            match door.voice {
-                Voice::Json => print::json(&json!({"success": true, "path": folder})),
-                Voice::Plain => print::line(&folder.display().to_string()),
+            match invocation.format {
+                OutputFormat::Json => print::json(&json!({"success": true, "path": folder})),
+                OutputFormat::Text => print::line(&folder.display().to_string()),
             }
         }
         PluginVerb::Install(scope) if scope.project => {
@@ -77,12 +78,12 @@ pub fn run(door: &Door, verb: &PluginVerb) -> Result<(), Failure> {
             let market = market.display().to_string();
             ask(&["plugin", "marketplace", "add", &market, "--scope", "project"])?;
             ask(&["plugin", "install", "aot@aot", "--scope", "project"])?;
-            tell(door, "installed for this project: `/aot:help` in a new session", &folder);
+            tell(invocation, "installed for this project: `/aot:help` in a new session", &folder);
         }
         PluginVerb::Install(_) => {
             let folder = user()?;
             write(&folder)?;
-            tell(door, "installed for this user: `/aot:help` in a new session", &folder);
+            tell(invocation, "installed for this user: `/aot:help` in a new session", &folder);
         }
         PluginVerb::Uninstall(scope) if scope.project => {
             ask(&["plugin", "uninstall", "aot@aot", "--scope", "project"])?;
@@ -90,22 +91,22 @@ pub fn run(door: &Door, verb: &PluginVerb) -> Result<(), Failure> {
             remove(&market()?)?;
             remove(&host_config()?.join("plugins/cache").join(NAME))?;
             forget(&place::here()?.join(".claude/settings.json"))?;
-            tell(door, "uninstalled from this project", &market()?);
+            tell(invocation, "uninstalled from this project", &market()?);
         }
         PluginVerb::Uninstall(_) => {
             let folder = user()?;
             remove(&folder)?;
             remove(&data()?)?;
-            tell(door, "uninstalled", &folder);
+            tell(invocation, "uninstalled", &folder);
         }
     }
     Ok(())
 }
 
-fn tell(door: &Door, line: &str, folder: &Path) {
-    match door.voice {
-        Voice::Json => print::json(&json!({"success": true, "path": folder})),
-        Voice::Plain => print::line(line),
+fn tell(invocation: &Invocation, line: &str, folder: &Path) {
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({"success": true, "path": folder})),
+        OutputFormat::Text => print::line(line),
     }
 }
 

@@ -1,14 +1,15 @@
 //! `aot ready`: what can start now.
 
-use super::Door;
-use crate::failure::{Failure, Voice};
+use super::Invocation;
+use crate::failure::Failure;
 use crate::print;
+use crate::print::OutputFormat;
 
-pub fn run(door: &Door) -> Result<(), Failure> {
-    let mut store = door.store()?;
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
+    let mut store = invocation.store()?;
     let ready = store.ready()?;
-    match door.voice {
-        Voice::Json => print::out(|stdout| {
+    match invocation.format {
+        OutputFormat::Json => print::out(|stdout| {
             stdout.write_all(b"{\"atoms\":[")?;
             for (place, (id, _)) in ready.lines().enumerate() {
                 if place > 0 {
@@ -18,8 +19,8 @@ pub fn run(door: &Door) -> Result<(), Failure> {
             }
             stdout.write_all(b"]}\n")
         }),
-        Voice::Plain if ready.is_empty() => print::line("nothing can start now"),
-        Voice::Plain => print::out(|stdout| {
+        OutputFormat::Text if ready.is_empty() => print::line("nothing can start now"),
+        OutputFormat::Text => print::out(|stdout| {
             for (id, description) in ready.lines() {
                 writeln!(stdout, "{id:<8} {}", print::fit(description, 70))?;
             }

@@ -24,9 +24,10 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::workshop::Workshop;
-use super::{Door, confirm, lint, session};
-use crate::failure::{Failure, Voice};
+use super::workspace::Workspace;
+use super::{Invocation, confirm, lint, session};
+use crate::failure::Failure;
+use crate::print::OutputFormat;
 use crate::print::{self, Stream};
 use crate::screens::ink::Ink;
 use crate::screens::run as screen;
@@ -73,29 +74,33 @@ impl RunArgs {
     }
 }
 
-pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
-    door.by_person()?;
+pub fn run(invocation: &Invocation, args: &RunArgs) -> Result<(), Failure> {
+    invocation.by_person()?;
     if let Some(session) = &args.session {
-        return session::begin(door, session, args.take_over);
+        return session::begin(invocation, session, args.take_over);
     }
-    let mut store = door.store()?;
+    let mut store = invocation.store()?;
     if !args.dry_run {
         session::release(&mut store, args.take_over)?;
     }
-    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+    let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
     let state = store.load()?.1.clone();
     let aligned = match gate(state.clone()) {
         Ok(aligned) => aligned,
         Err(lacking) => {
-            match door.voice {
-                Voice::Json => print::json(&json!({"type": "not_aligned", "missing": lacking.missing})),
-                Voice::Plain => print::line(&format!("not aligned; missing: {}", lacking.missing.join(", "))),
+            match invocation.format {
+                OutputFormat::Json => {
+                    print::json(&json!({"type": "not_aligned", "missing": lacking.missing}))
+                }
+                OutputFormat::Text => {
+                    print::line(&format!("not aligned; missing: {}", lacking.missing.join(", ")))
+                }
             }
             return Err(Failure::NotAligned);
         }
     };
     let alone = !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), NOBODY).is_empty();
-    let team = workshop.team(&args.agent, &state, alone);
+    let team = workspace.team(&args.agent, &state, alone);
     if args.dry_run {
         let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
         let trees = match mode {
@@ -109,24 +114,24 @@ pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
         };
         let settings = Settings { crew, dispatch: Dispatch::Rolling, trees, patience: Patience::Park };
         let ahead = forecast(aligned, settings, jiff::Timestamp::now());
-        return dry_run(door, &state, &ahead);
+        return dry_run(invocation, &state, &ahead);
     }
     let team = team?;
-    if door.voice == Voice::Plain {
-        head(&state, &workshop, &team);
+    if invocation.format == OutputFormat::Text {
+        head(&state, &workspace, &team);
     }
     let ear = listen()?;
     loop {
-        let ran = drive(door, store, (&workshop, &team), args, &ear)?;
+        let ran = drive(invocation, store, (&workspace, &team), args, &ear)?;
         if ran.interrupted {
             return Err(Failure::Halted(INTERRUPTED));
         }
-        store = door.store()?;
+        store = invocation.store()?;
         // A person who sits here can be asked right away; then the loop goes on.
         let asked = ran.certificate.verdict == Verdict::NeedsPerson
-            && door.voice == Voice::Plain
+            && invocation.format == OutputFormat::Text
             && print::is_answered()
-            && confirm::ask(&workshop, &mut store)?;
+            && confirm::ask(&workspace, &mut store)?;
         if !asked {
             return match ran.certificate.exit {
                 0 => Ok(()),
@@ -138,9 +143,9 @@ pub fn run(door: &Door, args: &RunArgs) -> Result<(), Failure> {
 
 /// One run of the loop, shown as it happens.
 fn drive(
-    door: &Door,
+    invocation: &Invocation,
     store: Store,
-    (workshop, team): (&Workshop, &Team),
+    (workspace, team): (&Workspace, &Team),
     args: &RunArgs,
     ear: &Ear,
 ) -> Result<Ran, Failure> {
@@ -151,14 +156,14 @@ fn drive(
     let began = Instant::now();
     let (words, inbox) = channel();
     *ear.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
-    let kit = workshop.kit(team.clone(), args.patience())?;
-    let live = door.voice == Voice::Plain && print::is_watched();
+    let run_config = workspace.run_config(team.clone(), args.patience())?;
+    let live = invocation.format == OutputFormat::Text && print::is_watched();
     let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
     let mut show = screen::Screen::new(Ink::of(Stream::Out), began);
     let mut bound_told = false;
-    let mut tell = |notice: Notice<'_>| match door.voice {
-        Voice::Json => objects(&notice).iter().for_each(print::json),
-        Voice::Plain => {
+    let mut tell = |notice: Notice<'_>| match invocation.format {
+        OutputFormat::Json => objects(&notice).iter().for_each(print::json),
+        OutputFormat::Text => {
             let lines = show.lines(&notice);
             if live && !lines.is_empty() {
                 print::live(&[]);
@@ -175,13 +180,13 @@ fn drive(
             }
         }
     };
-    let ran = driver::run(store, seated, kit, &asked, (words, inbox), &mut tell);
+    let ran = driver::run(store, seated, run_config, &asked, (words, inbox), &mut tell);
     if live {
         print::live(&[]);
     }
     ear.lock().unwrap_or_else(PoisonError::into_inner).take();
     let ran = ran?;
-    tell_end(door, &ran, began.elapsed())?;
+    tell_end(invocation, &ran, began.elapsed())?;
     Ok(ran)
 }
 
@@ -206,7 +211,7 @@ fn listen() -> Result<Ear, Failure> {
     Ok(ear)
 }
 
-fn head(state: &State, workshop: &Workshop, team: &Team) {
+fn head(state: &State, workspace: &Workspace, team: &Team) {
     let goal = print::fit(&state.objective.goal, print::COLUMNS - 9);
     print::line(&format!("goal     {goal}"));
     let constraints = state.constraints();
@@ -219,7 +224,7 @@ fn head(state: &State, workshop: &Workshop, team: &Team) {
     if !team.is_empty() {
         print::line(&format!("agents   {}", print::fit(&screen::team(team), print::COLUMNS - 9)));
     }
-    let facts = facts::still(state, &workshop.project, &place::search_path());
+    let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint(&state.objective, &facts);
     for advice in advice.iter().take(ADVICE) {
         print::line(&format!("lint     {}", print::fit(&lint::told(advice), print::COLUMNS - 9)));
@@ -234,12 +239,16 @@ fn head(state: &State, workshop: &Workshop, team: &Team) {
     }
 }
 
-fn dry_run(door: &Door, state: &State, ahead: &aot_core::coordinator::Forecast) -> Result<(), Failure> {
+fn dry_run(
+    invocation: &Invocation,
+    state: &State,
+    ahead: &aot_core::coordinator::Forecast,
+) -> Result<(), Failure> {
     let total = bound::written(state);
     let parallel = state.constraints().max_parallel_agents;
     let widest = ahead.steps.iter().map(Vec::len).max().unwrap_or(0);
-    match door.voice {
-        Voice::Json => {
+    match invocation.format {
+        OutputFormat::Json => {
             let mut object = bound_json(&total);
             object["type"] = json!("plan");
             object["steps"] = json!(ahead.steps);
@@ -247,7 +256,7 @@ fn dry_run(door: &Door, state: &State, ahead: &aot_core::coordinator::Forecast) 
             object["widest"] = json!(widest);
             print::json(&object);
         }
-        Voice::Plain => {
+        OutputFormat::Text => {
             let ink = Ink::of(Stream::Out);
             screen::plan(ink, ahead).iter().for_each(|line| print::line(line));
             print::line(&format!(
@@ -341,13 +350,13 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
     all
 }
 
-fn tell_end(door: &Door, ran: &Ran, took: Duration) -> Result<(), Failure> {
-    let mut store = door.store()?;
+fn tell_end(invocation: &Invocation, ran: &Ran, took: Duration) -> Result<(), Failure> {
+    let mut store = invocation.store()?;
     let state = store.load()?.1;
     let Ran { certificate, interrupted, altered } = ran;
-    match door.voice {
-        Voice::Json => print::json(&halted(certificate, state, *interrupted, altered, took)),
-        Voice::Plain => {
+    match invocation.format {
+        OutputFormat::Json => print::json(&halted(certificate, state, *interrupted, altered, took)),
+        OutputFormat::Text => {
             let ink = Ink::of(Stream::Out);
             screen::halt(ink, certificate, state, took).iter().for_each(|line| print::line(line));
         }

@@ -11,9 +11,10 @@ use aot_runner::session::{self, Came, Note, Started};
 use aot_runner::store::Store;
 use serde_json::{Value, json};
 
-use super::Door;
-use super::workshop::Workshop;
-use crate::failure::{self, Failure, Voice};
+use super::Invocation;
+use super::workspace::Workspace;
+use crate::failure::{self, Failure};
+use crate::print::OutputFormat;
 use crate::{place, print, screens};
 
 /// Whether the loop is driven by a host's session, step by step.
@@ -22,9 +23,9 @@ pub fn has_one(state: &State) -> bool {
 }
 
 /// Whether this is a step of a session; refused if it is another session's loop.
-pub fn owns(door: &Door) -> Result<bool, Failure> {
-    door.by_person()?;
-    let mut store = door.store()?;
+pub fn owns(invocation: &Invocation) -> Result<bool, Failure> {
+    invocation.by_person()?;
+    let mut store = invocation.store()?;
     let state = store.load()?.1;
     if !has_one(state) {
         // A session that goes on with a loop that has ended would work where nobody counts it.
@@ -56,10 +57,10 @@ pub fn release(store: &mut Store, take_over: bool) -> Result<(), Failure> {
 }
 
 /// Takes the loop for a session.
-pub fn begin(door: &Door, named: &str, take_over: bool) -> Result<(), Failure> {
+pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<(), Failure> {
     let here = Some(named.to_owned()).filter(|named| !named.is_empty()).or_else(place::session);
     let Some(here) = here else { return Err(Failure::NoSession) };
-    let mut store = door.store()?;
+    let mut store = invocation.store()?;
     let state = store.load()?.1.clone();
     if let Some(holder) = driver::holder(store.file().home()) {
         return Err(Failure::Driven { holder });
@@ -69,15 +70,17 @@ pub fn begin(door: &Door, named: &str, take_over: bool) -> Result<(), Failure> {
         return Err(Failure::Owned { session });
     }
     if let Err(lacking) = aot_core::rules::gate::gate(state.clone()) {
-        match door.voice {
-            Voice::Json => print::json(&json!({"success": false, "missing": lacking.missing})),
-            Voice::Plain => print::line(&format!("not aligned; missing: {}", lacking.missing.join(", "))),
+        match invocation.format {
+            OutputFormat::Json => print::json(&json!({"success": false, "missing": lacking.missing})),
+            OutputFormat::Text => {
+                print::line(&format!("not aligned; missing: {}", lacking.missing.join(", ")))
+            }
         }
         return Err(Failure::NotAligned);
     }
-    let kit = kit(door, &state)?;
+    let run_config = run_config(invocation, &state)?;
     let bound = bound::hosted(&state);
-    let mut came = session::begin(store, kit, &here)?;
+    let mut came = session::begin(store, run_config, &here)?;
     let limits = state.constraints();
     if limits.max_cost_usd.is_some() || limits.max_tokens.is_some() {
         let text =
@@ -85,39 +88,39 @@ pub fn begin(door: &Door, named: &str, take_over: bool) -> Result<(), Failure> {
         came.seen.notes.push(text.into());
     }
     let line = format!("the loop is this session's: {}", screens::run::bound(&bound));
-    tell(door, &came, &line, json!({"session": here, "bound": bound}));
+    tell(invocation, &came, &line, json!({"session": here, "bound": bound}));
     Ok(())
 }
 
-pub fn start(door: &Door, id: &AtomId) -> Result<(), Failure> {
-    let (store, kit) = open(door)?;
-    let came = session::start(store, kit, id)?;
+pub fn start(invocation: &Invocation, id: &AtomId) -> Result<(), Failure> {
+    let (store, run_config) = open(invocation)?;
+    let came = session::start(store, run_config, id)?;
     if let Some(refusal) = came.refused {
         return Err(Failure::Refused(refusal));
     }
     match &came.started {
         Some(started) => {
-            tell_started(door, started, &came.changes);
+            tell_started(invocation, started, &came.changes);
             Ok(())
         }
-        None => ended(door, id, &came),
+        None => ended(invocation, id, &came),
     }
 }
 
-pub fn brief(door: &Door, id: &AtomId) -> Result<(), Failure> {
-    let (mut store, kit) = open(door)?;
-    match session::brief_of(&mut store, kit, id)? {
+pub fn brief(invocation: &Invocation, id: &AtomId) -> Result<(), Failure> {
+    let (mut store, run_config) = open(invocation)?;
+    match session::brief_of(&mut store, run_config, id)? {
         Ok(started) => {
-            tell_started(door, &started, &[]);
+            tell_started(invocation, &started, &[]);
             Ok(())
         }
         Err(refusal) => Err(Failure::Refused(refusal)),
     }
 }
 
-pub fn resolve(door: &Door, id: &AtomId, binding: Binding) -> Result<(), Failure> {
-    let (store, kit) = open(door)?;
-    let came = session::resolve(store, kit, id, binding)?;
+pub fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result<(), Failure> {
+    let (store, run_config) = open(invocation)?;
+    let came = session::resolve(store, run_config, id, binding)?;
     if let Some(refusal) = came.refused {
         return Err(Failure::Refused(refusal));
     }
@@ -125,13 +128,13 @@ pub fn resolve(door: &Door, id: &AtomId, binding: Binding) -> Result<(), Failure
         let (atom, left) = (id.clone(), unproven.left);
         return Err(Failure::Unproven { atom, left, reason: why(&unproven.check) });
     }
-    ended(door, id, &came)
+    ended(invocation, id, &came)
 }
 
-pub fn fail(door: &Door, id: &AtomId, reason: String, too_large: bool) -> Result<(), Failure> {
-    let (store, kit) = open(door)?;
+pub fn fail(invocation: &Invocation, id: &AtomId, reason: String, too_large: bool) -> Result<(), Failure> {
+    let (store, run_config) = open(invocation)?;
     let outcome = if too_large { Outcome::TooLarge { reason } } else { Outcome::Failed { reason } };
-    let came = session::fail(store, kit, id, outcome)?;
+    let came = session::fail(store, run_config, id, outcome)?;
     if let Some(refusal) = came.refused {
         return Err(Failure::Refused(refusal));
     }
@@ -152,44 +155,44 @@ pub fn fail(door: &Door, id: &AtomId, reason: String, too_large: bool) -> Result
             format!("{id} failed and is pending again; its work is kept, `aot log {id}` tells where")
         }
     };
-    tell(door, &came, &line, object);
+    tell(invocation, &came, &line, object);
     Ok(())
 }
 
-pub fn stop(door: &Door, now: bool, reason: Option<String>) -> Result<(), Failure> {
-    let (store, kit) = open(door)?;
+pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Result<(), Failure> {
+    let (store, run_config) = open(invocation)?;
     let how = if now { StopHow::Now } else { StopHow::Finish };
-    let came = session::stop(store, kit, how, reason.clone())?;
+    let came = session::stop(store, run_config, how, reason.clone())?;
     let line = match &came.halted {
         Some(_) => "stopped",
         None => {
             "asked the session to stop: what is in progress may be resolved or failed, nothing new starts"
         }
     };
-    tell(door, &came, line, json!({"stopping": true, "now": now, "reason": reason}));
+    tell(invocation, &came, line, json!({"stopping": true, "now": now, "reason": reason}));
     Ok(())
 }
 
 /// What the world offers to a step.
-pub fn kit(door: &Door, state: &State) -> Result<RunConfig, Failure> {
-    let workshop = Workshop::open(&door.path()?, Jobs::default())?;
+pub fn run_config(invocation: &Invocation, state: &State) -> Result<RunConfig, Failure> {
+    let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
     let judged = |checks: &aot_core::state::Checks| checks.quality_items() > 0;
     let alone = state.objective.base_case.as_ref().is_some_and(judged)
         || state.atoms.values().any(|atom| atom.check.as_ref().is_some_and(judged));
     // Workers are the host's; only a judge may be somebody else, and without one a person is asked.
-    let team = workshop.team(&[], state, alone).unwrap_or_default();
-    workshop.kit(team, Patience::Stop)
+    let team = workspace.team(&[], state, alone).unwrap_or_default();
+    workspace.run_config(team, Patience::Stop)
 }
 
-fn open(door: &Door) -> Result<(Store, RunConfig), Failure> {
-    let mut store = door.store()?;
+fn open(invocation: &Invocation) -> Result<(Store, RunConfig), Failure> {
+    let mut store = invocation.store()?;
     let state = store.load()?.1.clone();
-    let kit = kit(door, &state)?;
-    Ok((store, kit))
+    let run_config = run_config(invocation, &state)?;
+    Ok((store, run_config))
 }
 
 /// How an atom's attempt ended, if it ended here.
-fn ended(door: &Door, id: &AtomId, came: &Came) -> Result<(), Failure> {
+fn ended(invocation: &Invocation, id: &AtomId, came: &Came) -> Result<(), Failure> {
     let resolved: Vec<&str> = came
         .changes
         .iter()
@@ -204,7 +207,7 @@ fn ended(door: &Door, id: &AtomId, came: &Came) -> Result<(), Failure> {
         return Err(Failure::NotLanded { atom: id.clone(), reason });
     }
     let line = format!("resolved {}", resolved.join(", and with it "));
-    tell(door, came, &line, json!({"atom": id, "status": "resolved", "resolved": resolved}));
+    tell(invocation, came, &line, json!({"atom": id, "status": "resolved", "resolved": resolved}));
     Ok(())
 }
 
@@ -217,14 +220,14 @@ fn why(check: &CheckSeen) -> String {
     }
 }
 
-fn tell_started(door: &Door, started: &Started, changes: &[Change]) {
+fn tell_started(invocation: &Invocation, started: &Started, changes: &[Change]) {
     let Started { atom, attempt, folder, brief } = started;
-    match door.voice {
-        Voice::Json => print::json(&json!({
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({
             "success": true, "atom": atom, "status": "in_progress", "attempt": attempt, "tree": folder,
             "brief": brief, "changes": changes,
         })),
-        Voice::Plain => {
+        OutputFormat::Text => {
             let folder = folder.display();
             print::line(&format!(
                 "{atom} is in progress, attempt {attempt}, in {folder}\nIts worker needs this prompt: \"Solve {atom} in \
@@ -234,10 +237,10 @@ fn tell_started(door: &Door, started: &Started, changes: &[Change]) {
     }
 }
 
-fn tell(door: &Door, came: &Came, line: &str, mut object: Value) {
+fn tell(invocation: &Invocation, came: &Came, line: &str, mut object: Value) {
     let goes_on = came.halted.is_none();
-    match door.voice {
-        Voice::Json => {
+    match invocation.format {
+        OutputFormat::Json => {
             object["success"] = json!(true);
             object["changes"] = json!(came.changes);
             object["notes"] = json!(came.seen.notes);
@@ -247,7 +250,7 @@ fn tell(door: &Door, came: &Came, line: &str, mut object: Value) {
             }
             print::json(&object);
         }
-        Voice::Plain => {
+        OutputFormat::Text => {
             came.seen.notes.iter().for_each(|note| failure::complain(&format!("note: {note}")));
             print::line(line);
             match &came.halted {

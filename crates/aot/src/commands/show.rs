@@ -6,18 +6,19 @@ use aot_core::contract::Document;
 use aot_core::state::{Atom, AtomStatus, Graph, LoopStatus, State};
 use serde_json::{Value, json};
 
-use super::Door;
-use crate::failure::{Failure, Voice};
+use super::Invocation;
+use crate::failure::Failure;
 use crate::print;
+use crate::print::OutputFormat;
 
 const COLUMNS: usize = 80;
 
-pub fn run(door: &Door) -> Result<(), Failure> {
-    let mut store = door.store()?;
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
+    let mut store = invocation.store()?;
     let (document, state) = store.load()?;
-    match door.voice {
-        Voice::Json => print::json(&whole(document, state)),
-        Voice::Plain => print::out(|stdout| draw(stdout, state)),
+    match invocation.format {
+        OutputFormat::Json => print::json(&whole(document, state)),
+        OutputFormat::Text => print::out(|stdout| draw(stdout, state)),
     }
     Ok(())
 }

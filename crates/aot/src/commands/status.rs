@@ -12,8 +12,9 @@ use aot_runner::store::journal::Entry;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Door, workshop};
-use crate::failure::{Failure, Voice};
+use super::{Invocation, workspace};
+use crate::failure::Failure;
+use crate::print::OutputFormat;
 use crate::print::{self, Stream};
 use crate::screens::ink::Ink;
 use crate::screens::status::{Beside, LastSeen, draw};
@@ -21,23 +22,25 @@ use crate::screens::status::{Beside, LastSeen, draw};
 /// So many of the newest journal entries are searched for the start of what runs.
 const SEARCHED: usize = 500;
 
-pub fn run(door: &Door) -> Result<(), Failure> {
-    let mut store = door.store()?;
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
+    let mut store = invocation.store()?;
     let Some(view) = store.answers()?.view else {
         // Names what is wrong, with its place.
         store.load()?;
         return Err(Failure::No);
     };
-    let lines = Kept::of(&workshop::project(&door.path()?)?).recent();
+    let lines = Kept::of(&workspace::project(&invocation.path()?)?).recent();
     let beside = Beside {
         now: Timestamp::now(),
         since: started(&store, &view.running),
         base_case: last_seen(&view.base_case, &lines),
         driver: driver(&store),
     };
-    match door.voice {
-        Voice::Json => print::json(&object(&view, &beside)),
-        Voice::Plain => print::out(|stdout| write!(stdout, "{}", draw(&view, &beside, Ink::of(Stream::Out)))),
+    match invocation.format {
+        OutputFormat::Json => print::json(&object(&view, &beside)),
+        OutputFormat::Text => {
+            print::out(|stdout| write!(stdout, "{}", draw(&view, &beside, Ink::of(Stream::Out))))
+        }
     }
     Ok(())
 }

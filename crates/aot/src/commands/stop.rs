@@ -6,7 +6,7 @@ use aot_runner::driver;
 use clap::Args;
 use serde_json::json;
 
-use super::{Door, session};
+use super::{Invocation, session};
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
@@ -18,13 +18,13 @@ pub struct StopArgs {
     now: bool,
 }
 
-pub fn run(door: &Door, args: &StopArgs) -> Result<(), Failure> {
-    door.by_person()?;
+pub fn run(invocation: &Invocation, args: &StopArgs) -> Result<(), Failure> {
+    invocation.by_person()?;
     let reason = Some(args.reason.join(" ")).filter(|reason| !reason.trim().is_empty());
-    let mut store = door.store()?;
+    let mut store = invocation.store()?;
     let driver = driver::holder(store.file().home());
     if driver.is_none() && session::has_one(store.load()?.1) {
-        return session::stop(door, args.now, reason);
+        return session::stop(invocation, args.now, reason);
     }
     let recorded = store.change("ask for a stop", jiff::Timestamp::now(), |ledger| {
         let running = ledger.state().control.status == LoopStatus::Running;
@@ -45,6 +45,6 @@ pub fn run(door: &Door, args: &StopArgs) -> Result<(), Failure> {
         (true, Some(who), false) => format!("asked {who} to stop: what runs finishes, nothing new starts"),
     };
     let object = json!({"stopping": recorded.value, "now": args.now, "reason": reason, "driver": driver});
-    door.told(&recorded, &line, object);
+    invocation.told(&recorded, &line, object);
     Ok(())
 }

@@ -6,17 +6,18 @@ use aot_runner::driver;
 use aot_runner::session::{self, Came};
 use serde_json::json;
 
-use super::{Door, session as step};
-use crate::failure::{self, Failure, Voice};
+use super::{Invocation, session as step};
+use crate::failure::{self, Failure};
+use crate::print::OutputFormat;
 use crate::{place, print};
 
 /// What is said while somebody redirects: nothing is judged, and nobody works.
 const HELD: &str = "The loop is held for a redirect. `aot redirect …` makes the change, `aot redirect --cancel` lets the \
                     loop go on as it was.";
 
-pub fn run(door: &Door) -> Result<(), Failure> {
-    door.by_person()?;
-    let mut store = door.store()?;
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
+    invocation.by_person()?;
+    let mut store = invocation.store()?;
     let state = store.load()?.1.clone();
     if let Some(holder) = driver::holder(store.file().home()) {
         return Err(Failure::Driven { holder });
@@ -25,32 +26,32 @@ pub fn run(door: &Door) -> Result<(), Failure> {
     let owner = place::session().filter(|here| state.control.session.as_ref() == Some(here));
     let typed = state.control.status == LoopStatus::Completed
         && owner.is_some_and(|owner| step::note(&store, &owner).left_running());
-    let taken = typed || step::owns(door)?;
+    let taken = typed || step::owns(invocation)?;
     if !taken {
         return Err(Failure::AtRest);
     }
-    let mut came = session::turn_ended(store, step::kit(door, &state)?)?;
+    let mut came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
     if came.halted.is_none() && state.control.redirect_requested {
         came.next = HELD.into();
     }
-    tell(door, &came);
+    tell(invocation, &came);
     Ok(())
 }
 
-fn tell(door: &Door, came: &Came) {
+fn tell(invocation: &Invocation, came: &Came) {
     let told = match &came.halted {
         Some(certificate) => hook::halted(certificate),
         None => came.next.clone(),
     };
-    match door.voice {
-        Voice::Json => {
+    match invocation.format {
+        OutputFormat::Json => {
             let mut object = json!({
                 "success": true, "halted": came.halted, "changes": came.changes, "notes": came.seen.notes,
             });
             object[if came.halted.is_some() { "told" } else { "next" }] = json!(told);
             print::json(&object);
         }
-        Voice::Plain => {
+        OutputFormat::Text => {
             came.seen.notes.iter().for_each(|note| failure::complain(&format!("note: {note}")));
             print::line(&told);
         }

@@ -3,22 +3,23 @@
 use aot_core::contract::{Finding, Severity};
 use serde_json::json;
 
-use super::Door;
-use crate::failure::{Failure, Voice, draw, findings_json};
+use super::Invocation;
+use crate::failure::{Failure, draw, findings_json};
 use crate::print;
+use crate::print::OutputFormat;
 
-pub fn run(door: &Door) -> Result<(), Failure> {
-    let mut store = door.store()?;
+pub fn run(invocation: &Invocation) -> Result<(), Failure> {
+    let mut store = invocation.store()?;
     let answers = store.answers()?;
     let (warnings, errors): (Vec<&Finding>, Vec<&Finding>) =
         answers.findings.iter().partition(|finding| finding.severity == Severity::Warning);
-    match door.voice {
-        Voice::Json => print::json(&json!({
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({
             "valid": errors.is_empty(),
             "errors": findings_json(errors.iter().copied()),
             "warnings": findings_json(warnings.iter().copied()),
         })),
-        Voice::Plain => {
+        OutputFormat::Text => {
             let path = store.path().display().to_string();
             if !answers.findings.is_empty() {
                 let text = store.file().read()?.bytes;

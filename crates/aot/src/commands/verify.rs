@@ -11,9 +11,10 @@ use aot_runner::checks::{Evaluation, Occasion, Progress, Whose, quoted};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Door;
-use super::workshop::Workshop;
-use crate::failure::{Failure, Voice};
+use super::Invocation;
+use super::workspace::Workspace;
+use crate::failure::Failure;
+use crate::print::OutputFormat;
 use crate::print::{self, COLUMNS};
 use crate::screens::ink::{Ink, Paint};
 
@@ -33,9 +34,9 @@ pub struct VerifyArgs {
     jobs: NonZeroUsize,
 }
 
-pub fn run(door: &Door, args: &VerifyArgs) -> Result<(), Failure> {
-    let mut store = door.store()?;
-    let workshop = Workshop::open(&door.path()?, Jobs(args.jobs))?;
+pub fn run(invocation: &Invocation, args: &VerifyArgs) -> Result<(), Failure> {
+    let mut store = invocation.store()?;
+    let workspace = Workspace::open(&invocation.path()?, Jobs(args.jobs))?;
     let (_, state) = store.load()?;
     let base_case = match &state.objective.base_case {
         None => return Err(Failure::NoBaseCase("there is no base case, so nothing can be proven")),
@@ -44,12 +45,13 @@ pub fn run(door: &Door, args: &VerifyArgs) -> Result<(), Failure> {
         }
         Some(checks) => checks,
     };
-    workshop.untampered(state)?;
+    workspace.untampered(state)?;
     let occasion = if args.fresh { Occasion::LookAfresh } else { Occasion::Look };
-    let seen = watched(door.voice, |on| workshop.evaluate(state, base_case, Whose::BaseCase, occasion, on))?;
-    match door.voice {
-        Voice::Json => print::json(&object(&seen)),
-        Voice::Plain => print::line(&table(&seen, print::Stream::Out)),
+    let seen =
+        watched(invocation.format, |on| workspace.evaluate(state, base_case, Whose::BaseCase, occasion, on))?;
+    match invocation.format {
+        OutputFormat::Json => print::json(&object(&seen)),
+        OutputFormat::Text => print::line(&table(&seen, print::Stream::Out)),
     }
     match seen.verdict {
         Verdict::Passed => Ok(()),
@@ -59,8 +61,8 @@ pub fn run(door: &Door, args: &VerifyArgs) -> Result<(), Failure> {
 }
 
 /// Runs checks while a line on the terminal says what runs.
-pub fn watched<T>(voice: Voice, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> T) -> T {
-    if voice == Voice::Json || !print::is_watched() {
+pub fn watched<T>(format: OutputFormat, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> T) -> T {
+    if format == OutputFormat::Json || !print::is_watched() {
         return run(&mut |_| ());
     }
     let (sender, receiver) = mpsc::channel::<(usize, Option<String>)>();

@@ -9,9 +9,9 @@ use aot_core::verdict::{Advice, Jobs, Sheet, lint};
 use aot_runner::checks::facts;
 use serde_json::{Value, json};
 
-use crate::commands::Door;
+use crate::commands::Invocation;
 use crate::commands::verify::watched;
-use crate::commands::workshop::{Workshop, looking};
+use crate::commands::workspace::{Workspace, looking};
 use crate::failure::Failure;
 use crate::place;
 use crate::screens::agreement;
@@ -24,20 +24,20 @@ pub struct Seen {
     pub advice: Vec<Advice>,
 }
 
-pub fn at(door: &Door, path: &Path, state: &State, no_run: bool) -> Result<Seen, Failure> {
-    let mut workshop = Workshop::open(path, Jobs(NonZeroUsize::MIN))?;
+pub fn at(invocation: &Invocation, path: &Path, state: &State, no_run: bool) -> Result<Seen, Failure> {
+    let mut workspace = Workspace::open(path, Jobs(NonZeroUsize::MIN))?;
     let programs = place::search_path();
     let hollow = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
     if no_run || hollow {
-        let facts = facts::still(state, &workshop.project, &programs);
+        let facts = facts::still(state, &workspace.project, &programs);
         return Ok(Seen { standing: None, checks: Vec::new(), advice: lint(&state.objective, &facts) });
     }
     // Evidence belongs to a loop, and there is none yet.
     let scratch = place::Scratch::make()?;
-    workshop.project.state = scratch.path().join("aot-loop-state.md");
-    workshop.project.sidecar = scratch.path().join("aot");
-    let facts = watched(door.voice, |on| {
-        facts::moving(&workshop.checker(), state, &programs, jiff::Timestamp::now(), on)
+    workspace.project.state = scratch.path().join("aot-loop-state.md");
+    workspace.project.sidecar = scratch.path().join("aot");
+    let facts = watched(invocation.format, |on| {
+        facts::moving(&workspace.checker(), state, &programs, jiff::Timestamp::now(), on)
     })
     .map_err(looking)?;
     let sheet = state.objective.base_case.as_ref().map(Sheet::of);

@@ -24,11 +24,12 @@ use serde_json::json;
 
 use super::counsel::{Ask, Counsel, CounselArgs};
 use super::limits::LimitArgs;
-use super::workshop::{Workshop, looking, project};
-use super::{Door, lint};
+use super::workspace::{Workspace, looking, project};
+use super::{Invocation, lint};
 use crate::dialogue::Dialogue;
-use crate::failure::{self, Failure, Voice};
+use crate::failure::{self, Failure};
 use crate::place;
+use crate::print::OutputFormat;
 use crate::print::{self, Stream};
 use crate::screens::agreement::{self, Beside};
 use crate::screens::ink::Ink;
@@ -65,16 +66,16 @@ pub struct AlignArgs {
 /// What is told to whoever goes away.
 const LEFT: &str = "nothing was agreed on, and nothing was written";
 
-pub fn run(door: &Door, args: &AlignArgs) -> Result<(), Failure> {
-    door.by_person()?;
-    let path = place::new_state_file(door.state.as_deref())?;
+pub fn run(invocation: &Invocation, args: &AlignArgs) -> Result<(), Failure> {
+    invocation.by_person()?;
+    let path = place::new_state_file(invocation.state.as_deref())?;
     not_driven(&path)?;
-    let sitting = door.voice == Voice::Plain && print::is_answered() && !args.yes;
-    if sitting { converse(door, args, &path) } else { take(door, args, &path) }
+    let sitting = invocation.format == OutputFormat::Text && print::is_answered() && !args.yes;
+    if sitting { converse(invocation, args, &path) } else { take(invocation, args, &path) }
 }
 
 /// Without anybody to ask: what was given is whole, or refused.
-fn take(door: &Door, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
+fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
     let draft = given(args)?;
     if path.exists() && !args.force {
         let path = Home::of(path)?.state().to_path_buf();
@@ -85,31 +86,31 @@ fn take(door: &Door, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
         return Err(Failure::NoYes);
     }
     tell_left_out(&draft);
-    let seen = look::at(door, path, &state, args.no_run)?;
-    if door.voice == Voice::Plain {
+    let seen = look::at(invocation, path, &state, args.no_run)?;
+    if invocation.format == OutputFormat::Text {
         let ink = Ink::of(Stream::Out);
         print::line(&ink.shown(draft.page(ink, print::COLUMNS).trim_end()));
         tell_seen(&seen);
     }
     let over = if args.force { Over::Another } else { Over::Nothing };
     let written = write(path, &draft, over)?;
-    tell(door, path, &state, &seen, &written);
+    tell(invocation, path, &state, &seen, &written);
     Ok(())
 }
 
 /// With somebody who is asked.
-fn converse(door: &Door, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
+fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
     let dialogue = Dialogue::open(LEFT, || ())?;
-    let workshop = Workshop::open(path, Jobs::default())?;
-    let habits = habits::look(&workshop.project.root);
+    let workspace = Workspace::open(path, Jobs::default())?;
+    let habits = habits::look(&workspace.project.root);
     let agreement = given::agreement(&args.request.join(" "), &args.given, &args.limits)?;
     let counsel = match args.from {
         Some(_) => None,
-        None => Counsel::find(&args.counsel, &workshop, &agreement.state(), Some(&dialogue))?,
+        None => Counsel::find(&args.counsel, &workspace, &agreement.state(), Some(&dialogue))?,
     };
     let ask = counsel.as_ref().map(|counsel| |brief: &Brief| counsel.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
-    let talk = Talk { door, path, dialogue: &dialogue, habits: &habits, ask, no_run: args.no_run };
+    let talk = Talk { invocation, path, dialogue: &dialogue, habits: &habits, ask, no_run: args.no_run };
     let agreed = match args.from {
         Some(_) => {
             let draft = given(args)?;
@@ -123,7 +124,7 @@ fn converse(door: &Door, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
     let Some(over) = over else { return declined(&dialogue) };
     let written = dialogue.undisturbed(|| write(path, &draft, over))?;
     let seen = Seen { standing: None, checks: Vec::new(), advice: Vec::new() };
-    tell(door, path, &draft.whole()?, &seen, &written);
+    tell(invocation, path, &draft.whole()?, &seen, &written);
     Ok(())
 }
 
@@ -296,10 +297,10 @@ fn tell_seen(seen: &Seen) {
     }
 }
 
-fn tell(door: &Door, path: &Path, state: &State, seen: &Seen, written: &Written) {
+fn tell(invocation: &Invocation, path: &Path, state: &State, seen: &Seen, written: &Written) {
     let Written { loop_id, backup } = written;
-    match door.voice {
-        Voice::Json => print::json(&json!({
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({
             "success": true,
             "path": path,
             "loop": loop_id,
@@ -310,7 +311,7 @@ fn tell(door: &Door, path: &Path, state: &State, seen: &Seen, written: &Written)
             "checks": seen.checks,
             "findings": seen.advice,
         })),
-        Voice::Plain => {
+        OutputFormat::Text => {
             print::line(&format!("\nagreed: {}", path.display()));
             if let Some(backup) = backup {
                 print::line(&format!("the one before is kept in {}", backup.display()));

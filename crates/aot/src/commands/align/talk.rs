@@ -13,7 +13,7 @@ use aot_runner::store::Over;
 
 use super::look::{self, Seen};
 use super::{Draft, given, tell_seen};
-use crate::commands::Door;
+use crate::commands::Invocation;
 use crate::commands::counsel::Ask;
 use crate::dialogue::Dialogue;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ enum Word {
 }
 
 pub struct Talk<'t> {
-    pub door: &'t Door,
+    pub invocation: &'t Invocation,
     pub path: &'t Path,
     pub dialogue: &'t Dialogue,
     pub habits: &'t Habits,
@@ -82,7 +82,7 @@ impl Talk<'_> {
             if missing.is_empty() {
                 let checks = state.objective.base_case.clone();
                 if seen.as_ref().is_none_or(|(looked_at, _)| *looked_at != checks) {
-                    seen = Some((checks, look::at(self.door, self.path, &state, self.no_run)?));
+                    seen = Some((checks, look::at(self.invocation, self.path, &state, self.no_run)?));
                 }
                 if let Some((_, seen)) = &seen {
                     tell_seen(seen);

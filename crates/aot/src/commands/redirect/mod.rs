@@ -20,12 +20,13 @@ use aot_runner::tree::Project;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Door;
+use super::Invocation;
 use super::counsel::{Ask, Counsel, CounselArgs};
 use super::limits::LimitArgs;
-use super::workshop::{Workshop, looking, project};
+use super::workspace::{Workspace, looking, project};
 use crate::dialogue::Dialogue;
-use crate::failure::{self, Failure, Voice};
+use crate::failure::{self, Failure};
+use crate::print::OutputFormat;
 use crate::{place, print};
 use talk::Talk;
 use wanted::{Wanted, WantedArgs};
@@ -51,21 +52,21 @@ pub struct RedirectArgs {
     cancel: bool,
 }
 
-pub fn run(door: &Door, args: &RedirectArgs) -> Result<(), Failure> {
-    door.by_person()?;
-    let mut store = door.store()?;
+pub fn run(invocation: &Invocation, args: &RedirectArgs) -> Result<(), Failure> {
+    invocation.by_person()?;
+    let mut store = invocation.store()?;
     if args.cancel {
-        return cancel(door, &mut store);
+        return cancel(invocation, &mut store);
     }
     if args.hold {
-        return hold(door, &mut store, args.session.as_deref());
+        return hold(invocation, &mut store, args.session.as_deref());
     }
     let wanted = wanted::read(&args.wanted, &args.limits, &args.text.join(" "))?;
     if !wanted.is_empty() {
-        return take(door, &mut store, &wanted);
+        return take(invocation, &mut store, &wanted);
     }
-    if door.voice == Voice::Plain && print::is_answered() {
-        return converse(door, args, store);
+    if invocation.format == OutputFormat::Text && print::is_answered() {
+        return converse(invocation, args, store);
     }
     Err(Failure::Input {
         what: "redirect".into(),
@@ -78,16 +79,16 @@ pub fn run(door: &Door, args: &RedirectArgs) -> Result<(), Failure> {
 const LEFT: &str = "the redirect is interrupted, and nothing was changed; `aot run` takes the loop up again";
 
 /// With somebody who is asked. Everything is interrupted first, and whoever goes away has changed nothing.
-fn converse(door: &Door, args: &RedirectArgs, mut store: Store) -> Result<(), Failure> {
+fn converse(invocation: &Invocation, args: &RedirectArgs, mut store: Store) -> Result<(), Failure> {
     store.load()?;
-    let path = door.path()?;
+    let path = invocation.path()?;
     let leaving = path.clone();
     let dialogue = Dialogue::open(LEFT, move || let_go(&leaving))?;
-    let workshop = Workshop::open(&path, Jobs::default())?;
+    let workspace = Workspace::open(&path, Jobs::default())?;
     let standing = interrupt::interrupt(&mut store)?;
     let told = standing.told();
     dialogue.say(&told.line);
-    let talked = talk(args, &dialogue, &workshop, &mut store);
+    let talked = talk(args, &dialogue, &workspace, &mut store);
     let wanted = match talked {
         Ok(Some(wanted)) => wanted,
         Ok(None) => {
@@ -105,8 +106,8 @@ fn converse(door: &Door, args: &RedirectArgs, mut store: Store) -> Result<(), Fa
         }
     };
     dialogue.undisturbed(|| {
-        let made = make(&mut store, &wanted, &workshop.project);
-        finish(door, &mut store, standing, made)
+        let made = make(&mut store, &wanted, &workspace.project);
+        finish(invocation, &mut store, standing, made)
     })
 }
 
@@ -122,20 +123,20 @@ fn let_go(path: &Path) {
 fn talk(
     args: &RedirectArgs,
     dialogue: &Dialogue,
-    workshop: &Workshop,
+    workspace: &Workspace,
     store: &mut Store,
 ) -> Result<Option<Wanted>, Failure> {
     let state = store.load()?.1.clone();
-    let counsel = Counsel::find(&args.counsel, workshop, &state, Some(dialogue))?;
+    let counsel = Counsel::find(&args.counsel, workspace, &state, Some(dialogue))?;
     let ask = counsel.as_ref().map(|counsel| |brief: &Brief| counsel.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
-    let talk = Talk { dialogue, project: &workshop.project, state: &state, ask };
+    let talk = Talk { dialogue, project: &workspace.project, state: &state, ask };
     talk.agree(&args.text.join(" "))
 }
 
 /// What was asked for by flags.
-fn take(door: &Door, store: &mut Store, wanted: &Wanted) -> Result<(), Failure> {
-    let project = project(&door.path()?)?;
+fn take(invocation: &Invocation, store: &mut Store, wanted: &Wanted) -> Result<(), Failure> {
+    let project = project(&invocation.path()?)?;
     // What would be refused anyway is refused before anything is killed.
     let (_, state) = store.load()?;
     let mut trial = Ledger::open(state.clone(), jiff::Timestamp::now());
@@ -143,12 +144,12 @@ fn take(door: &Door, store: &mut Store, wanted: &Wanted) -> Result<(), Failure> 
     decide(&mut trial, wanted, &project)?;
     let standing = interrupt::interrupt(store)?;
     let made = make(store, wanted, &project);
-    finish(door, store, standing, made)
+    finish(invocation, store, standing, made)
 }
 
 /// Lets the loop go on, with the change or as it was.
 fn finish(
-    door: &Door,
+    invocation: &Invocation,
     store: &mut Store,
     standing: Interrupted,
     made: Result<Recorded<Made>, Failure>,
@@ -163,7 +164,7 @@ fn finish(
         }
     };
     standing.go_on();
-    tell(door, &recorded, &told);
+    tell(invocation, &recorded, &told);
     Ok(())
 }
 
@@ -265,7 +266,7 @@ fn decide(ledger: &mut Ledger, wanted: &Wanted, project: &Project) -> Result<Opt
 }
 
 /// Stops everything and leaves it so.
-fn hold(door: &Door, store: &mut Store, session: Option<&str>) -> Result<(), Failure> {
+fn hold(invocation: &Invocation, store: &mut Store, session: Option<&str>) -> Result<(), Failure> {
     let standing = interrupt::interrupt(store)?;
     // A loop that nobody drives is held by its flag, so that no host starts anything meanwhile.
     let recorded = store.change("hold the loop", jiff::Timestamp::now(), |ledger| {
@@ -284,11 +285,11 @@ fn hold(door: &Door, store: &mut Store, session: Option<&str>) -> Result<(), Fai
     let mut object = told.object;
     object["held"] = json!(true);
     object["state"] = json!(view);
-    door.told(&recorded, &line, object);
+    invocation.told(&recorded, &line, object);
     Ok(())
 }
 
-fn cancel(door: &Door, store: &mut Store) -> Result<(), Failure> {
+fn cancel(invocation: &Invocation, store: &mut Store) -> Result<(), Failure> {
     let asked = store.load()?.1.control.redirect_requested;
     let standing = interrupt_to_cancel(store, asked)?;
     let ended = interrupt::answer(store)?;
@@ -297,9 +298,9 @@ fn cancel(door: &Door, store: &mut Store) -> Result<(), Failure> {
     }
     let line =
         if ended { "the loop goes on as it was" } else { "nothing to cancel: no redirect is under way" };
-    match door.voice {
-        Voice::Json => print::json(&json!({"success": true, "cancelled": ended})),
-        Voice::Plain => print::line(line),
+    match invocation.format {
+        OutputFormat::Json => print::json(&json!({"success": true, "cancelled": ended})),
+        OutputFormat::Text => print::line(line),
     }
     Ok(())
 }
@@ -339,7 +340,7 @@ impl Told for Interrupted {
     }
 }
 
-fn tell(door: &Door, recorded: &Recorded<Made>, told: &Stopped) {
+fn tell(invocation: &Invocation, recorded: &Recorded<Made>, told: &Stopped) {
     let Made { corrections, .. } = &recorded.value;
     let mut lines = if told.driven { vec![told.line.clone()] } else { Vec::new() };
     for correction in corrections {
@@ -349,8 +350,8 @@ fn tell(door: &Door, recorded: &Recorded<Made>, told: &Stopped) {
     lines.push(if told.driven { "the loop goes on".into() } else { "Next: aot run".into() });
     let mut object = told.object.clone();
     object["corrections"] = json!(corrections);
-    door.told(recorded, &lines.join("\n"), object);
-    if door.voice == Voice::Plain && corrections.is_empty() {
+    invocation.told(recorded, &lines.join("\n"), object);
+    if invocation.format == OutputFormat::Text && corrections.is_empty() {
         failure::complain("warning: nothing was changed");
     }
 }

@@ -21,7 +21,7 @@ use crate::failure::{self, Failure};
 use crate::place;
 
 #[derive(Debug)]
-pub struct Workshop {
+pub struct Workspace {
     pub project: Project,
     guard: Guard,
     settings: Settings,
@@ -29,8 +29,8 @@ pub struct Workshop {
     jobs: Jobs,
 }
 
-impl Workshop {
-    pub fn open(state: &Path, jobs: Jobs) -> Result<Workshop, Failure> {
+impl Workspace {
+    pub fn open(state: &Path, jobs: Jobs) -> Result<Workspace, Failure> {
         let project = project(state)?;
         if place::checking().is_some_and(|checked| checked == project.state) {
             return Err(Failure::WithinCheck);
@@ -54,20 +54,20 @@ impl Workshop {
             shell: place::shell(),
             guard: guard.clone(),
         });
-        Ok(Workshop { project, guard, settings, judge, jobs })
+        Ok(Workspace { project, guard, settings, judge, jobs })
     }
 
-    /// The workshop of a project, or of the folder we are in if it has no loop.
-    pub fn here(state: Option<&Path>) -> Result<Workshop, Failure> {
+    /// The workspace of a project, or of the folder we are in if it has no loop.
+    pub fn here(state: Option<&Path>) -> Result<Workspace, Failure> {
         let loop_less = place::here()?.join(place::STATE_FILE);
-        Workshop::open(state.unwrap_or(&loop_less), Jobs::default())
+        Workspace::open(state.unwrap_or(&loop_less), Jobs::default())
     }
 
     /// What workers are given. What does not hold them in is told.
-    pub fn kit(&self, team: Team, patience: Patience) -> Result<RunConfig, Failure> {
+    pub fn run_config(&self, team: Team, patience: Patience) -> Result<RunConfig, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
         Home::of(&self.project.state)?.ready()?;
-        let station = self.station()?;
+        let launcher = self.launcher()?;
         let judge = self
             .judge
             .as_ref()
@@ -77,9 +77,13 @@ impl Workshop {
             guard: self.guard.clone(),
             shell: place::shell(),
             judge,
-            cage: Caging { kind: station.cage, writable: station.writable.clone(), network: wanted.network },
+            cage: Caging {
+                kind: launcher.cage,
+                writable: launcher.writable.clone(),
+                network: wanted.network,
+            },
             team,
-            station,
+            station: launcher,
             patience,
             environment: environment::allowed(std::env::vars_os(), &work.environment),
             idle: work.idle_timeout,
@@ -87,7 +91,7 @@ impl Workshop {
     }
 
     /// What the runs of agents need. The cage is found by trying.
-    pub fn station(&self) -> Result<AgentLauncher, Failure> {
+    pub fn launcher(&self) -> Result<AgentLauncher, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
         // Where there is no loop there is no folder of ours, and none is made just to look.
         let scratch = place::Scratch::make()?;
