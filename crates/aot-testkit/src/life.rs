@@ -51,7 +51,7 @@ impl Broken {
     /// All that is needed to see it again.
     pub fn story(&self) -> String {
         format!(
-            "{}\n\nseed {}: {}\nreplay: AOT_SEED={} cargo test -p aot-testkit --test simulation -- --nocapture",
+            "{}\n\nseed {}: {}\nreplay: AOT_SEED={} cargo test -p aot-testkit --test it simulation -- --nocapture",
             self.trace.join("\n"),
             self.seed,
             self.breach,

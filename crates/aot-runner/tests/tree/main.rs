@@ -1,5 +1,6 @@
 //! The ground of a run, with real repositories. A program of its own instead of a test harness: it gives git an
-//! environment in which no user has settings, becomes a guard when it is called as one, and can be killed as a run.
+//! environment in which no user has settings, becomes a guard when it is called as one, and can be killed as a run. Of the
+//! usual harness it has `--list`, `--exact` and filters, which is what `cargo nextest` needs.
 
 mod crashes;
 mod in_place;
@@ -30,16 +31,19 @@ fn main() -> ExitCode {
     if std::env::var_os(HERMETIC).is_none() {
         return again();
     }
-    let filters: Vec<String> = words[1..]
-        .iter()
-        .filter_map(|word| word.to_str())
-        .filter(|word| !word.starts_with('-'))
-        .map(str::to_owned)
-        .collect();
-    let wanted =
-        |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
+    let words: Vec<&str> = words[1..].iter().filter_map(|word| word.to_str()).collect();
+    let has = |option: &str| words.contains(&option);
+    let filters: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with('-')).collect();
+    let wanted = |name: &str| {
+        let fits = |filter: &&str| if has("--exact") { name == *filter } else { name.contains(*filter) };
+        !has("--ignored") && (filters.is_empty() || filters.iter().any(fits))
+    };
     let rooms = [landing::TESTS, lending::TESTS, refusing::TESTS, crashes::TESTS, in_place::TESTS];
     let tests: Vec<&Test> = rooms.into_iter().flatten().filter(|(name, _)| wanted(name)).collect();
+    if has("--list") {
+        tests.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
     let (open, failed) = (Mutex::new(tests.iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {

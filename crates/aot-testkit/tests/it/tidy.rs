@@ -1,0 +1,140 @@
+//! The house's rules that a compiler does not guard: who may know whom, and what may stand where.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every Rust file below a folder, with its path from the root and its text without comments.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            let path = entry.expect("it can be listed").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("it can be read");
+                let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                let name = path.strip_prefix(root()).expect("it lies below").display().to_string();
+                found.push((name, code.collect::<Vec<_>>().join("\n")));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has no source");
+    found
+}
+
+/// No file below `folder`, save those under `except`, may hold any of these words.
+fn forbid(folder: &str, except: &[&str], words: &[&str], why: &str) {
+    for (path, code) in sources(folder) {
+        if except.iter().any(|allowed| path.contains(allowed)) {
+            continue;
+        }
+        for word in words {
+            assert!(!code.contains(word), "{path} holds `{word}`: {why}");
+        }
+    }
+}
+
+#[test]
+fn the_core_is_pure() {
+    let world = [
+        "std::fs",
+        "std::process",
+        "std::env",
+        "std::net",
+        "std::thread",
+        "std::io::stdin",
+        "SystemTime",
+        "Instant::now",
+        "Timestamp::now",
+        "tokio",
+        "println!",
+        "async fn",
+        ".await",
+    ];
+    forbid("crates/aot-core/src", &[], &world, "the core has no IO, no clock, no environment and no async");
+}
+
+#[test]
+fn rooms_know_only_the_rooms_below_them() {
+    // coordinator -> rules -> state <- contract, brief, view, hook
+    let rooms: [(&str, &[&str]); 6] = [
+        ("hook", &["crate::contract", "crate::coordinator", "crate::view"]),
+        ("state", &["crate::rules", "crate::contract", "crate::coordinator", "crate::brief", "crate::view"]),
+        ("contract", &["crate::rules", "crate::coordinator", "crate::brief", "crate::view"]),
+        ("rules", &["crate::contract", "crate::coordinator", "crate::brief", "crate::view"]),
+        ("brief", &["crate::contract", "crate::coordinator", "crate::view"]),
+        ("coordinator", &["crate::contract", "crate::brief", "crate::view"]),
+    ];
+    for (room, above) in rooms {
+        forbid(&format!("crates/aot-core/src/{room}"), &[], above, "rooms look downward only");
+    }
+}
+
+#[test]
+fn crates_look_in_one_direction() {
+    forbid("crates/aot-core/src", &[], &["aot_runner", "aot_testkit"], "the core knows nobody");
+    let doors = ["println!", "eprintln!", "print!(", "clap::", "IsTerminal"];
+    forbid("crates/aot-runner/src", &["tests.rs"], &doors, "the runner has no terminal");
+    forbid("crates/aot/src", &[], &["process::Command", "Command::new"], "the doors start no processes");
+    forbid(
+        "crates/scripted-model/src",
+        &[],
+        &["aot_core", "aot_runner"],
+        "the scripted model knows nothing of aot",
+    );
+}
+
+/// What is asynchronous, and what moves fast, stays behind two doors.
+#[test]
+fn protocols_have_a_file_each() {
+    let rooms: [(&str, &str, &[&str]); 4] = [
+        ("crates/aot-runner/src", "agents/acp.rs", &["agent_client_protocol", "futures::"]),
+        ("crates/aot/src", "none", &["agent_client_protocol", "futures::"]),
+        ("crates/aot-runner/src", "agents/submit.rs", &["rmcp::", "tokio::"]),
+        ("crates/aot/src", "mcp/mod.rs", &["rmcp::", "tokio::"]),
+    ];
+    for (folder, file, crates) in rooms {
+        forbid(folder, &[file], crates, "in each crate a protocol is known by one file");
+    }
+}
+
+#[test]
+fn only_failure_and_print_speak_to_streams() {
+    let streams = ["println!", "eprintln!", "print!(", "io::stdout()", "io::stderr()"];
+    forbid(
+        "crates/aot/src",
+        &["failure.rs", "print.rs", "mcp/mod.rs"],
+        &streams,
+        "one place prints errors, one prints answers, one speaks the protocol",
+    );
+}
+
+#[test]
+fn unsafe_lives_in_one_room() {
+    forbid(
+        "crates",
+        &["aot-runner/src/process", "tests/it/tidy.rs"],
+        &["unsafe {", "unsafe fn", "unsafe impl"],
+        "only the process room may",
+    );
+}
+
+#[test]
+fn every_module_says_what_lives_in_it() {
+    let crates = ["aot-core", "aot-runner", "aot", "aot-testkit", "scripted-model"];
+    for name in crates {
+        for (path, _) in sources(&format!("crates/{name}/src")) {
+            let text = fs::read_to_string(root().join(&path)).expect("it can be read");
+            assert!(
+                text.starts_with("//! ") || path.ends_with("tests.rs"),
+                "{path} does not open with what lives there"
+            );
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Each real agent, headless and over the Agent Client Protocol: it works, it looks without being able to write, it is asked again, it is killed, and it is
+//! given up when its model never answers.
+
+use std::time::Duration;
+
+use scripted_model::{Moment, Rule, Script};
+
+use crate::repo::Plan;
+use crate::scene::{Scene, atom, feasible, file, is_here, is_there, solved, wait_until};
+
+fn works(agent: &str) {
+    let script = Script::new().rule(
+        Rule::on("solve A1")
+            .write("a.txt", "made")
+            .run("cat a.txt")
+            .answer(solved("a.txt is made", &["a.txt"])),
+    );
+    let atoms = atom("A1", "", &file("a.txt"));
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    assert_eq!(scene.repo.atoms(), "A1:resolved");
+    assert_eq!(scene.repo.landed("main"), "A1");
+    assert_eq!(scene.repo.read("a.txt").trim_end(), "made");
+    let runs = Scene::agent_runs(&said);
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0]["agent"], agent);
+    assert!(runs[0]["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{runs:?}");
+    let told = scene.aot(&["log", "A1"]);
+    assert!(told.out.contains("a.txt is made"), "{}", told.out);
+    assert!(!scene.transcripts().contains("nobody-may-see"));
+    assert_eq!(scene.repo.leftovers(), [""; 0]);
+}
+
+/// The probe writes with its tools and through a shell, in its tree and in the project itself; nothing of it stays.
+fn looks(agent: &str, cage: &str) {
+    let atoms = atom("A1", "", &format!("probe: true, {}", file("a.txt")));
+    let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() };
+    let scene = Scene::new(&plan, Script::new());
+    let outside = scene.repo.path("../sneaky").display().to_string();
+    let inside = scene.repo.path("sneaky").display().to_string();
+    let script = Script::new()
+        .rule(
+            Rule::on("can A1 be done")
+                .write("sneaky", "no")
+                .run(&format!("touch sneaky {inside} {outside}; echo $?"))
+                .answer(feasible("it is easy")),
+        )
+        .rule(
+            Rule::on("solve A1").and("it is easy").write("a.txt", "made").answer(solved("made", &["a.txt"])),
+        );
+    let scene = Scene { model: scripted_model::ScriptedModel::start(script).expect("a model"), ..scene };
+    scene.at(&scene.model.url());
+    scene.settings(&format!("[cage]\nkind = \"{cage}\"\n"));
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    assert_eq!(scene.repo.landed("main"), "A1");
+    for path in ["sneaky", "../sneaky"] {
+        assert!(!scene.repo.path(path).exists(), "the probe wrote {path}");
+    }
+    assert!(!said.out.contains("although it may only read"), "{}", said.out);
+    assert_eq!(Scene::agent_runs(&said).len(), 2);
+    assert_eq!(scene.repo.leftovers(), [""; 0]);
+}
+
+/// Its first answer is none, or not valid.
+fn is_asked_again(agent: &str) {
+    let bad = serde_json::json!({"success": "perhaps"});
+    let right = solved("made at last", &["a.txt"]);
+    let script = Script::new()
+        // In the same conversation, after three answers.
+        .rule(Rule::on("solve A1").and("Asked again").from_turn(3).answer(right.clone()))
+        .rule(Rule::on("solve A1").and("Asked again").answer(right))
+        .rule(Rule::on("solve A1").write("a.txt", "made").answer(bad).say("That was all."));
+    let atoms = atom("A1", "", &file("a.txt"));
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    let state = scene.repo.state();
+    assert_eq!(state["bindings"]["A1"]["summary"], "made at last", "{state}");
+    assert_eq!(state["control"]["spent"]["agent_runs"], 1);
+    assert_eq!(scene.repo.landed("main"), "A1");
+}
+
+/// It is killed while a tool of its own runs, which has left for a session of its own.
+fn is_killed(agent: &str) {
+    let script = Script::new().rule(
+        Rule::on("solve A1")
+            .run("setsid -f sleep 4711; touch begun; sleep 4711")
+            .answer(solved("never", &[])),
+    );
+    let atoms = atom("A1", "", &file("a.txt"));
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    let live = scene.start(&["run", "--json", "--agent", agent]);
+    wait_until("a tool runs", || {
+        scene.repo.processes().iter().filter(|(_, words)| words.contains("sleep 4711")).count() >= 2
+    });
+    let stopped = scene.aot(&["stop", "--now"]);
+    assert_eq!(stopped.exit, 0, "{}", stopped.err);
+    let said = live.end();
+    assert_eq!(said.exit, 10, "{}{}", said.out, said.err);
+    assert_eq!(scene.repo.processes(), []);
+    assert_eq!(scene.repo.atoms(), "A1:pending");
+    assert_eq!(scene.repo.leftovers(), [""; 0]);
+}
+
+/// It must have come so far as to ask its model, and some take long to start.
+fn is_given_up(agent: &str, patience: &str) {
+    let script = Script::new().rule(Rule::always().with_or_without_tools().hang(Moment::Start));
+    let atoms = atom("A1", "", &file("a.txt"));
+    let constraints = "max_iterations: 1, max_parallel_agents: 1, max_stall_count: 3, agent_timeout: ";
+    let constraints = &format!("{constraints}{patience}");
+    let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), constraints, ..Plan::default() };
+    let scene = Scene::new(&plan, script);
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 12, "{}{}", said.out, said.err);
+    let tried = &said.halted()["tried"][0];
+    assert!(tried["reasons"][0].as_str().is_some_and(|reason| reason.contains("time was over")), "{tried}");
+    assert_eq!(scene.repo.processes(), []);
+    assert!(scene.model.wait_for(Duration::ZERO, |_| true).is_some(), "it never asked its model");
+}
+
+macro_rules! for_each_agent {
+    ($($name:ident: $agent:literal, $program:literal, $patience:literal;)*) => { $(
+        mod $name {
+            use super::is_here;
+
+            #[test]
+            fn works_and_is_resolved_by_its_check() {
+                if is_here($program) {
+                    super::works($agent);
+                }
+            }
+
+            #[test]
+            fn looks_and_cannot_write() {
+                if is_here($program) {
+                    super::looks($agent, "auto");
+                }
+            }
+
+            #[test]
+            fn looks_and_cannot_write_in_the_kernels_cage() {
+                if is_here($program) {
+                    super::looks($agent, "landlock");
+                }
+            }
+
+            #[test]
+            fn is_asked_again_when_its_answer_is_wrong() {
+                if is_here($program) {
+                    super::is_asked_again($agent);
+                }
+            }
+
+            #[test]
+            fn is_killed_with_all_its_tools() {
+                if is_here($program) {
+                    super::is_killed($agent);
+                }
+            }
+
+            #[test]
+            fn is_given_up_when_its_model_never_answers() {
+                if is_here($program) {
+                    super::is_given_up($agent, $patience);
+                }
+            }
+        }
+    )* };
+}
+
+for_each_agent! {
+    claude: "claude", "claude", "12s";
+    codex: "codex", "codex", "12s";
+    gemini: "gemini", "gemini", "15s";
+    opencode: "opencode", "opencode", "25s";
+    claude_acp: "claude-acp", "claude-agent-acp", "20s";
+    codex_acp: "codex-acp", "codex-acp", "12s";
+    gemini_acp: "gemini-acp", "gemini", "20s";
+    opencode_acp: "opencode-acp", "opencode", "40s";
+}

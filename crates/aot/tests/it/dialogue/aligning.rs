@@ -1,0 +1,303 @@
+//! `aot align` in scripts: flags, files, backups, refusals.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::repo::{Plan, Repo, STATE, Said};
+
+/// A repository without any agreement.
+pub fn unaligned() -> Repo {
+    let repo = Repo::with(&Plan::default());
+    fs::remove_dir_all(repo.path(".claude")).expect("it was there");
+    repo
+}
+
+pub const WHOLE: [&str; 15] = [
+    "align",
+    "Numbers, please.",
+    "--intent",
+    "Numbers are needed",
+    "--deliverable",
+    "Files with numbers",
+    "--done",
+    "All files are there",
+    "--file",
+    "one",
+    "--check",
+    "test -f README",
+    "--atom",
+    r#"{"description": "One", "run": "echo one > one"}"#,
+    "--yes",
+];
+
+/// The same without a yes, and with a goal.
+pub const SAID: [&str; 16] = [
+    WHOLE[0],
+    WHOLE[1],
+    WHOLE[2],
+    WHOLE[3],
+    WHOLE[4],
+    WHOLE[5],
+    WHOLE[6],
+    WHOLE[7],
+    WHOLE[8],
+    WHOLE[9],
+    WHOLE[10],
+    WHOLE[11],
+    WHOLE[12],
+    WHOLE[13],
+    "--goal",
+    "Numbers, please.",
+];
+
+fn listing(repo: &Repo) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![repo.path(".")];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            if entry.file_name() == ".git" {
+                continue;
+            }
+            found.push(entry.path().display().to_string());
+            if entry.path().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn flags_make_an_agreement_that_a_loop_completes() {
+    let repo = unaligned();
+    let said = repo.aot(&WHOLE);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("1 of 2 checks is red now, 1 is already true"), "{}", said.out);
+    assert!(said.out.contains("already_true"), "{}", said.out);
+    assert!(said.out.lines().all(|line| line.chars().count() <= 80), "{}", said.out);
+    let state = repo.state();
+    assert_eq!(state["objective"]["goal"], "Numbers, please.");
+    assert_eq!(state["control"]["revision"], 1);
+    assert_eq!(state["control"]["loop"].as_str().map(str::len), Some(26));
+    assert!(state["control"]["fingerprint"]["base_case"].is_string(), "{state}");
+    assert!(repo.read(STATE).ends_with("# Original Prompt\n\nNumbers, please.\n"), "{}", repo.read(STATE));
+    let gate = repo.aot(&["gate"]);
+    assert_eq!(gate.exit, 0, "{}", gate.out);
+    let ran = repo.run();
+    assert_eq!(ran.exit, 0, "{}{}", ran.out, ran.err);
+    assert!(!ran.out.contains("fingerprinted"), "{}", ran.out);
+    assert_eq!(repo.state()["control"]["loop"], state["control"]["loop"]);
+}
+
+#[test]
+fn every_flag_is_in_the_file() {
+    let repo = unaligned();
+    let said = repo.aot(&[
+        "align-goal",
+        "--goal",
+        "G",
+        "--intent",
+        "I",
+        "--deliverable",
+        "D1",
+        "--deliverable",
+        "D2",
+        "--done",
+        "E",
+        "--check",
+        "true",
+        "--not-check",
+        "false",
+        "--file",
+        "a",
+        "--not-file",
+        "b",
+        "--assert",
+        "It is nice",
+        "--atom",
+        "First",
+        "--atom",
+        "Second <- A1",
+        "--protect",
+        "tests/**",
+        "--include",
+        "docs",
+        "--exclude",
+        "speed",
+        "--max-iterations",
+        "7",
+        "--set",
+        "agent_timeout=5m",
+        "--max-cost-usd",
+        "2.5",
+        "--no-run",
+        "--yes",
+        "--json",
+    ]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let told: serde_json::Value = serde_json::from_str(&said.out).expect("one object");
+    assert_eq!(told["success"], true);
+    assert_eq!(told["standing"], serde_json::Value::Null);
+    let state = repo.state();
+    let objective = &state["objective"];
+    assert_eq!(objective["deliverables"], "D1\nD2");
+    let kinds = objective["base_case"]["checklist"].as_array().expect("a list").iter();
+    let kinds: Vec<&str> = kinds.map(|item| item["check"]["type"].as_str().expect("a type")).collect();
+    assert_eq!(kinds, ["command", "not_command", "file", "not_file", "assertion"]);
+    assert_eq!(objective["constraints"]["max_iterations"], 7);
+    assert_eq!(objective["constraints"]["agent_timeout"], "5m");
+    assert_eq!(objective["constraints"]["max_cost_usd"], 2.5);
+    assert_eq!(objective["protected"][0], "tests/**");
+    assert_eq!(state["scope"]["excluded"][0], "speed");
+    assert_eq!(state["atoms"][1]["depends_on"][0], "A1");
+}
+
+fn piped(repo: &Repo, words: &[&str], input: &[u8]) -> Said {
+    let mut child = repo
+        .command(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    Said {
+        exit: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+const YAML: &str = "goal: Let there be one
+background_intent: Numbers are needed
+deliverables: A file
+definition_of_done: It is there
+base_case: {checklist: [{item: One, check: {type: file, value: one}}]}
+clarifications: [{question: \"Which?\", answer: \"The first\"}]
+atoms:
+  - {description: One, run: \"echo one > one\"}   # the only one
+request: Numbers!
+";
+
+#[test]
+fn a_file_or_a_pipe_makes_an_agreement() {
+    let repo = unaligned();
+    let said = piped(&repo, &["align", "--from", "-", "--yes", "--max-iterations", "5"], YAML.as_bytes());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let text = repo.read(STATE);
+    for kept in ["# the only one", "Which?", "Numbers!", "max_iterations: 5"] {
+        assert!(text.contains(kept), "{kept}\n{text}");
+    }
+    // The whole file of that loop begins another one, and the first is kept.
+    assert_eq!(repo.run().exit, 0);
+    repo.write("again.md", &repo.read(STATE));
+    let done = repo.state();
+    let said = repo.aot(&["align", "--from", "again.md", "--yes"]);
+    assert_eq!((said.exit, said.err.contains("--force")), (4, true), "{}", said.err);
+    assert_eq!(repo.state(), done);
+    let said = repo.aot(&["align", "--from", "again.md", "--yes", "--force"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.err.contains("work done"), "{}", said.err);
+    let anew = repo.state();
+    assert_eq!(anew["control"]["status"], "pending");
+    assert_eq!(anew["bindings"], serde_json::json!({}));
+    assert_ne!(anew["control"]["loop"], done["control"]["loop"]);
+    assert!(anew["control"]["revision"].as_u64() > done["control"]["revision"].as_u64());
+    assert_eq!(repo.read(".claude/aot/backups/1.md"), repo.read("again.md"));
+}
+
+#[test]
+fn backups_are_numbered_and_never_written_over() {
+    let repo = unaligned();
+    let mut texts = Vec::new();
+    for goal in ["one", "two", "three"] {
+        let said = repo.aot(&[&WHOLE[..], &["--goal", goal, "--force", "--no-run"]].concat());
+        assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+        texts.push(repo.read(STATE));
+    }
+    // What cannot be read is kept as it is, too.
+    repo.write(STATE, "not a state file");
+    let said = repo.aot(&[&WHOLE[..], &["--force", "--no-run", "--json"]].concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let told: serde_json::Value = serde_json::from_str(&said.out).expect("one object");
+    assert!(told["backup"].as_str().is_some_and(|path| path.ends_with("backups/3.md")), "{told}");
+    assert_eq!(repo.read(".claude/aot/backups/1.md"), texts[0]);
+    assert_eq!(repo.read(".claude/aot/backups/2.md"), texts[1]);
+    assert_eq!(repo.read(".claude/aot/backups/3.md"), "not a state file");
+    assert_eq!(repo.aot(&["validate"]).exit, 0);
+    assert_eq!(repo.aot(&["log"]).exit, 0);
+}
+
+#[test]
+fn what_is_refused_leaves_nothing_behind() {
+    let repo = unaligned();
+    repo.write("broken.yml", "goal: [\n");
+    repo.write("cyclic.yml", &YAML.replace("{description: One,", "{description: One, depends_on: [A1],"));
+    repo.write("slip.yml", &YAML.replace("type: file", "type: flie"));
+    fs::write(repo.path("bytes.yml"), [0xff, 0xfe, 0x00]).expect("a file");
+    let before = listing(&repo);
+    let without = |flag: &str| {
+        let mut words = WHOLE.to_vec();
+        let at = words.iter().position(|word| *word == flag).expect("a flag");
+        words.drain(at..at + if flag == "--yes" { 1 } else { 2 });
+        words
+    };
+    let lacking: Vec<(Vec<&str>, i32, &str)> = vec![
+        (without("--intent"), 3, "objective.background_intent (--intent)"),
+        (without("--done"), 3, "--done"),
+        (without("--atom"), 3, "atoms (--atom)"),
+        (without("--yes"), 2, "--yes"),
+        (vec!["align"], 3, "objective.goal"),
+        (vec!["align", "--from", "broken.yml", "--yes"], 2, "broken.yml:1"),
+        (vec!["align", "--from", "cyclic.yml", "--yes"], 2, "A1"),
+        (vec!["align", "--from", "slip.yml", "--yes"], 2, "flie"),
+        (vec!["align", "--from", "bytes.yml", "--yes"], 2, "UTF-8"),
+        (vec!["align", "--from", "nowhere.yml", "--yes"], 2, "nowhere.yml"),
+        (vec!["align", "--from", "-", "--yes"], 2, "standard input"),
+        (vec!["align", "--from", "slip.yml", "--goal", "x"], 2, "--goal"),
+        ([&WHOLE[..], &["--max-iterations", "0"]].concat(), 2, "from 1"),
+        ([&WHOLE[..], &["--set", "speed=9"]].concat(), 2, "no limit `speed`"),
+        ([&WHOLE[..], &["--atom", "{\"x\": 1}"]].concat(), 2, "--atom"),
+        ([&WHOLE[..], &["--atom", "Two <- A9"]].concat(), 2, "A9"),
+    ];
+    for (words, exit, told) in lacking {
+        let said = repo.aot(&words);
+        assert_eq!(said.exit, exit, "{words:?}: {}{}", said.out, said.err);
+        assert!(said.err.contains(told), "{words:?} does not tell {told}: {}", said.err);
+        assert_eq!(listing(&repo), before, "{words:?}");
+        // The same as an object.
+        let said = repo.aot(&[&words[..], &["--json"]].concat());
+        assert_eq!(said.exit, exit, "{words:?}: {}{}", said.out, said.err);
+        let object: serde_json::Value = serde_json::from_str(&said.out).expect("one object");
+        assert!(object["error"]["message"].is_string(), "{object}");
+    }
+}
+
+#[test]
+fn a_loop_that_is_driven_is_not_replaced() {
+    let repo = Repo::with(&Plan {
+        atoms: "  - {id: A1, description: \"Long\", status: pending, depends_on: [], run: \"sleep 600\"}",
+        ..Plan::default()
+    });
+    let mut live = repo.start(&["run", "--json"]);
+    live.hear("\"type\":\"started\"");
+    let before = repo.read(STATE);
+    let said = repo.aot(&[&WHOLE[..], &["--force"]].concat());
+    assert_eq!(said.exit, 1, "{}{}", said.out, said.err);
+    assert!(said.err.contains("driven already"), "{}", said.err);
+    assert_eq!(repo.read(STATE), before);
+    assert_eq!(repo.aot(&["stop", "--now"]).exit, 0);
+    assert_eq!(live.end().exit, 10);
+}
+
+#[test]
+fn a_worker_does_not_align() {
+    let repo = unaligned();
+    let said = repo.command(&WHOLE).env(aot_runner::process::MARK, "x").output().expect("it starts");
+    assert_eq!(said.status.code(), Some(1), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(String::from_utf8_lossy(&said.stderr).contains("may look, but not write"));
+    assert!(!repo.path(STATE).exists());
+}

@@ -1,0 +1,443 @@
+//! What hooks answer, as a host asks them: silence wherever it is none of our business.
+
+use serde_json::{Value, json};
+
+use super::kit::{SESSION, atom, is_there, reason};
+use crate::repo::{Plan, Repo, STATE};
+
+const EVENTS: [&str; 8] = [
+    "session-start",
+    "session-end",
+    "user-prompt-submit",
+    "pre-tool-use",
+    "subagent-start",
+    "subagent-stop",
+    "stop",
+    "whatever",
+];
+
+fn begun(atoms: &str) -> Repo {
+    let base = is_there("a");
+    let repo = Repo::with(&Plan { atoms, base_case: &base, ..Plan::default() });
+    let said = repo.step(&["run", "--session"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    repo
+}
+
+/// A loop that stalls for long before its rules end it.
+fn patient() -> Repo {
+    let base = is_there("a");
+    let constraints = "max_iterations: 50, max_parallel_agents: 3, max_stall_count: 40";
+    let repo =
+        Repo::with(&Plan { atoms: &atom("A1", "", ""), base_case: &base, constraints, ..Plan::default() });
+    repo.step(&["run", "--session"]);
+    repo
+}
+
+fn coordinator(more: Value) -> Value {
+    let mut said = json!({"agent_type": "aot:aot-coordinator", "agent_id": "c1"});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        said[name] = value.clone();
+    }
+    said
+}
+
+#[test]
+fn without_a_loop_there_is_silence() {
+    let repo = begun(&atom("A1", "", ""));
+    std::fs::remove_dir_all(repo.path(".claude")).expect("it is there");
+    for event in EVENTS {
+        assert_eq!(
+            repo.hook(event, coordinator(json!({"tool_name": "Bash", "tool_input": {}}))),
+            Value::Null,
+            "{event}"
+        );
+    }
+    assert!(!repo.path(".claude").exists(), "a hook makes nothing");
+}
+
+#[test]
+fn another_session_is_left_alone() {
+    let repo = begun(&atom("A1", "", ""));
+    let before = repo.read(STATE);
+    let said = json!({
+        "session_id": "another", "agent_type": "aot:aot-coordinator", "agent_id": "c1", "tool_name": "Write",
+        "tool_input": {"file_path": repo.path(STATE)}, "prompt": "<task-notification>",
+    });
+    for event in EVENTS.into_iter().filter(|event| *event != "session-start") {
+        assert_eq!(repo.hook(event, said.clone()), Value::Null, "{event}");
+    }
+    let told = repo.hook("session-start", said);
+    let context = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default();
+    assert!(context.contains("take over") && context.contains("leave it alone"), "{told}");
+    assert_eq!(repo.read(STATE), before);
+}
+
+#[test]
+fn what_is_no_sense_is_met_with_silence() {
+    let repo = begun(&atom("A1", "", ""));
+    for text in ["", "[]", "{}", "{\"session_id\": 3}", "null", "\u{0}"] {
+        let said: Value = serde_json::from_str(text).unwrap_or(Value::String(text.into()));
+        let mut command = repo.command(&["hook", "stop"]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let _ = std::io::Write::write_all(
+            &mut child.stdin.take().expect("asked for"),
+            said.to_string().as_bytes(),
+        );
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0), "{text:?}");
+    }
+}
+
+#[test]
+fn a_broken_state_is_told_once_to_its_own_session() {
+    let repo = begun(&atom("A1", "", ""));
+    let whole = repo.read(STATE);
+    repo.write(STATE, &whole.replace("status: running", "status: [running"));
+    std::thread::sleep(std::time::Duration::from_millis(1));
+    assert_eq!(
+        repo.hook("pre-tool-use", json!({"tool_name": "Bash", "tool_input": {"command": "ls"}})),
+        Value::Null
+    );
+    assert_eq!(repo.hook("stop", json!({"session_id": "another"})), Value::Null);
+    let told = repo.hook("stop", json!({}));
+    assert!(told["systemMessage"].as_str().is_some_and(|text| text.contains("line")), "{told}");
+    assert!(told["decision"].is_null(), "nobody is held by it");
+    assert_eq!(repo.hook("stop", json!({})), Value::Null, "once");
+    repo.write(STATE, &whole);
+    assert_eq!(repo.hook("stop", json!({}))["decision"], "block", "mended, it goes on");
+}
+
+#[test]
+fn workers_are_held_to_the_form_and_never_counted() {
+    let repo = begun(&atom("A1", "", ""));
+    repo.step(&["atom", "start", "A1"]);
+    let before = repo.read(STATE);
+    let ended = |said: &str| {
+        let said = json!({"agent_type": "aot:aot-worker", "agent_id": "w1", "last_assistant_message": said});
+        repo.hook("subagent-stop", said)
+    };
+    assert!(reason(&ended("It is done.")).contains("one JSON object"));
+    assert_eq!(ended("It is done!")["decision"], "block");
+    assert_eq!(ended("It is done!!"), Value::Null, "after two it is let go");
+    let good = json!({"success": true, "summary": "s", "artifacts": [], "reason": null, "too_large": false});
+    assert_eq!(ended(&good.to_string()), Value::Null);
+    assert_eq!(repo.read(STATE), before, "a worker's end is no iteration");
+}
+
+#[test]
+fn a_coordinator_is_let_go_after_five_turns_and_the_session_asked_for_another() {
+    let repo = patient();
+    for round in 1..=4 {
+        assert_eq!(repo.turn("c1")["decision"], "block", "round {round}");
+    }
+    assert_eq!(repo.turn("c1"), Value::Null);
+    let answer = repo.hook("stop", json!({}));
+    assert!(
+        reason(&answer).contains("aot:aot-coordinator") && reason(&answer).contains("A1: Make A1"),
+        "{answer}"
+    );
+    assert_eq!(repo.turn("c2")["decision"], "block", "a fresh one has turns of its own");
+}
+
+#[test]
+fn a_session_that_does_nothing_ends_the_loop_before_the_host_ends_the_turn() {
+    let repo = patient();
+    let mut blocks = 0;
+    while repo.hook("stop", json!({}))["decision"] == "block" {
+        blocks += 1;
+        assert!(blocks < 8, "the host would have ended it");
+    }
+    assert_eq!(repo.state()["control"]["status"], "stopped");
+    assert!(
+        repo.state()["control"]["stop_reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("without doing anything"))
+    );
+}
+
+#[test]
+fn stalls_end_the_loop_by_its_rules() {
+    let repo = begun(&atom("A1", "", ""));
+    let mut last = Value::Null;
+    for _ in 0..8 {
+        last = repo.hook("stop", json!({}));
+        if last["decision"] != "block" {
+            break;
+        }
+    }
+    // The first ask is no turn, the first turn never a stall; three in a row are the limit, and at the limit nobody tried
+    // what still could be tried.
+    let control = repo.state()["control"].clone();
+    assert_eq!(control["status"], "stopped", "{control}");
+    assert_eq!(control["stop_reason"], "stalled: 3 iterations in a row without progress");
+    assert!(last["systemMessage"].as_str().is_some_and(|text| text.contains("is not completed")), "{last}");
+    assert_eq!(control["spent"]["agent_runs"], 0);
+}
+
+#[test]
+fn nobody_is_asked_while_agents_run_or_a_person_is_talked_with() {
+    let repo = begun(&atom("A1", "", ""));
+    let busy =
+        json!([{"id": "c1", "type": "subagent", "status": "running", "agent_type": "aot:aot-coordinator"}]);
+    assert_eq!(repo.hook("stop", json!({"background_tasks": busy})), Value::Null);
+    let server = json!([{"id": "b1", "type": "shell", "status": "running", "command": "npm run dev"}]);
+    assert_eq!(repo.hook("stop", json!({"background_tasks": server}))["decision"], "block");
+    let workers = json!([
+        {"id": "c1", "type": "subagent", "status": "running", "agent_type": "aot:aot-coordinator"},
+        {"id": "w1", "type": "subagent", "status": "running", "agent_type": "aot:aot-worker"},
+    ]);
+    assert_eq!(repo.hook("subagent-stop", coordinator(json!({"background_tasks": workers}))), Value::Null);
+    let own =
+        json!([{"id": "c1", "type": "subagent", "status": "running", "agent_type": "aot:aot-coordinator"}]);
+    assert_eq!(
+        repo.hook("subagent-stop", coordinator(json!({"background_tasks": own})))["decision"],
+        "block"
+    );
+    repo.step(&["atom", "start", "A1"]);
+    let held = repo.step(&["redirect", "--hold"]);
+    assert_eq!(held.exit, 0, "{}{}", held.out, held.err);
+    assert_eq!(repo.atoms(), "A1:pending", "what ran was interrupted");
+    assert_eq!(repo.hook("stop", json!({})), Value::Null);
+    let made = repo.step(&["redirect", "--add", "One more"]);
+    assert_eq!(made.exit, 0, "{}{}", made.out, made.err);
+    assert!(reason(&repo.hook("stop", json!({}))).contains("A2: One more"));
+}
+
+#[test]
+fn a_redirect_that_nobody_holds_ends_the_loop() {
+    let repo = begun(&atom("A1", "", ""));
+    repo.step(&["atom", "start", "A1"]);
+    let text = repo.read(STATE);
+    repo.write(STATE, &text.replace("redirect_requested: false", "redirect_requested: true"));
+    let told = repo.hook("stop", json!({}));
+    assert!(
+        told["systemMessage"].as_str().is_some_and(|text| text.contains("redirect interrupted")),
+        "{told}"
+    );
+    assert_eq!(repo.atoms(), "A1:pending");
+    assert_eq!(repo.leftovers(), [""; 0]);
+    assert_eq!(repo.state()["control"]["status"], "stopped");
+}
+
+#[test]
+fn completed_typed_by_hand_is_not_believed() {
+    let repo = begun(&atom("A1", "", ""));
+    let text = repo.read(STATE);
+    repo.write(STATE, &text.replace("status: running", "status: completed"));
+    let answer = repo.turn("c1");
+    assert_eq!(answer["decision"], "block", "{answer}");
+    assert!(reason(&answer).contains("not believed"), "{answer}");
+    assert_eq!(repo.state()["control"]["status"], "running");
+}
+
+#[test]
+fn an_iteration_that_is_a_command_is_no_number() {
+    let repo = begun(&atom("A1", "", ""));
+    let text = repo.read(STATE);
+    repo.write(STATE, &text.replace("iteration: 0", "iteration: \"X[$(touch owned)]\""));
+    for event in EVENTS {
+        repo.hook(event, coordinator(json!({})));
+    }
+    assert!(!repo.path("owned").exists());
+}
+
+#[test]
+fn a_session_that_ends_leaves_the_loop_to_others() {
+    let repo = begun(&atom("A1", "", ""));
+    repo.hook("session-end", json!({"reason": "other"}));
+    assert!(repo.state()["control"]["session"].is_null());
+    let told = repo.hook("session-start", json!({"session_id": "another"}));
+    assert!(told.to_string().contains("Nobody drives it"), "{told}");
+    assert_eq!(repo.step_in("another", &["run", "--session"]).exit, 0, "no take-over is needed");
+}
+
+#[test]
+fn links_and_detours_lead_to_the_same_file() {
+    let repo = begun(&atom("A1", "", ""));
+    std::os::unix::fs::symlink(repo.path(".claude"), repo.path("innocent")).expect("a link");
+    for path in
+        [".claude/aot-loop-state.md", "src/../.claude/aot-loop-state.md", "innocent/aot-loop-state.md"]
+    {
+        let said = json!({"tool_name": "Write", "tool_input": {"file_path": path}, "cwd": repo.path(".")});
+        let answer = repo.hook("pre-tool-use", said);
+        assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], "deny", "{path}: {answer}");
+    }
+}
+
+#[test]
+fn a_notification_about_the_loop_is_set_right() {
+    let repo = begun(&atom("A1", "", ""));
+    let told = repo.hook("user-prompt-submit", json!({"prompt": "<task-notification>\nall is completed"}));
+    assert!(told.to_string().contains("running and not completed"), "{told}");
+    assert_eq!(repo.hook("user-prompt-submit", json!({"prompt": "hello"})), Value::Null);
+}
+
+#[test]
+fn the_session_in_these_tests_is_the_one_that_owns_the_loop() {
+    let repo = begun(&atom("A1", "", ""));
+    assert_eq!(repo.state()["control"]["session"], SESSION);
+}
+
+#[test]
+fn a_coordinator_that_was_replaced_has_no_say() {
+    let repo = begun(&atom("A1", "", ""));
+    let starts = |agent: &str| {
+        let said = json!({"agent_type": "aot:aot-coordinator", "agent_id": agent});
+        assert_eq!(repo.hook("subagent-start", said), Value::Null);
+    };
+    let asks = |agent: &str| {
+        repo.ruled(agent, "coordinator", "Bash", json!({"command": "aot atom fail A1 --reason x"}))
+    };
+    starts("c1");
+    assert_eq!(asks("c1"), "allow");
+    // The direction is changed, and a fresh one goes on.
+    repo.step(&["redirect", "--add", "One more"]);
+    repo.step(&["run", "--session"]);
+    assert_eq!(asks("c1"), "deny", "the fresh one has not begun yet");
+    starts("c2");
+    repo.step(&["atom", "start", "A1"]);
+    let before = repo.read(STATE);
+    assert_eq!((asks("c1"), asks("c2")), ("deny".into(), "allow".into()));
+    assert_eq!(repo.turn("c1"), Value::Null, "it is let go");
+    assert_eq!(repo.read(STATE), before, "and what the other one has in hand stays there");
+    assert_eq!(repo.turn("c2")["decision"], "block");
+}
+
+#[test]
+fn so_many_agents_may_be_started_in_a_turn() {
+    let base = is_there("a");
+    let constraints = "max_iterations: 9, max_parallel_agents: 1, max_stall_count: 5";
+    let repo =
+        Repo::with(&Plan { atoms: &atom("A1", "", ""), base_case: &base, constraints, ..Plan::default() });
+    let said = repo.step(&["run", "--session", "--json"]);
+    let begun: Value = serde_json::from_str(&said.out).expect("JSON");
+    // Each iteration: one attempt of two agents, one that coordinates, one that looks at the checks.
+    assert_eq!(begun["bound"]["agent_runs"], 9 * 4, "{begun}");
+    let ask = || {
+        let input = json!({"subagent_type": "aot:aot-probe", "prompt": "Look."});
+        repo.ruled("c1", "coordinator", "Agent", input)
+    };
+    let ruled: Vec<String> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        asked.into_iter().map(|one| one.join().expect("no panic")).collect()
+    });
+    assert_eq!(ruled.iter().filter(|ruling| ruling.is_empty()).count(), 4, "{ruled:?}");
+    assert_eq!(ruled.iter().filter(|ruling| *ruling == "deny").count(), 4, "{ruled:?}");
+    repo.step(&["run", "--session"]);
+    assert_eq!(ask(), "deny", "to begin again is no turn");
+    repo.turn("c1");
+    assert_eq!(ask(), "", "the next turn has its own");
+}
+
+#[test]
+fn a_worker_keeps_to_its_own_tree() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")));
+    repo.step(&["atom", "start", "A1"]);
+    repo.step(&["atom", "start", "A2"]);
+    let writes = |agent: &str, tree: &str| {
+        repo.ruled(agent, "worker", "Write", json!({"file_path": repo.tree(tree).join("a")}))
+    };
+    assert_eq!(repo.ruled("w1", "worker", "Bash", json!({"command": "aot atom brief A1"})), "allow");
+    assert_eq!((writes("w1", "A1-1"), writes("w1", "A2-1")), (String::new(), "deny".into()));
+    assert_eq!(writes("w2", "A2-1"), "", "the first one that it writes in is its own");
+    assert_eq!(writes("w2", "A1-1"), "deny");
+    assert_eq!(writes("w3", "A9-1"), "deny", "that is nobody's");
+    repo.step(&["atom", "fail", "A1", "--reason", "no"]);
+    let looks = || repo.ruled("w1", "worker", "Read", json!({"file_path": "README"}));
+    assert_eq!(looks(), "deny", "what it worked on was taken away");
+    repo.step(&["atom", "start", "A1"]);
+    assert_eq!(looks(), "deny", "another one works on it now");
+}
+
+#[test]
+fn what_nobody_handed_in_is_asked_for_once_and_then_given_up() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")));
+    repo.step(&["atom", "start", "A1"]);
+    let before = repo.read(STATE);
+    let answer = repo.turn("c1");
+    assert!(reason(&answer).contains("In progress: A1."), "{answer}");
+    assert_eq!(repo.read(STATE), before, "nothing is judged yet");
+    repo.turn("c1");
+    assert_eq!(repo.atoms(), "A1:pending A2:pending");
+    assert_eq!(repo.state()["control"]["open"], Value::Null, "the turn was judged");
+    // The session itself is asked, too.
+    repo.step(&["atom", "start", "A2"]);
+    let answer = repo.hook("stop", json!({}));
+    assert!(reason(&answer).contains("In progress: A2.") && reason(&answer).contains("fresh"), "{answer}");
+    repo.step(&["atom", "resolve", "A2", "--summary", "done"]);
+    repo.hook("stop", json!({}));
+    assert_eq!(repo.atoms(), "A1:pending A2:resolved");
+    // Where a stop was asked for, nobody is told to start anything.
+    repo.step(&["atom", "start", "A1"]);
+    repo.step(&["stop", "enough"]);
+    let answer = repo.turn("c2");
+    assert!(reason(&answer).contains("nothing new may start"), "{answer}");
+    assert!(!reason(&answer).contains("Ready"), "{answer}");
+}
+
+#[test]
+fn to_take_it_up_again_begins_nothing_anew() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")));
+    repo.turn("c1");
+    repo.turn("c1");
+    let stalled = repo.state()["control"]["stall_count"].clone();
+    assert_eq!(stalled, 1);
+    repo.step(&["atom", "start", "A1"]);
+    std::fs::write(repo.tree("A1-3").join("half"), "x").expect("a file");
+    assert_eq!(repo.step(&["run", "--session"]).exit, 0);
+    assert_eq!(repo.state()["control"]["stall_count"], stalled, "a stall is not forgotten");
+    assert_eq!(repo.atoms(), "A1:in_progress A2:pending");
+    assert!(repo.tree("A1-3").join("half").exists(), "and work under way stays");
+    // Another one takes over: what was done is kept.
+    assert_eq!(repo.step_in("another", &["run", "--session", "--take-over"]).exit, 0);
+    assert_eq!(repo.atoms(), "A1:pending A2:pending");
+    assert!(repo.git(&["for-each-ref", "refs/aot/kept/"]).contains("/A1/3"), "its work is kept");
+}
+
+#[test]
+fn changes_of_the_plan_are_no_turn() {
+    let repo = patient();
+    let mut blocks = 0;
+    while repo.hook("stop", json!({}))["decision"] == "block" {
+        blocks += 1;
+        assert!(blocks < 8, "the host would have ended it");
+        repo.step(&["atom", "add", &format!("More of it, {blocks}")]);
+    }
+    assert_eq!(repo.state()["control"]["status"], "stopped");
+}
+
+#[test]
+fn what_is_null_was_not_said() {
+    let repo = begun(&atom("A1", "", ""));
+    let stop = json!({"background_tasks": null, "agent_id": null, "prompt": null});
+    assert_eq!(repo.hook("stop", stop)["decision"], "block");
+    let said = json!({
+        "prompt": null, "agent_type": "aot:aot-probe", "tool_name": "Bash", "tool_input": {"command": "rm x"},
+    });
+    assert_eq!(repo.hook("pre-tool-use", said)["hookSpecificOutput"]["permissionDecision"], "deny");
+}
+
+#[test]
+fn a_verb_that_would_find_another_loop_is_not_allowed() {
+    let repo = begun(&atom("A1", "", ""));
+    repo.write("sub/.claude/aot-loop-state.md", &repo.read(STATE));
+    let ask = |cwd: &str| {
+        let said =
+            json!({"tool_name": "Bash", "tool_input": {"command": "aot verify"}, "cwd": repo.path(cwd)});
+        repo.hook("pre-tool-use", said)["hookSpecificOutput"]["permissionDecision"].clone()
+    };
+    assert_eq!((ask("."), ask("sub")), (json!("allow"), Value::Null));
+}
+
+#[test]
+fn completed_is_not_believed_without_a_note_either() {
+    let repo = begun(&atom("A1", "", ""));
+    let text = repo.read(STATE);
+    repo.write(STATE, &text.replace("status: running", "status: completed"));
+    std::fs::remove_file(repo.path(".claude/aot/session.json")).expect("it is there");
+    let answer = repo.hook("stop", json!({}));
+    assert_eq!(answer["decision"], "block", "{answer}");
+    assert_eq!(repo.state()["control"]["status"], "running");
+}

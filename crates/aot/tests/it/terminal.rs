@@ -1,0 +1,161 @@
+//! A real terminal with somebody at it: a pseudo-terminal that the program has as its own, keys that are typed, and all
+//! that was shown.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+
+use crate::repo::{LONG, Repo};
+
+pub struct Terminal {
+    keys: File,
+    pub child: Child,
+    shown: Receiver<Vec<u8>>,
+    /// All that was shown so far.
+    pub seen: Vec<u8>,
+    /// Up to here, as text, it was waited for.
+    read: usize,
+}
+
+impl Terminal {
+    /// Runs the program at a terminal of 80 columns that has colour and Unicode.
+    pub fn open(repo: &Repo, words: &[&str]) -> Terminal {
+        Terminal::with(repo, words, &[])
+    }
+
+    pub fn with(repo: &Repo, words: &[&str], environment: &[(&str, &str)]) -> Terminal {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        grantpt(&master).expect("ours");
+        unlockpt(&master).expect("open");
+        let name = ptsname(&master, Vec::new()).expect("it has a name");
+        let slave =
+            File::options().read(true).write(true).open(name.to_str().expect("a path")).expect("it opens");
+        resize(&master, 80);
+        // As every terminal of today does: a letter is one, however many bytes it has.
+        let mut modes = tcgetattr(&slave).expect("a terminal");
+        modes.input_modes |= InputModes::IUTF8;
+        tcsetattr(&slave, OptionalActions::Now, &modes).expect("it takes it");
+        // The program becomes the leader of a session that has this terminal, so that keys become signals.
+        let plain = repo.command(words);
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(plain.get_program()).args(plain.get_args());
+        command.current_dir(plain.get_current_dir().expect("it has one")).env_clear();
+        for (name, value) in plain.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.env("TERM", "xterm-256color").envs(environment.iter().copied());
+        let copy = || Stdio::from(slave.try_clone().expect("a copy"));
+        let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().expect("setsid is here");
+        drop(slave);
+        let keys = File::from(master);
+        let mut screen = keys.try_clone().expect("a copy");
+        let (sender, shown) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // When the program and all that it started are gone, reading fails.
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Terminal { keys, child, shown, seen: Vec::new(), read: 0 }
+    }
+
+    /// Waits until this is shown, after what was waited for before.
+    pub fn see(&mut self, what: &str) {
+        let began = Instant::now();
+        loop {
+            let text = plain(&self.seen);
+            if let Some(at) = text.get(self.read..).and_then(|unread| unread.find(what)) {
+                self.read += at + what.len();
+                return;
+            }
+            assert!(began.elapsed() < LONG, "it never showed {what:?}:\n{}", self.text());
+            match self.shown.recv_timeout(LONG) {
+                Ok(bytes) => self.seen.extend(bytes),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended without {what:?}:\n{}", self.text()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    pub fn press(&mut self, keys: &[u8]) {
+        self.keys.write_all(keys).expect("somebody reads");
+    }
+
+    /// Types a line after a prompt is shown.
+    pub fn answer(&mut self, prompt: &str, line: &str) {
+        self.see(prompt);
+        self.press(format!("{line}\r").as_bytes());
+    }
+
+    pub fn resize(&self, columns: u16) {
+        resize(&self.keys, columns);
+    }
+
+    /// All that was shown, as text without colours.
+    pub fn text(&self) -> String {
+        plain(&self.seen)
+    }
+
+    /// Waits for its end: the exit code and the last of what it shows.
+    pub fn end(mut self) -> (Option<i32>, Vec<u8>) {
+        let began = Instant::now();
+        let code = loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                break status.code();
+            }
+            assert!(began.elapsed() < LONG, "it does not end:\n{}", self.text());
+            if let Ok(bytes) = self.shown.recv_timeout(std::time::Duration::from_millis(5)) {
+                self.seen.extend(bytes);
+            }
+        };
+        while let Ok(bytes) = self.shown.recv_timeout(std::time::Duration::from_millis(50)) {
+            self.seen.extend(bytes);
+        }
+        (code, self.seen)
+    }
+
+    /// The window is closed: the program is told that its terminal is gone.
+    pub fn close(self) -> Child {
+        let Terminal { keys, child, shown, .. } = self;
+        // The reader's copy ends with its next failure; hanging up needs both, so the terminal itself is told.
+        let pid = child.id().to_string();
+        drop((keys, shown));
+        let done = Command::new("kill").args(["-HUP", &pid]).status().expect("kill is here");
+        assert!(done.success());
+        child
+    }
+}
+
+fn resize(master: impl std::os::fd::AsFd, columns: u16) {
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(master, size).expect("it has a size");
+}
+
+/// What is shown, without colours and what moves the cursor; carriage returns go.
+pub fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut plain = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' if chars.next_if_eq(&'[').is_some() => {
+                for c in chars.by_ref() {
+                    if ('@'..='~').contains(&c) {
+                        break;
+                    }
+                }
+            }
+            '\r' => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}

@@ -1,7 +1,0 @@
-//! `aot run` with real processes and real git.
-
-mod crashes;
-mod halts;
-mod isolation;
-mod kit;
-mod stopping;
