@@ -1,5 +1,5 @@
-//! The user's own checkout, which follows what lands on its branch: what is in the way, how it is brought from one
-//! commit to the next, and how it is settled after a crash or a race. Never overwrites what nobody else has.
+//! The user's own checkout, which follows what lands on its branch: finds what is in the way, moves it from one commit to
+//! the next, and reconciles it after a crash or a race. Never overwrites content that exists only there.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use super::error::GroundError;
 use super::git::{Git, GitError, records, text};
-use super::history::{Difference, GITLINK, Held, differences};
-use super::taking::{Layout, set};
+use super::history::{Difference, FileVersion, GITLINK, differences};
+use super::snapshot::{Layout, set};
 
-/// A folder in the way is looked into this far.
+/// How deep a folder in the way is searched.
 const DEEPEST: usize = 64;
 
 #[derive(Debug)]
@@ -25,22 +25,22 @@ pub(super) struct Checkout {
 }
 
 #[derive(Debug)]
-pub(super) enum Followed {
-    Yes,
-    /// Git refused, in its words; nothing was touched.
-    No(String),
+pub(super) enum FollowOutcome {
+    Followed,
+    /// Git refused with this message; nothing was touched.
+    Refused(String),
 }
 
 impl Checkout {
     /// The branch that is checked out.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
-        let said = self.git.ask(["symbolic-ref", "-q", "HEAD"])?;
-        Ok((said.code == 0).then(|| text(&said.out)))
+        let output = self.git.query(["symbolic-ref", "-q", "HEAD"])?;
+        Ok((output.code == 0).then(|| text(&output.stdout)))
     }
 
     /// Tracked files with uncommitted edits, ours excepted.
     pub fn uncommitted(&self) -> Result<Vec<Vec<u8>>, GroundError> {
-        let status = self.git.look([
+        let status = self.git.read([
             "status",
             "--porcelain=v2",
             "-z",
@@ -59,15 +59,15 @@ impl Checkout {
         Ok(records(&status).filter_map(path).filter(|path| !self.layout.is_ours(path)).collect())
     }
 
-    /// What a user has in a rebase is no branch to move.
+    /// Whether the user is rebasing the branch, so that it must not move.
     pub fn is_rebasing(&self, reference: &str) -> bool {
         ["rebase-merge/head-name", "rebase-apply/head-name"].iter().any(|file| {
             fs::read_to_string(self.git_dir.join(file)).is_ok_and(|name| name.trim() == reference)
         })
     }
 
-    /// Paths that these differences would overwrite and that nobody else has: edits, and files that git does not
-    /// track, ignored or not.
+    /// Paths whose only copy these differences would overwrite: edits, and files that git does not track, ignored or
+    /// not.
     pub fn in_the_way(&self, differences: &[Difference]) -> Result<Vec<Vec<u8>>, GroundError> {
         let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
         let edited: HashSet<Vec<u8>> = self.uncommitted()?.into_iter().collect();
@@ -97,38 +97,38 @@ impl Checkout {
         Ok(found.into_iter().collect())
     }
 
-    /// Edits of files that the user told git not to look at.
+    /// Edits of files with `assume-unchanged` or `skip-worktree`, which `git status` does not show.
     fn edited_in_hiding(&self, differences: &[Difference]) -> Result<Vec<Vec<u8>>, GroundError> {
         let touched: HashMap<&[u8], &Difference> =
             differences.iter().map(|one| (one.path.as_slice(), one)).collect();
-        let listed = self.git.look(["ls-files", "-v", "-z"])?;
+        let listed = self.git.read(["ls-files", "-v", "-z"])?;
         let hidden = records(&listed)
             .filter(|record| record.len() > 2 && record[0] != b'H')
             .filter_map(|record| touched.get(&record[2..]).copied());
         let mut found = Vec::new();
         for difference in hidden {
-            match self.lying(&difference.path)? {
-                // A sparse checkout has nothing there.
-                Lying::Nothing => {}
-                lying if lying.is(difference.old.as_ref()) => {}
-                Lying::Held(_) | Lying::Other => found.push(difference.path.clone()),
+            match self.on_disk(&difference.path)? {
+                // A sparse checkout does not have the file.
+                OnDisk::Nothing => {}
+                on_disk if on_disk.is(difference.old.as_ref()) => {}
+                OnDisk::Version(_) | OnDisk::Other => found.push(difference.path.clone()),
             }
         }
         Ok(found)
     }
 
     /// Brings index and files from one commit to another, all or nothing as far as git can see.
-    pub fn follow(&self, old: &str, new: &str) -> Result<Followed, GroundError> {
+    pub fn follow(&self, old: &str, new: &str) -> Result<FollowOutcome, GroundError> {
         let words = ["read-tree", "-m", "-u", old, new];
-        if self.git.attempt(words)?.code == 0 {
-            return Ok(Followed::Yes);
+        if self.git.try_write(words)?.code == 0 {
+            return Ok(FollowOutcome::Followed);
         }
-        // A file that was only touched counts as changed until it was compared. Its answer is in the next try.
-        self.git.attempt(["update-index", "-q", "--really-refresh"])?;
-        let said = self.git.attempt(words)?;
-        Ok(match said.code {
-            0 => Followed::Yes,
-            _ => Followed::No(said.err),
+        // A file that was only touched counts as changed until git compares it; the second try uses the result.
+        self.git.try_write(["update-index", "-q", "--really-refresh"])?;
+        let output = self.git.try_write(words)?;
+        Ok(match output.code {
+            0 => FollowOutcome::Followed,
+            _ => FollowOutcome::Refused(output.stderr),
         })
     }
 
@@ -138,11 +138,11 @@ impl Checkout {
         Ok(differences.iter().all(|one| index.get(&one.path) == one.new.as_ref()))
     }
 
-    /// Makes every path in which `old` and `new` differ what `target` has, wherever it still is as one of the two has
-    /// it; what somebody edited since stays. May be done again at any point.
+    /// Gives every path in which `old` and `new` differ the version of `target`, if it still has that of `old` or `new`;
+    /// later edits stay. Repeating it is harmless.
     pub fn settle(&self, old: &str, new: &str, target: &str) -> Result<(), GroundError> {
         let between = differences(&self.git, old, new)?;
-        let moved: HashMap<Vec<u8>, Option<Held>> =
+        let moved: HashMap<Vec<u8>, Option<FileVersion>> =
             differences(&self.git, old, target)?.into_iter().map(|one| (one.path, one.new)).collect();
         let index = self.index()?;
         let (mut entries, mut write, mut remove) = (Vec::new(), Vec::new(), Vec::new());
@@ -156,9 +156,9 @@ impl Checkout {
                 entries.push((one.path.as_slice(), wanted));
             }
             let is_repository = [&one.old, &one.new].into_iter().flatten().any(|held| held.mode == GITLINK);
-            let lying = self.lying(&one.path)?;
-            let is_known = lying.is(one.old.as_ref()) || lying.is(one.new.as_ref());
-            if is_repository || lying.is(wanted) || !(is_known || self.is_half_written(one)?) {
+            let on_disk = self.on_disk(&one.path)?;
+            let is_known = on_disk.is(one.old.as_ref()) || on_disk.is(one.new.as_ref());
+            if is_repository || on_disk.is(wanted) || !(is_known || self.is_half_written(one)?) {
                 continue;
             }
             match wanted {
@@ -170,70 +170,71 @@ impl Checkout {
         for path in remove {
             self.remove(path)?;
         }
-        // Only what the index has as wanted, since the user may have staged something else; and only where nothing
-        // of the user's would have to make room.
+        // Only where the index has the wanted version, because the user may have staged another, and only where no
+        // file of the user is in the way.
         let index = self.index()?;
         let is_due =
-            |(path, wanted): &(&[u8], &Held)| index.get(*path) == Some(*wanted) && self.is_free(path);
+            |(path, wanted): &(&[u8], &FileVersion)| index.get(*path) == Some(*wanted) && self.is_free(path);
         let due = write.into_iter().filter(is_due);
         let lines: Vec<u8> = due.flat_map(|(path, _)| [path, b"\0"].concat()).collect();
         if !lines.is_empty() {
-            self.git.change_with(["checkout-index", "-f", "-u", "-z", "--stdin"], &lines)?;
+            self.git.write_with_input(["checkout-index", "-f", "-u", "-z", "--stdin"], &lines)?;
         }
-        // So that git sees without reading that nothing differs. What does differ is the user's.
-        self.git.attempt(["update-index", "-q", "--really-refresh"])?;
+        // Updates the file times in the index. Files that still differ are the user's edits.
+        self.git.try_write(["update-index", "-q", "--really-refresh"])?;
         Ok(())
     }
 
-    fn index(&self) -> Result<HashMap<Vec<u8>, Held>, GroundError> {
-        let staged = self.git.look(["ls-files", "-s", "-z"])?;
+    fn index(&self) -> Result<HashMap<Vec<u8>, FileVersion>, GroundError> {
+        let staged = self.git.read(["ls-files", "-s", "-z"])?;
         let entry = |record: &[u8]| {
             let tab = record.iter().position(|byte| *byte == b'\t')?;
             let head = String::from_utf8_lossy(&record[..tab]).into_owned();
             let mut fields = head.split(' ').map(str::to_owned);
-            let held = Held { mode: fields.next()?, id: fields.next()? };
+            let held = FileVersion { mode: fields.next()?, id: fields.next()? };
             (fields.next()? == "0").then(|| (record[tab + 1..].to_vec(), held))
         };
         Ok(records(&staged).filter_map(entry).collect())
     }
 
-    fn lying(&self, path: &[u8]) -> Result<Lying, GroundError> {
+    fn on_disk(&self, path: &[u8]) -> Result<OnDisk, GroundError> {
         let full = self.full(path);
         let meta = match fs::symlink_metadata(&full) {
             Ok(meta) => meta,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(Lying::Nothing);
+                return Ok(OnDisk::Nothing);
             }
             Err(error) => return Err(GroundError::io("look at", &full)(error)),
         };
-        let held = |mode: &str, id: Vec<u8>| Lying::Held(Held { mode: mode.to_owned(), id: text(&id) });
+        let held =
+            |mode: &str, id: Vec<u8>| OnDisk::Version(FileVersion { mode: mode.to_owned(), id: text(&id) });
         if meta.is_symlink() {
             let target = fs::read_link(&full).map_err(GroundError::io("read", &full))?;
-            let id = self.git.look_with(["hash-object", "--stdin"], target.as_os_str().as_bytes())?;
+            let id = self.git.read_with_input(["hash-object", "--stdin"], target.as_os_str().as_bytes())?;
             Ok(held("120000", id))
         } else if meta.is_file() {
             let mode = if meta.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" };
             Ok(held(
                 mode,
-                self.git.look([OsStr::new("hash-object"), OsStr::new("--"), OsStr::from_bytes(path)])?,
+                self.git.read([OsStr::new("hash-object"), OsStr::new("--"), OsStr::from_bytes(path)])?,
             ))
         } else {
-            Ok(Lying::Other)
+            Ok(OnDisk::Other)
         }
     }
 
-    /// Whether it is the beginning of what was to be written there: the power went off, or git was killed.
+    /// Whether the file is the beginning of the new version, because the power failed or git was killed while writing.
     fn is_half_written(&self, one: &Difference) -> Result<bool, GroundError> {
         let Some(new) = one.new.as_ref().filter(|new| new.mode != GITLINK) else { return Ok(false) };
-        let Ok(lying) = fs::read(self.full(&one.path)) else { return Ok(false) };
+        let Ok(on_disk) = fs::read(self.full(&one.path)) else { return Ok(false) };
         let is_link = fs::symlink_metadata(self.full(&one.path)).is_ok_and(|meta| meta.is_symlink());
-        Ok(!is_link && self.git.look(["cat-file", "blob", &new.id])?.starts_with(&lying))
+        Ok(!is_link && self.git.read(["cat-file", "blob", &new.id])?.starts_with(&on_disk))
     }
 
-    /// Whether a file can be written here: its folders are folders, and it is not one itself.
+    /// Whether a file can be written at this path: its parents are folders, and it is not a folder itself.
     fn is_free(&self, path: &[u8]) -> bool {
         let full = self.full(path);
-        // An empty one makes room; one that is not stays.
+        // An empty folder is removed; one with content stays.
         let is_folder = |path: &Path| fs::symlink_metadata(path).map(|meta| meta.is_dir());
         if is_folder(&full).unwrap_or(false) && fs::remove_dir(&full).is_err() {
             return false;
@@ -250,7 +251,7 @@ impl Checkout {
             }
             Ok(()) | Err(_) => {}
         }
-        // Folders that are empty now go with it, as git does; the first that is not stops it.
+        // Removes parents that are empty now, as git does.
         let folders = full.ancestors().skip(1).take_while(|folder| *folder != self.layout.top);
         for folder in folders {
             if fs::remove_dir(folder).is_err() {
@@ -265,21 +266,21 @@ impl Checkout {
     }
 }
 
-/// What lies at a path.
-enum Lying {
+/// What is on disk at a path.
+enum OnDisk {
     Nothing,
-    Held(Held),
+    Version(FileVersion),
     /// A folder, a socket.
     Other,
 }
 
-impl Lying {
-    fn is(&self, held: Option<&Held>) -> bool {
+impl OnDisk {
+    fn is(&self, held: Option<&FileVersion>) -> bool {
         match (self, held) {
-            // A folder is no file: for git nothing is at its path.
-            (Lying::Nothing | Lying::Other, None) => true,
-            (Lying::Held(lying), Some(held)) => lying == held,
-            (Lying::Nothing | Lying::Other, Some(_)) | (Lying::Held(_), None) => false,
+            // To git, a folder is not a file at its path.
+            (OnDisk::Nothing | OnDisk::Other, None) => true,
+            (OnDisk::Version(on_disk), Some(held)) => on_disk == held,
+            (OnDisk::Nothing | OnDisk::Other, Some(_)) | (OnDisk::Version(_), None) => false,
         }
     }
 }

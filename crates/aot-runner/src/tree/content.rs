@@ -1,5 +1,5 @@
-//! The content of a project as one hash: what is tracked and what is untracked but not ignored. Knows nothing of what
-//! the files mean. Looks at git; changes nothing there.
+//! The content of a project as one hash: tracked files, and untracked ones that are not ignored. Reads git and changes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -9,28 +9,28 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::git::looking as git;
+use super::git::command as git;
 
-/// A file larger than this counts by its size and its time, not by its content.
+/// A larger file counts by its size and modification time instead of its content.
 pub const WHOLE_UP_TO: u64 = 64 << 20;
 
-/// Outside git, so much is read in all; the rest counts by size and time.
+/// Outside of git, at most this much is read in total; the rest counts by size and time.
 pub const READ_IN_ALL: u64 = 2 << 30;
 
-/// Folders nested deeper are not looked into.
+/// Deeper folders are not read.
 const DEEPEST: usize = 128;
 
-/// Characters of the hash that are kept: 128 bits.
+/// The hash is cut to this many characters, which are 128 bits.
 const HASH_LENGTH: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     hash: String,
-    /// What each path holds, by mode and content.
+    /// Mode and content id of each path.
     entries: BTreeMap<Vec<u8>, String>,
 }
 
-/// Where the project is, and what in it is ours: the state file and the folder beside it, which never count.
+/// The project's root, and aot's own paths in it (the state file and its sidecar folder), which never count.
 #[derive(Clone, Debug)]
 pub struct Project {
     pub root: PathBuf,
@@ -38,35 +38,35 @@ pub struct Project {
     pub sidecar: PathBuf,
 }
 
-/// The folder in which trees are lent to the agents of a host. Hosts keep their own agents from writing below their own
-/// folders, where the rest of ours lies, and let them write in the project.
+/// The folder for trees of a host's session. Hosts forbid their agents to write below `.claude`, where aot's other
+/// files are, but let them write in the project.
 pub(super) const LENT: &str = ".aot";
 
 impl Project {
-    /// Where a host's agents are lent trees.
+    /// The folder for trees of a host's session.
     pub fn lent(&self) -> PathBuf {
         let folder = self.root.join(LENT);
         match self.sidecar == self.root.join(".claude").join("aot") {
             true => folder.join("trees"),
-            // Another state file is another loop.
+            // Each state file of a project has a folder of its own.
             false => folder.join(&blake3::hash(self.sidecar.as_os_str().as_bytes()).to_hex()[..8]),
         }
     }
 }
 
 /// The paths below the root that never count.
-struct Ours {
+struct OwnPaths {
     files: [Option<Vec<u8>>; 2],
     folders: [Option<Vec<u8>>; 2],
 }
 
-impl Ours {
-    fn of(project: &Project) -> Ours {
+impl OwnPaths {
+    fn of(project: &Project) -> OwnPaths {
         let below = |path: &Path| {
             path.strip_prefix(&project.root).ok().map(|path| path.as_os_str().as_bytes().to_vec())
         };
         let ignore = project.state.parent().map(|folder| folder.join("aot").join(".gitignore"));
-        Ours {
+        OwnPaths {
             files: [below(&project.state), ignore.as_deref().and_then(below)],
             folders: [below(&project.sidecar), Some(LENT.as_bytes().to_vec())],
         }
@@ -83,7 +83,7 @@ impl Ours {
 impl Tree {
     pub fn of(project: &Project) -> io::Result<Tree> {
         let entries = match in_git(project)? {
-            // A folder that git does not care about is looked at by hand.
+            // Git lists nothing in a folder that it ignores, so its files are read here.
             Some(entries) if !entries.is_empty() => entries,
             Some(_) | None => by_hand(project)?,
         };
@@ -120,7 +120,7 @@ impl Tree {
     }
 }
 
-/// What git knows, corrected by what lies there; `None` outside a repository.
+/// What git has recorded, corrected by what is on disk; `None` outside of a repository.
 fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
     let listed = git(&project.root)
         .args([
@@ -142,7 +142,7 @@ fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let ours = Ours::of(project);
+    let ours = OwnPaths::of(project);
     let mut entries = BTreeMap::new();
     let mut to_hash: Vec<Vec<u8>> = Vec::new();
     let mut gone: Vec<Vec<u8>> = Vec::new();
@@ -161,7 +161,7 @@ fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
                 entries.insert(path.to_vec(), String::from_utf8_lossy(stage).into_owned());
             }
             b'R' => gone.push(path.to_vec()),
-            // Modified, unmerged, untracked: what lies there counts.
+            // Modified, unmerged or untracked: the content on disk counts.
             _ => to_hash.push(path.to_vec()),
         }
     }
@@ -193,9 +193,9 @@ fn hashed(project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Op
         if meta.is_file() && meta.len() <= WHOLE_UP_TO && !path.contains(&b'\n') {
             for_git.push((path, mode(&meta)));
         } else if meta.is_dir() {
-            // A repository within the repository: git names it and looks no further.
+            // A nested repository: git lists its folder and nothing below it.
             let mut inner = BTreeMap::new();
-            walk(project, &Ours::of(project), &full, &mut inner, &mut budget, 0)?;
+            walk(project, &OwnPaths::of(project), &full, &mut inner, &mut budget, 0)?;
             found.extend(inner.into_iter().map(|(path, id)| (path, Some(id))));
         } else if meta.is_symlink() {
             let target = fs::read_link(&full)?;
@@ -218,7 +218,7 @@ fn hashed(project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Op
     for (place, (path, mode)) in for_git.iter().enumerate() {
         let id = match ids.get(place).filter(|_| ids.len() == for_git.len()) {
             Some(id) => Some(format!("{mode} {id} 0")),
-            // One of them vanished meanwhile, and git gave up on all.
+            // One of the files vanished meanwhile, and git gave up on all of them.
             None => {
                 let full = project.root.join(std::ffi::OsStr::from_bytes(path));
                 match fs::symlink_metadata(&full) {
@@ -241,7 +241,7 @@ fn blob(root: &Path, content: &[u8]) -> io::Result<String> {
     Ok(id.unwrap_or_default().trim().to_owned())
 }
 
-/// Who works here, as git knows them.
+/// The user's name, as configured in git.
 pub fn author(root: &Path) -> Option<String> {
     let output = git(root).args(["config", "user.name"]).output().ok()?;
     let name = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
@@ -253,7 +253,7 @@ fn with_input(command: &mut Command, input: Vec<u8>) -> io::Result<Option<String
     let mut stdin = child.stdin.take().expect("it was asked for");
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output()?;
-    // Its outcome is seen in what came back.
+    // The output shows whether all of it was written.
     let _ = writer.join();
     Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
@@ -261,13 +261,13 @@ fn with_input(command: &mut Command, input: Vec<u8>) -> io::Result<Option<String
 fn by_hand(project: &Project) -> io::Result<BTreeMap<Vec<u8>, String>> {
     let mut entries = BTreeMap::new();
     let mut budget = READ_IN_ALL;
-    walk(project, &Ours::of(project), &project.root, &mut entries, &mut budget, 0)?;
+    walk(project, &OwnPaths::of(project), &project.root, &mut entries, &mut budget, 0)?;
     Ok(entries)
 }
 
 fn walk(
     project: &Project,
-    ours: &Ours,
+    ours: &OwnPaths,
     folder: &Path,
     entries: &mut BTreeMap<Vec<u8>, String>,
     budget: &mut u64,
@@ -275,10 +275,10 @@ fn walk(
 ) -> io::Result<()> {
     let mut inside: Vec<PathBuf> = match fs::read_dir(folder) {
         Ok(inside) => inside.flatten().map(|entry| entry.path()).collect(),
-        // What we may not see, checks of ours may not see either.
+        // Our checks cannot read what we cannot read.
         Err(_) => return Ok(()),
     };
-    // So that the budget is always spent on the same files.
+    // Sorted, so that the budget is always spent on the same files.
     inside.sort();
     for path in inside {
         let Ok(relative) = path.strip_prefix(&project.root) else { continue };

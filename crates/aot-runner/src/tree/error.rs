@@ -1,12 +1,11 @@
-//! What can stand in the way of a tree, a landing or a rollback. Prints nothing: a message names the thing and the
-//! place, and `hint` the remedy.
+//! Errors of trees, landings and rollbacks. A message names the thing and the place, `hint` the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::git::GitError;
 
-/// So many paths are named; the rest is counted.
+/// How many paths a message names; the rest is counted.
 const NAMED: usize = 5;
 
 #[derive(Debug, thiserror::Error)]

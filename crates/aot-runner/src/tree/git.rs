@@ -1,5 +1,5 @@
-//! One git command: started without what the environment says of other repositories, read to its end, and its refusal
-//! told in git's own words. Knows no atoms, and which commands make sense.
+//! Runs one git command, without the variables that would point it at another repository, and returns its output or its
+//! own error message. Knows nothing of atoms, nor which commands make sense.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a lock that somebody else holds is waited for, and how often it is tried.
+/// How long to wait for a lock that another process holds, and the pause between two tries.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What points git at another repository than the one that was named. `git rev-parse --local-env-vars` lists them; the
-/// configuration that a user gives by the environment stays.
-const ELSEWHERE: [&str; 18] = [
+/// Variables that would point git at another repository, as `git rev-parse --local-env-vars` lists them. Configuration
+/// that the user gives by the environment stays.
+const REPOSITORY_VARIABLES: [&str; 18] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -35,17 +35,17 @@ const ELSEWHERE: [&str; 18] = [
     "GIT_ICASE_PATHSPECS",
 ];
 
-/// For whoever has told git no name: commits need one.
-const NOBODY: [(&str, &str); 4] = [
+/// The author of commits where git is configured without one.
+const FALLBACK_IDENTITY: [(&str, &str); 4] = [
     ("GIT_AUTHOR_NAME", "aot"),
     ("GIT_AUTHOR_EMAIL", "aot@localhost"),
     ("GIT_COMMITTER_NAME", "aot"),
     ("GIT_COMMITTER_EMAIL", "aot@localhost"),
 ];
 
-/// What our own commands must not do: run hooks, ask for a signature, clean up in the background, go into submodules,
-/// or refuse a file for its line ends.
-const QUIET: [&str; 10] = [
+/// Keeps commands that write from running hooks, asking for a signature, cleaning up in the background, going into
+/// submodules, or refusing a file for its line ends.
+const OWN_SETTINGS: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "commit.gpgsign=false",
     "gc.auto=0",
@@ -65,17 +65,17 @@ pub enum GitError {
     Missing,
     #[error("git cannot be started")]
     NotStarted(#[source] io::Error),
-    #[error("somebody else holds a lock of the repository: {words}")]
-    Locked { words: String },
-    #[error("`git {command}` in {folder} ended with {code}: {words}")]
-    Refused { command: String, folder: PathBuf, code: i32, words: String },
+    #[error("another process holds a lock of the repository: {message}")]
+    Locked { message: String },
+    #[error("`git {command}` in {folder} ended with {code}: {message}")]
+    Refused { command: String, folder: PathBuf, code: i32, message: String },
 }
 
-/// A repository, or a folder of which git is to find out.
+/// A repository, or a folder whose repository git finds by itself.
 #[derive(Clone, Debug)]
 pub(super) struct Git {
     folder: PathBuf,
-    /// The git folder and the work tree, where git must not find them by itself.
+    /// The git folder and the work tree, where git must not look for them.
     pinned: Option<(PathBuf, PathBuf)>,
     index: Option<PathBuf>,
     identity: Identity,
@@ -83,22 +83,22 @@ pub(super) struct Git {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
-    Own,
-    /// Nobody told git a name here.
-    Nobody,
+    Configured,
+    /// Git has no name and address here, and a commit needs them.
+    Fallback,
 }
 
-/// What a command said, whatever its exit code.
+/// What a command printed, whatever its exit code.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct GitOutput {
     pub code: i32,
-    pub out: Vec<u8>,
-    pub err: String,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
 }
 
 #[derive(Clone, Copy)]
 enum Locks {
-    /// A question must not wait for, or hinder, whoever works in the repository.
+    /// A read neither waits for other git processes in the repository nor blocks them.
     None,
     Needed,
 }
@@ -106,14 +106,14 @@ enum Locks {
 impl Git {
     /// Git finds the repository of this folder.
     pub fn at(folder: &Path) -> Git {
-        Git { folder: folder.to_path_buf(), pinned: None, index: None, identity: Identity::Own }
+        Git { folder: folder.to_path_buf(), pinned: None, index: None, identity: Identity::Configured }
     }
 
     /// Exactly this git folder and this work tree. A tree whose `.git` was removed must not lead to the repository
     /// around it.
     pub fn pinned(git_dir: &Path, work_tree: &Path) -> Git {
         let pinned = Some((git_dir.to_path_buf(), work_tree.to_path_buf()));
-        Git { folder: work_tree.to_path_buf(), pinned, index: None, identity: Identity::Own }
+        Git { folder: work_tree.to_path_buf(), pinned, index: None, identity: Identity::Configured }
     }
 
     pub fn with_index(&self, index: &Path) -> Git {
@@ -122,10 +122,10 @@ impl Git {
 
     /// With a name for commits, if git knows none.
     pub fn with_identity(self) -> Result<Git, GitError> {
-        let known = |which| Ok::<bool, GitError>(self.ask(["var", which])?.code == 0);
+        let known = |which| Ok::<bool, GitError>(self.query(["var", which])?.code == 0);
         let identity = match known("GIT_AUTHOR_IDENT")? && known("GIT_COMMITTER_IDENT")? {
-            true => Identity::Own,
-            false => Identity::Nobody,
+            true => Identity::Configured,
+            false => Identity::Fallback,
         };
         Ok(Git { identity, ..self })
     }
@@ -134,76 +134,84 @@ impl Git {
         Git { identity: other.identity, ..self }
     }
 
-    /// A question, whatever the answer's code.
-    pub fn ask<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Result<Said, GitError> {
-        self.patiently(&own(words), &[], Locks::None)
+    /// Runs a command that reads; its exit code is part of the answer.
+    pub fn query<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<GitOutput, GitError> {
+        self.run_when_unlocked(&owned(args), &[], Locks::None)
     }
 
-    /// A question that has an answer.
-    pub fn look<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Result<Vec<u8>, GitError> {
-        self.successful(&own(words), &[], Locks::None)
+    /// Runs a command that reads and must succeed.
+    pub fn read<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<Vec<u8>, GitError> {
+        self.run_checked(&owned(args), &[], Locks::None)
     }
 
-    pub fn look_with<S: AsRef<OsStr>>(
+    pub fn read_with_input<S: AsRef<OsStr>>(
         &self,
-        words: impl IntoIterator<Item = S>,
+        args: impl IntoIterator<Item = S>,
         input: &[u8],
     ) -> Result<Vec<u8>, GitError> {
-        self.successful(&own(words), input, Locks::None)
+        self.run_checked(&owned(args), input, Locks::None)
     }
 
-    /// An answer that is one line of text.
-    pub fn line<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Result<String, GitError> {
-        Ok(text(&self.look(words)?))
+    /// The same for an answer of one line.
+    pub fn read_line<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String, GitError> {
+        Ok(text(&self.read(args)?))
     }
 
-    /// A command that changes something.
-    pub fn change<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Result<Vec<u8>, GitError> {
-        self.successful(&own(words), &[], Locks::Needed)
+    /// Runs a command that changes something and must succeed.
+    pub fn write<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<Vec<u8>, GitError> {
+        self.run_checked(&owned(args), &[], Locks::Needed)
     }
 
-    pub fn change_with<S: AsRef<OsStr>>(
+    pub fn write_with_input<S: AsRef<OsStr>>(
         &self,
-        words: impl IntoIterator<Item = S>,
+        args: impl IntoIterator<Item = S>,
         input: &[u8],
     ) -> Result<Vec<u8>, GitError> {
-        self.successful(&own(words), input, Locks::Needed)
+        self.run_checked(&owned(args), input, Locks::Needed)
     }
 
-    /// A command that changes something, whatever its code.
-    pub fn attempt<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Result<Said, GitError> {
-        self.patiently(&own(words), &[], Locks::Needed)
+    /// Runs a command that changes something; its exit code is part of the answer.
+    pub fn try_write<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<GitOutput, GitError> {
+        self.run_when_unlocked(&owned(args), &[], Locks::Needed)
     }
 
-    fn successful(&self, words: &[OsString], input: &[u8], locks: Locks) -> Result<Vec<u8>, GitError> {
-        let said = self.patiently(words, input, locks)?;
-        match said.code {
-            0 => Ok(said.out),
-            code => Err(self.refused(words, code, said.err)),
+    fn run_checked(&self, args: &[OsString], input: &[u8], locks: Locks) -> Result<Vec<u8>, GitError> {
+        let output = self.run_when_unlocked(args, input, locks)?;
+        match output.code {
+            0 => Ok(output.stdout),
+            code => Err(self.refused(args, code, output.stderr)),
         }
     }
 
-    pub fn refused(&self, words: &[OsString], code: i32, err: String) -> GitError {
-        let command = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-        GitError::Refused { command, folder: self.folder.clone(), code, words: err }
+    pub fn refused(&self, args: &[OsString], code: i32, stderr: String) -> GitError {
+        let command = args.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        GitError::Refused { command, folder: self.folder.clone(), code, message: stderr }
     }
 
-    fn patiently(&self, words: &[OsString], input: &[u8], locks: Locks) -> Result<Said, GitError> {
+    fn run_when_unlocked(
+        &self,
+        args: &[OsString],
+        input: &[u8],
+        locks: Locks,
+    ) -> Result<GitOutput, GitError> {
         let began = Instant::now();
         loop {
-            let said = self.once(words, input, locks)?;
-            if said.code == 0 || !is_locked(&said.err) {
-                return Ok(said);
+            let output = self.run_once(args, input, locks)?;
+            if output.code == 0 || !is_locked(&output.stderr) {
+                return Ok(output);
             }
             if began.elapsed() > LOCK_PATIENCE {
-                return Err(GitError::Locked { words: said.err });
+                return Err(GitError::Locked { message: output.stderr });
             }
             std::thread::sleep(LOCK_PAUSE);
         }
     }
 
-    fn once(&self, words: &[OsString], input: &[u8], locks: Locks) -> Result<Said, GitError> {
-        let mut command = bare(&self.folder);
+    fn run_once(&self, args: &[OsString], input: &[u8], locks: Locks) -> Result<GitOutput, GitError> {
+        let mut command = command_in(&self.folder);
         if let Some((git_dir, work_tree)) = &self.pinned {
             command.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", work_tree);
         }
@@ -215,18 +223,18 @@ impl Git {
                 command.env("GIT_OPTIONAL_LOCKS", "0");
             }
             Locks::Needed => {
-                command.args(QUIET.iter().flat_map(|setting| ["-c", setting]));
+                command.args(OWN_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
             }
         }
         match self.identity {
-            Identity::Own => {}
-            Identity::Nobody => {
-                command.envs(NOBODY);
+            Identity::Configured => {}
+            Identity::Fallback => {
+                command.envs(FALLBACK_IDENTITY);
             }
         }
-        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
-        // Ctrl-C is for us: a landing that has begun is brought to its end.
+        // A process group of its own: Ctrl-C must not interrupt a landing that has begun.
         command.process_group(0);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.folder.is_dir() => GitError::Missing,
@@ -234,23 +242,23 @@ impl Git {
         })?;
         let output = std::thread::scope(|scope| {
             if let Some(mut stdin) = child.stdin.take() {
-                // If git does not read all of it, its code says why.
+                // If git stops reading early, its exit code says why.
                 scope.spawn(move || drop(stdin.write_all(input)));
             }
             child.wait_with_output().map_err(GitError::NotStarted)
         })?;
-        Ok(Said {
-            // Without a code it was killed.
+        Ok(GitOutput {
+            // A process without an exit code was killed by a signal.
             code: output.status.code().unwrap_or(-1),
-            out: output.stdout,
-            err: text(&output.stderr),
+            stdout: output.stdout,
+            stderr: text(&output.stderr),
         })
     }
 }
 
-/// A command that only looks, for those who read it by themselves.
-pub(super) fn looking(folder: &Path) -> Command {
-    let mut command = bare(folder);
+/// A command that reads, for callers that stream its output.
+pub(super) fn command(folder: &Path) -> Command {
+    let mut command = command_in(folder);
     command.env("GIT_OPTIONAL_LOCKS", "0");
     command
 }
@@ -259,27 +267,27 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().to_owned()
 }
 
-/// What `-z` separates.
+/// The records that `-z` separates.
 pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|byte| *byte == 0).filter(|record| !record.is_empty())
 }
 
-fn bare(folder: &Path) -> Command {
+fn command_in(folder: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
-    ELSEWHERE.iter().for_each(|name| {
+    REPOSITORY_VARIABLES.iter().for_each(|name| {
         command.env_remove(name);
     });
     command
 }
 
-fn own<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Vec<OsString> {
-    words.into_iter().map(|word| word.as_ref().to_owned()).collect()
+fn owned<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Vec<OsString> {
+    args.into_iter().map(|word| word.as_ref().to_owned()).collect()
 }
 
 /// `Unable to create '….lock': File exists` is what git says of every lock, of the index and of refs.
-fn is_locked(words: &str) -> bool {
+fn is_locked(args: &str) -> bool {
     // A worktree that another git is just registering cannot be read for a moment.
-    let half_made = words.contains("failed to read") && words.contains("/worktrees/");
-    words.contains(".lock': File exists") || half_made
+    let half_made = args.contains("failed to read") && args.contains("/worktrees/");
+    args.contains(".lock': File exists") || half_made
 }

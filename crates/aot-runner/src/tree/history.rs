@@ -1,5 +1,4 @@
-//! What a repository's history is asked and told: commits with our trailers, differences of trees, three-way merges
-//! without a checkout. Knows no folders.
+//! Commits with our trailers, differences between trees, and three-way merges without a checkout. Knows no folders.
 
 use std::collections::HashSet;
 
@@ -10,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::git::{Git, GitError, records, text};
 use super::{FoundCommit, Message};
 
-/// A line of a commit message is cut here; the whole text follows below.
+/// The subject of a commit is cut at this many characters; the whole text follows below it.
 const SUBJECT: usize = 72;
 
 pub(super) const GITLINK: &str = "160000";
 
-/// What one path holds: its mode and the id of its content.
+/// The mode of a file and the id of its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct FileVersion {
     pub mode: String,
     pub id: String,
 }
@@ -26,8 +25,8 @@ pub(super) struct Held {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Difference {
     pub path: Vec<u8>,
-    pub old: Option<Held>,
-    pub new: Option<Held>,
+    pub old: Option<FileVersion>,
+    pub new: Option<FileVersion>,
 }
 
 #[derive(Debug)]
@@ -38,24 +37,25 @@ pub(super) enum Merged {
 
 /// The commit that a reference or a name means, if there is one.
 pub(super) fn commit_of(git: &Git, name: &str) -> Result<Option<String>, GitError> {
-    let said = git.ask(["rev-parse", "-q", "--verify", "--end-of-options", &format!("{name}^{{commit}}")])?;
-    Ok((said.code == 0).then(|| text(&said.out)))
+    let output =
+        git.query(["rev-parse", "-q", "--verify", "--end-of-options", &format!("{name}^{{commit}}")])?;
+    Ok((output.code == 0).then(|| text(&output.stdout)))
 }
 
 pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
-    git.line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
+    git.read_line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
 }
 
 pub(super) fn commit(git: &Git, tree: &str, parents: &[&str], message: &str) -> Result<String, GitError> {
     let mut words = vec!["commit-tree", tree];
     parents.iter().for_each(|parent| words.extend(["-p", parent]));
     words.extend(["-F", "-"]);
-    Ok(text(&git.change_with(words, message.as_bytes())?))
+    Ok(text(&git.write_with_input(words, message.as_bytes())?))
 }
 
 /// The differences between two trees, or commits.
 pub(super) fn differences(git: &Git, old: &str, new: &str) -> Result<Vec<Difference>, GitError> {
-    let raw = git.look(["diff-tree", "-r", "-z", "--raw", "--full-index", "--no-renames", old, new])?;
+    let raw = git.read(["diff-tree", "-r", "-z", "--raw", "--full-index", "--no-renames", old, new])?;
     Ok(read_raw(&raw))
 }
 
@@ -68,7 +68,7 @@ pub(super) fn read_raw(raw: &[u8]) -> Vec<Difference> {
         let mut fields = head.trim_start_matches(':').split(' ');
         let mut next = || fields.next().unwrap_or_default().to_owned();
         let (old_mode, new_mode, old_id, new_id) = (next(), next(), next(), next());
-        let held = |mode: String, id: String| (mode != "000000").then_some(Held { mode, id });
+        let held = |mode: String, id: String| (mode != "000000").then_some(FileVersion { mode, id });
         found.push(Difference {
             path: path.to_vec(),
             old: held(old_mode, old_id),
@@ -85,13 +85,13 @@ pub(super) fn three_way(git: &Git, base: &str, ours: &str, theirs: &str) -> Resu
     let ours = commit(git, ours, &[&base], "ours")?;
     let theirs = commit(git, theirs, &[&base], "theirs")?;
     let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", &ours, &theirs];
-    let said = git.attempt(words)?;
-    let mut lines = records(&said.out);
+    let output = git.try_write(words)?;
+    let mut lines = records(&output.stdout);
     let tree = lines.next().map(text).unwrap_or_default();
-    match said.code {
+    match output.code {
         0 => Ok(Merged::Clean(tree)),
         1 => Ok(Merged::Conflicts(lines.map(<[u8]>::to_vec).collect())),
-        code => Err(git.refused(&["merge-tree".into()], code, said.err)),
+        code => Err(git.refused(&["merge-tree".into()], code, output.stderr)),
     }
 }
 
@@ -106,26 +106,27 @@ pub(super) fn found(
         return Ok(Vec::new());
     }
     let mut found: Vec<FoundCommit> = Vec::new();
-    for told in told(git, reference, loop_id)?.iter().filter(|told| !told.is_reverted) {
-        let Some((atom, attempt)) = wanted
-            .iter()
-            .find(|(atom, attempt)| told.of == Some((loop_id, atom.as_str(), &attempt.to_string()).into()))
-        else {
+    for loop_commits in
+        loop_commits(git, reference, loop_id)?.iter().filter(|loop_commits| !loop_commits.is_reverted)
+    {
+        let Some((atom, attempt)) = wanted.iter().find(|(atom, attempt)| {
+            loop_commits.of == Some((loop_id, atom.as_str(), &attempt.to_string()).into())
+        }) else {
             continue;
         };
-        let parent = commit_of(git, &format!("{}^", told.commit))?;
+        let parent = commit_of(git, &format!("{}^", loop_commits.commit))?;
         let paths = match parent {
-            Some(parent) => differences(git, &parent, &told.commit)?,
+            Some(parent) => differences(git, &parent, &loop_commits.commit)?,
             None => Vec::new(),
         };
-        // The newest is told first, and the only one that counts.
+        // The log begins with the newest commit, and only that one counts.
         if found.iter().all(|other| other.atom != *atom) {
             let paths = paths.iter().map(|path| String::from_utf8_lossy(&path.path).into_owned()).collect();
             found.push(FoundCommit {
                 atom: atom.clone(),
                 attempt: *attempt,
-                commit: told.commit.clone(),
-                summary: told.summary(),
+                commit: loop_commits.commit.clone(),
+                summary: loop_commits.summary(),
                 paths,
             });
         }
@@ -134,13 +135,14 @@ pub(super) fn found(
 }
 
 pub(super) fn is_reverted(git: &Git, reference: &str, commit: &str) -> Result<bool, GitError> {
-    let log = git.look(["log", "-z", LOG, "-F", "--grep", REVERTS, &format!("{commit}..{reference}")])?;
-    let reverts: Vec<Told> = read_log(&log);
-    let standing = |told: &&Told| !reverts.iter().any(|other| other.reverts(&told.commit));
-    Ok(reverts.iter().filter(standing).any(|told| told.reverts(commit)))
+    let log = git.read(["log", "-z", LOG, "-F", "--grep", REVERTS, &format!("{commit}..{reference}")])?;
+    let reverts: Vec<LoopCommit> = read_log(&log);
+    let standing =
+        |loop_commits: &&LoopCommit| !reverts.iter().any(|other| other.reverts(&loop_commits.commit));
+    Ok(reverts.iter().filter(standing).any(|loop_commits| loop_commits.reverts(commit)))
 }
 
-/// What a worker says stands behind this, so that it is never taken for anything else.
+/// Prefixes a worker's own words, so that they are never read as a trailer.
 const SUMMARY: &str = "Aot-Summary: ";
 
 const REVERTS: &str = "This reverts commit ";
@@ -161,14 +163,14 @@ impl From<(&str, &str, &String)> for Trailers {
     }
 }
 
-struct Told {
+struct LoopCommit {
     commit: String,
     of: Option<Trailers>,
     body: String,
     is_reverted: bool,
 }
 
-impl Told {
+impl LoopCommit {
     fn summary(&self) -> String {
         let summary = self.body.lines().find_map(|line| line.strip_prefix(SUMMARY));
         summary.or(self.body.lines().next()).unwrap_or_default().to_owned()
@@ -180,13 +182,13 @@ impl Told {
 }
 
 /// All commits of a loop and all reverts, the newest first.
-fn told(git: &Git, reference: &str, loop_id: &str) -> Result<Vec<Told>, GitError> {
+fn loop_commits(git: &Git, reference: &str, loop_id: &str) -> Result<Vec<LoopCommit>, GitError> {
     let of_loop = format!("Aot-Loop: {loop_id}");
-    let log = git.look(["log", "-z", LOG, "-F", "--grep", &of_loop, "--grep", REVERTS, reference, "--"])?;
-    let mut told = read_log(&log);
+    let log = git.read(["log", "-z", LOG, "-F", "--grep", &of_loop, "--grep", REVERTS, reference, "--"])?;
+    let mut loop_commits = read_log(&log);
     let mut reverted: HashSet<String> = HashSet::new();
-    for one in &mut told {
-        // A revert that was reverted takes nothing back.
+    for one in &mut loop_commits {
+        // A revert that was itself reverted has no effect.
         one.is_reverted = reverted.contains(&one.commit);
         if !one.is_reverted {
             let named = one.body.lines().filter_map(|line| line.strip_prefix(REVERTS));
@@ -194,18 +196,18 @@ fn told(git: &Git, reference: &str, loop_id: &str) -> Result<Vec<Told>, GitError
             reverted.extend(named.map(id));
         }
     }
-    Ok(told)
+    Ok(loop_commits)
 }
 
-fn read_log(log: &[u8]) -> Vec<Told> {
+fn read_log(log: &[u8]) -> Vec<LoopCommit> {
     let one = |record: &[u8]| {
         let text = String::from_utf8_lossy(record).into_owned();
         let mut lines = text.splitn(5, '\n').map(str::to_owned);
         let mut next = || lines.next().unwrap_or_default();
         let (commit, loop_id, atom, attempt, body) = (next(), next(), next(), next(), next());
-        // A revert of ours names the loop, but no attempt: it is nobody's work.
+        // A revert by aot names the loop but no attempt, because it is not the work of one.
         let of = (!attempt.is_empty()).then_some(Trailers { loop_id, atom, attempt });
-        Told { commit, of, body, is_reverted: false }
+        LoopCommit { commit, of, body, is_reverted: false }
     };
     records(log).map(one).collect()
 }

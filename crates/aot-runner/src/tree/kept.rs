@@ -8,7 +8,7 @@ use super::history::{commit, one_line, shortened};
 use super::shadow;
 use super::{GroundError, Message, Project, Work};
 
-/// All references of ours; a user's tools show and push none of them.
+/// References below this prefix are neither shown nor pushed by the user's tools.
 const KEPT: &str = "refs/aot/kept";
 
 /// How long it is kept.
@@ -32,7 +32,7 @@ pub fn kept(project: &Project, loop_id: Option<&str>) -> Result<Vec<KeptWork>, G
     let mut found = Vec::new();
     for git in repositories.iter().flatten() {
         // Outside of git there is nothing to list.
-        if git.ask(["rev-parse", "--git-dir"])?.code == 0 {
+        if git.query(["rev-parse", "--git-dir"])?.code == 0 {
             found.extend(list(git, loop_id)?.into_iter().map(|(_, work)| work));
         }
     }
@@ -65,17 +65,17 @@ pub(super) fn keep(
     );
     let commit = commit(git, tree, &[base], &text)?;
     let name = format!("{KEPT}/{}/{}/{}", component(loop_id), component(work.atom.as_str()), work.attempt);
-    git.change(["update-ref", &name, &commit])?;
+    git.write(["update-ref", &name, &commit])?;
     Ok(name)
 }
 
-/// Lets go of what is older than a week.
+/// Deletes references that are older than a week.
 pub(super) fn drop_old(git: &Git, now: Timestamp) -> Result<(), GitError> {
     let old = list(git, None)?;
     let old = old.iter().filter(|(_, work)| now.as_second() - work.at.as_second() > A_WEEK);
     let lines: String = old.map(|(id, work)| format!("delete {} {id}\n", work.reference)).collect();
     if !lines.is_empty() {
-        git.change_with(["update-ref", "--stdin"], lines.as_bytes())?;
+        git.write_with_input(["update-ref", "--stdin"], lines.as_bytes())?;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn list(git: &Git, loop_id: Option<&str>) -> Result<Vec<(String, KeptWork)>, Git
     };
     let format = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(trailers:key=Aot-Atom,valueonly)\
                   %00%(contents:body)%00%01";
-    let listed = text(&git.look(["for-each-ref", format, &place])?);
+    let listed = text(&git.read(["for-each-ref", format, &place])?);
     let one = |record: &str| {
         let mut fields = record.trim_start_matches('\n').split('\0');
         let mut next = || fields.next().unwrap_or_default().trim();
@@ -105,7 +105,7 @@ fn list(git: &Git, loop_id: Option<&str>) -> Result<Vec<(String, KeptWork)>, Git
     Ok(listed.split('\u{1}').filter_map(one).collect())
 }
 
-/// A name that can stand between two slashes of a reference, whatever it was.
+/// Escapes a name so that it is one component of a reference.
 fn component(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -1,5 +1,5 @@
-//! How work comes onto the branch, and back off it: merge, check again, let the user's checkout follow, compare and
-//! swap. A note lies beside it all the while, so that a run that dies in between leaves nothing half-done.
+//! Lands work on the branch and reverts it: merge, check again, move the user's checkout, compare and swap. An intent is
+//! on disk meanwhile, so that the next run can finish or undo what a killed one had begun.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 
 use aot_core::state::AtomId;
 
-use super::checkout::Followed;
+use super::checkout::FollowOutcome;
 use super::error::{GroundError, named};
 use super::git::{GitError, LOCK_PATIENCE, records};
 use super::history::{Merged, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of};
+use super::intents::{self, LandingIntent};
 use super::kept::keep;
-use super::note::{self, Intended};
-use super::worktrees::{Follows, Worktrees, locked};
-use super::{Ending, Landing, Lent, Loan, Message, OnWait, Recheck, Reverted, Waiting, Work};
+use super::worktrees::{CheckoutPolicy, Worktrees, locked};
+use super::{Landing, Lent, Loan, Message, OnWait, Recheck, Reverted, Waiting, Work, WorkerExit};
 
-/// How often it is looked whether what was in the way is gone.
+/// The pause before a blocked landing is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What became of a step of the branch.
+/// The outcome of moving the branch by one commit.
 enum Step {
     Done,
-    /// Somebody else moved the branch: all is as if nothing had been tried.
+    /// Another process moved the branch first; nothing has changed.
     Moved,
     GivenUp,
 }
 
-/// One try.
-enum Tried {
+/// The outcome of one try.
+enum MoveAttempt {
     Done,
     Moved,
     Blocked(Waiting),
@@ -47,21 +47,21 @@ impl Worktrees {
         let _turn = locked(&self.landing);
         let (git, layout) = (&self.checkout.git, &self.checkout.layout);
         let nothing = Landing::Landed { commit: None, paths: Vec::new() };
-        let Loan::Tree { slot, base, ending } = &mut lent.loan else { return Ok(nothing) };
-        *ending = Ending::Own;
-        let taken = slot.take(base, layout)?;
-        if !taken.nested.is_empty() {
-            let paths = layout.all_seen(taken.nested.iter().map(Vec::as_slice));
+        let Loan::Tree { slot, base, exit } = &mut lent.loan else { return Ok(nothing) };
+        *exit = WorkerExit::Finished;
+        let snapshot = slot.take(base, layout)?;
+        if !snapshot.nested.is_empty() {
+            let paths = layout.all_seen(snapshot.nested.iter().map(Vec::as_slice));
             let reason = format!(
                 "a commit cannot hold repositories within the repository: {}; remove their `.git`, or ignore them",
                 named(&paths)
             );
             return Ok(Landing::Conflict { reason });
         }
-        if taken.differences.is_empty() {
+        if snapshot.differences.is_empty() {
             return Ok(nothing);
         }
-        let mut tree = taken.tree;
+        let mut tree = snapshot.tree;
         loop {
             let tip = self.tip()?;
             let Loan::Tree { slot, base, .. } = &mut lent.loan else { return Ok(nothing) };
@@ -86,7 +86,7 @@ impl Worktrees {
                 return Ok(nothing);
             }
             let commit = commit(git, &tree, &[&tip], &message.text())?;
-            let intended = Intended {
+            let intent = LandingIntent {
                 reference: self.reference.clone(),
                 old: tip.clone(),
                 new: commit.clone(),
@@ -94,7 +94,7 @@ impl Worktrees {
                 atom: message.atom.to_string(),
                 attempt: message.attempt,
             };
-            match self.step(&intended, on_wait)? {
+            match self.step(&intent, on_wait)? {
                 Step::Done => {
                     let paths = differences(git, &tip, &commit)?;
                     let paths = layout.all_seen(paths.iter().map(|one| one.path.as_slice()));
@@ -112,7 +112,7 @@ impl Worktrees {
         let Some(landed) = commit_of(git, landed)? else { return Ok(Reverted::NotThere) };
         loop {
             let tip = self.tip()?;
-            let is_there = git.ask(["merge-base", "--is-ancestor", &landed, &tip])?.code == 0;
+            let is_there = git.query(["merge-base", "--is-ancestor", &landed, &tip])?.code == 0;
             let parent = commit_of(git, &format!("{landed}^"))?;
             let (true, Some(parent)) = (is_there, parent) else { return Ok(Reverted::NotThere) };
             if is_reverted(git, &tip, &landed)? {
@@ -128,13 +128,13 @@ impl Worktrees {
                 }
             };
             let message = revert_message(
-                &git.line(["show", "-s", "--format=%s", &landed])?,
+                &git.read_line(["show", "-s", "--format=%s", &landed])?,
                 &landed,
                 &self.loop_id,
                 atom,
             );
             let commit = commit(git, &tree, &[&tip], &message)?;
-            let intended = Intended {
+            let intent = LandingIntent {
                 reference: self.reference.clone(),
                 old: tip,
                 new: commit.clone(),
@@ -142,7 +142,7 @@ impl Worktrees {
                 atom: atom.to_string(),
                 attempt: 0,
             };
-            match self.step(&intended, on_wait)? {
+            match self.step(&intent, on_wait)? {
                 Step::Done => return Ok(Reverted::Reverted { commit }),
                 Step::Moved => {}
                 Step::GivenUp => return Ok(Reverted::GivenUp),
@@ -151,18 +151,18 @@ impl Worktrees {
     }
 
     /// Moves the branch by one commit, as soon as nothing is in the way.
-    fn step(&self, intended: &Intended, on_wait: OnWait<'_>) -> Result<Step, GroundError> {
+    fn step(&self, intent: &LandingIntent, on_wait: OnWait<'_>) -> Result<Step, GroundError> {
         loop {
-            let tried = match self.try_step(intended) {
-                Err(GroundError::Git(GitError::Locked { words })) => {
-                    Tried::Blocked(Waiting { reason: words, paths: Vec::new() })
+            let tried = match self.try_step(intent) {
+                Err(GroundError::Git(GitError::Locked { message })) => {
+                    MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() })
                 }
                 other => other?,
             };
             match tried {
-                Tried::Done => return Ok(Step::Done),
-                Tried::Moved => return Ok(Step::Moved),
-                Tried::Blocked(waiting) => match on_wait(&waiting) {
+                MoveAttempt::Done => return Ok(Step::Done),
+                MoveAttempt::Moved => return Ok(Step::Moved),
+                MoveAttempt::Blocked(waiting) => match on_wait(&waiting) {
                     ControlFlow::Continue(()) => std::thread::sleep(PAUSE),
                     ControlFlow::Break(()) => return Ok(Step::GivenUp),
                 },
@@ -170,52 +170,56 @@ impl Worktrees {
         }
     }
 
-    fn try_step(&self, intended: &Intended) -> Result<Tried, GroundError> {
-        let Intended { reference, old, new, .. } = intended;
+    fn try_step(&self, intent: &LandingIntent) -> Result<MoveAttempt, GroundError> {
+        let LandingIntent { reference, old, new, .. } = intent;
         if self.tip()? != *old {
-            return Ok(Tried::Moved);
+            return Ok(MoveAttempt::Moved);
         }
         if let Some(reason) = self.held_elsewhere()? {
-            return Ok(Tried::Blocked(Waiting { reason, paths: Vec::new() }));
+            return Ok(MoveAttempt::Blocked(Waiting { reason, paths: Vec::new() }));
         }
-        if self.follows == Follows::Nobody || self.checkout.branch()?.as_ref() != Some(reference) {
-            return Ok(if self.swap(intended)? { Tried::Done } else { Tried::Moved });
+        if self.checkout_policy == CheckoutPolicy::LeaveAlone
+            || self.checkout.branch()?.as_ref() != Some(reference)
+        {
+            return Ok(if self.swap(intent)? { MoveAttempt::Done } else { MoveAttempt::Moved });
         }
         let layout = &self.checkout.layout;
         let in_the_way = self.checkout.in_the_way(&differences(&self.checkout.git, old, new)?)?;
         if !in_the_way.is_empty() {
             let paths = layout.all_seen(in_the_way.iter().map(Vec::as_slice));
             let reason = format!("uncommitted work is in the way: {}", named(&paths));
-            return Ok(Tried::Blocked(Waiting { reason, paths }));
+            return Ok(MoveAttempt::Blocked(Waiting { reason, paths }));
         }
-        note::write(&self.note, intended)?;
+        intents::write(&self.note, intent)?;
         let tried = match self.checkout.follow(old, new) {
-            Ok(Followed::Yes) => match self.swap(intended)? {
-                true => Tried::Done,
-                false => Tried::Moved,
+            Ok(FollowOutcome::Followed) => match self.swap(intent)? {
+                true => MoveAttempt::Done,
+                false => MoveAttempt::Moved,
             },
-            Ok(Followed::No(words)) => Tried::Blocked(Waiting { reason: words, paths: Vec::new() }),
-            Err(GroundError::Git(GitError::Locked { words })) => {
-                Tried::Blocked(Waiting { reason: words, paths: Vec::new() })
+            Ok(FollowOutcome::Refused(message)) => {
+                MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() })
+            }
+            Err(GroundError::Git(GitError::Locked { message })) => {
+                MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() })
             }
             Err(error) => return Err(error),
         };
-        // Somebody committed, or went to another branch, at this very moment: the checkout belongs to where it is now.
+        // The user may have committed or switched branches at this moment: the checkout follows its own HEAD.
         let is_with_us = self.checkout.branch()?.as_ref() == Some(reference);
-        if !(matches!(tried, Tried::Done) && is_with_us)
+        if !(matches!(tried, MoveAttempt::Done) && is_with_us)
             && let Some(head) = commit_of(&self.checkout.git, "HEAD")?
         {
             self.checkout.settle(old, new, &head)?;
         }
-        note::remove(&self.note)?;
+        intents::remove(&self.note)?;
         Ok(tried)
     }
 
-    /// Whether the branch was where it was thought to be, and moved.
-    fn swap(&self, intended: &Intended) -> Result<bool, GroundError> {
-        let Intended { reference, old, new, atom, .. } = intended;
+    /// Moves the branch if it still is at the old commit, and says whether it did.
+    fn swap(&self, intent: &LandingIntent) -> Result<bool, GroundError> {
+        let LandingIntent { reference, old, new, atom, .. } = intent;
         let why = format!("aot: {atom}");
-        let swapped = self.checkout.git.change(["update-ref", "-m", &why, reference, new, old]);
+        let swapped = self.checkout.git.write(["update-ref", "-m", &why, reference, new, old]);
         match swapped {
             Ok(_) => Ok(true),
             Err(error) => match self.tip()? == *old {
@@ -225,47 +229,49 @@ impl Worktrees {
         }
     }
 
-    /// Why the branch must not move under somebody's feet, other than the project's own checkout.
+    /// Why the branch must not move now: a rebase, or another worktree that has it checked out.
     fn held_elsewhere(&self) -> Result<Option<String>, GroundError> {
         if self.checkout.is_rebasing(&self.reference) {
             return Ok(Some(format!("the branch `{}` is being rebased", self.branch())));
         }
         let own = &self.checkout.layout.top;
-        let others = checked_out(&self.checkout.git.look(["worktree", "list", "--porcelain", "-z"])?);
+        let others = checked_out(&self.checkout.git.read(["worktree", "list", "--porcelain", "-z"])?);
         Ok(others
             .get(&self.reference)
-            .filter(|at| self.follows == Follows::Nobody || *at != own)
+            .filter(|at| self.checkout_policy == CheckoutPolicy::LeaveAlone || *at != own)
             .map(|at| format!("the branch `{}` is checked out in {}", self.branch(), at.display())))
     }
 
     /// Finishes or undoes the landing that a run left when it died.
     pub fn recover(&self) -> Result<(), GroundError> {
-        let Some(intended) = note::read::<Intended>(&self.note) else { return note::remove(&self.note) };
-        self.wait_for_locks(&intended)?;
-        let (git, Intended { reference, old, new, .. }) = (&self.checkout.git, &intended);
+        let Some(intent) = intents::read::<LandingIntent>(&self.note) else {
+            return intents::remove(&self.note);
+        };
+        self.wait_for_locks(&intent)?;
+        let (git, LandingIntent { reference, old, new, .. }) = (&self.checkout.git, &intent);
         let is_here = self.checkout.branch()?.as_ref() == Some(reference);
         let tip = commit_of(git, reference)?;
         let between = differences(git, old, new)?;
         let mut has_landed = tip.as_ref() == Some(new);
         if is_here && tip.as_ref() == Some(old) && self.checkout.has_arrived(&between)? {
-            let why = format!("aot: {}", intended.atom);
-            git.change(["update-ref", "-m", &why, reference, new, old])?;
+            let why = format!("aot: {}", intent.atom);
+            git.write(["update-ref", "-m", &why, reference, new, old])?;
             has_landed = true;
         }
         if let Some(head) = commit_of(git, "HEAD")? {
             self.checkout.settle(old, new, &head)?;
         }
-        if !has_landed && intended.attempt > 0 {
-            let work = Work { atom: AtomId::new(&intended.atom), attempt: intended.attempt };
-            keep(git, &intended.loop_id, &work, &tree_of(git, new)?, old, "its landing was interrupted")?;
+        if !has_landed && intent.attempt > 0 {
+            let work = Work { atom: AtomId::new(&intent.atom), attempt: intent.attempt };
+            keep(git, &intent.loop_id, &work, &tree_of(git, new)?, old, "its landing was interrupted")?;
         }
-        note::remove(&self.note)
+        intents::remove(&self.note)
     }
 
-    /// Git children of a run that was killed live on for a moment; one that was killed itself leaves its lock.
-    fn wait_for_locks(&self, intended: &Intended) -> Result<(), GroundError> {
+    /// Waits for git children that outlive a killed run; a git that was killed itself leaves its lock.
+    fn wait_for_locks(&self, intent: &LandingIntent) -> Result<(), GroundError> {
         let own = self.checkout.git_dir.join("index.lock");
-        let reference = self.common_dir.join(format!("{}.lock", intended.reference));
+        let reference = self.common_dir.join(format!("{}.lock", intent.reference));
         for lock in [own, self.checkout.git_dir.join("HEAD.lock"), reference] {
             let began = Instant::now();
             while lock.exists() {
@@ -281,7 +287,7 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Younger than the note, and no git runs in the repository: it was our own, and its holder is dead.
+    /// A lock younger than the intent while no git runs in the repository was ours, and its holder is dead.
     fn is_stale(&self, lock: &Path) -> bool {
         let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
         let (Some(locked), Some(noted)) = (time(lock), time(&self.note)) else { return false };
@@ -295,7 +301,7 @@ impl Worktrees {
     }
 }
 
-/// Which branch is checked out where, of `git worktree list --porcelain -z`.
+/// Where each branch is checked out, from `git worktree list --porcelain -z`.
 pub(super) fn checked_out(list: &[u8]) -> HashMap<String, PathBuf> {
     let mut found = HashMap::new();
     let mut at = PathBuf::new();
@@ -309,7 +315,7 @@ pub(super) fn checked_out(list: &[u8]) -> HashMap<String, PathBuf> {
     found
 }
 
-/// In the words of `git revert`, so that its readers know it; and without an attempt, so that it is nobody's work.
+/// Worded as `git revert` does, for tools that read it. It names no attempt, so that it is never taken for one's work.
 pub(super) fn revert_message(subject: &str, commit: &str, loop_id: &str, atom: &AtomId) -> String {
     format!(
         "Revert \"{}\"\n\nThis reverts commit {commit}.\n\nAot-Loop: {loop_id}\nAot-Atom: {atom}\n",

@@ -5,20 +5,20 @@
 //! the branch, and the user's checkout follows. Elsewhere one attempt at a time works in place ([`Kind::InPlace`]),
 //! with a snapshot in a repository of our own to go back to. [`Kind::Unisolated`] is neither.
 
-mod begin;
 mod checkout;
 mod content;
 mod error;
 mod git;
 mod history;
+mod init;
+mod intents;
 mod kept;
 mod landing;
-mod note;
 mod open;
 mod setup;
 mod shadow;
 mod slots;
-mod taking;
+mod snapshot;
 mod worktrees;
 
 use std::ops::ControlFlow;
@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 
 use aot_core::state::{AtomId, IsolationMode};
 
-pub use begin::begin;
 pub use content::{Project, READ_IN_ALL, Tree, WHOLE_UP_TO, author};
 pub use error::GroundError;
 pub use git::GitError;
+pub use init::begin;
 pub use kept::{KeptWork, kept};
 
 use crate::process::Guard;
@@ -105,7 +105,7 @@ enum Loan {
         slot: Box<Slot>,
         /// The commit that the work is compared with.
         base: String,
-        ending: Ending,
+        exit: WorkerExit,
     },
     InPlace,
     Unisolated,
@@ -113,9 +113,9 @@ enum Loan {
 
 /// Whether the worker came to its own end, so that ignored files can be trusted to be whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum WorkerExit {
     Unknown,
-    Own,
+    Finished,
 }
 
 /// What a commit says.

@@ -1,5 +1,5 @@
-//! What kind of ground a project is, and what keeps it from being one. Looks; the repair of what a dead run left is
-//! asked of the rooms that know how.
+//! Decides which kind of workspace a project gets, and refuses what cannot work. Recovery after a killed run is done by
+//! the modules that know how.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use super::git::{Git, records, text};
 use super::history::commit_of;
 use super::kept::drop_old;
 use super::landing::checked_out;
-use super::setup::{Provision, shared};
+use super::setup::{TreeSetup, shared};
 use super::shadow::Shadow;
 use super::slots;
-use super::taking::Layout;
-use super::worktrees::{Follows, Loans, Slots, Worktrees};
+use super::snapshot::Layout;
+use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees};
 use super::{Entry, Inner, Project, Wanted};
 use crate::process::Guard;
 
-/// The first git that merges trees without a checkout.
+/// The first version of git that merges without a checkout.
 const OLDEST: (u32, u32) = (2, 38);
 
-/// Files in a git folder that show an unfinished operation, and what it is called.
+/// Files in a git folder that show an unfinished operation, and its name.
 const OPERATIONS: [(&str, &str); 5] = [
     ("MERGE_HEAD", "merge"),
     ("rebase-merge", "rebase"),
@@ -34,7 +34,7 @@ const OPERATIONS: [(&str, &str); 5] = [
     ("REVERT_HEAD", "revert"),
 ];
 
-/// What git knows of the project's folder.
+/// Whether the project's folder is in a repository.
 enum Found {
     Outside,
     Repository(Repository),
@@ -71,7 +71,7 @@ pub(super) fn open(
         (Some(IsolationMode::InPlace), found) => {
             return match found {
                 Ok(Found::Repository(repository)) => in_place(Some(&repository)),
-                // Whatever git has against it: in place we do not ask the user's repository for anything.
+                // In place, the user's repository is not needed, so its errors do not matter.
                 Ok(Found::Outside) | Err(_) => in_place(None),
             };
         }
@@ -102,7 +102,7 @@ fn worktrees(
     let Repository { top, prefix, git_dir, common_dir } = repository;
     let git = Git::pinned(&git_dir, &top).with_identity()?;
     let checkout = Checkout { git, git_dir, layout: Layout::of(project, &top, &prefix) };
-    let provision = Provision {
+    let provision = TreeSetup {
         root: project.root.clone(),
         share: shared(&wanted.share)?,
         setup: wanted.setup,
@@ -113,19 +113,19 @@ fn worktrees(
         checkout,
         common_dir,
         reference: String::new(),
-        follows: Follows::Checkout,
+        checkout_policy: CheckoutPolicy::Follow,
         trees: match entry {
             Entry::Run => project.sidecar.join("trees"),
             Entry::Session | Entry::Again => project.lent(),
         },
-        kept_loans: project.sidecar.join("loans"),
+        lease_records: project.sidecar.join("loans"),
         note: project.sidecar.join("landing.json"),
         loop_id: wanted.loop_id,
         provision,
-        slots: Mutex::new(Slots::default()),
-        loans: match entry {
-            Entry::Run => Loans::OfTheRun,
-            Entry::Session | Entry::Again => Loans::OfTheWork,
+        slots: Mutex::new(SlotPool::default()),
+        lifetime: match entry {
+            Entry::Run => LeaseLifetime::Run,
+            Entry::Session | Entry::Again => LeaseLifetime::Attempt,
         },
         verifying: Mutex::new(None),
         landing: Mutex::new(()),
@@ -133,23 +133,24 @@ fn worktrees(
     let Some(head) = commit_of(&trees.checkout.git, "HEAD")? else {
         return Err(GroundError::NoCommits { top });
     };
-    // Before anything is judged: what a dead run left is not the user's fault. Who comes again is in the middle of it.
+    // Recovery comes before the checks below, which would blame the user for what a killed run left. A later step of a
+    // session must not recover: its own work is still under way.
     if entry != Entry::Again {
         trees.recover()?;
-        // Whoever had it before may have been of the other kind.
+        // The previous run may have used the other kind of trees.
         slots::clear(&trees.common_dir, &project.sidecar.join("trees"))?;
-        slots::clear_lent(&trees.common_dir, &project.lent(), &trees.kept_loans)?;
+        slots::clear_lent(&trees.common_dir, &project.lent(), &trees.lease_records)?;
     }
     match wanted.branch {
         Some(name) => {
-            trees.follows = Follows::Nobody;
+            trees.checkout_policy = CheckoutPolicy::LeaveAlone;
             trees.reference = named_branch(&trees.checkout.git, &name, &head)?;
         }
         None => {
             trees.reference = own_branch(&trees.checkout, entry)?;
         }
     }
-    let has_submodules = trees.checkout.git.ask(["cat-file", "-e", "HEAD:.gitmodules"])?.code == 0;
+    let has_submodules = trees.checkout.git.query(["cat-file", "-e", "HEAD:.gitmodules"])?.code == 0;
     if has_submodules && trees.provision.setup.is_none() {
         return Err(GroundError::Submodules { top });
     }
@@ -175,24 +176,24 @@ fn own_branch(checkout: &Checkout, entry: Entry) -> Result<String, GroundError> 
 /// The branch that was asked for; made if it is new.
 fn named_branch(git: &Git, name: &str, head: &str) -> Result<String, GroundError> {
     let reference = format!("refs/heads/{name}");
-    let checked = git.ask(["check-ref-format", "--branch", name])?;
-    if checked.code != 0 || text(&checked.out) != name {
-        return Err(GroundError::BadBranch { name: name.to_owned(), words: checked.err });
+    let checked = git.query(["check-ref-format", "--branch", name])?;
+    if checked.code != 0 || text(&checked.stdout) != name {
+        return Err(GroundError::BadBranch { name: name.to_owned(), words: checked.stderr });
     }
-    let others = checked_out(&git.look(["worktree", "list", "--porcelain", "-z"])?);
+    let others = checked_out(&git.read(["worktree", "list", "--porcelain", "-z"])?);
     if let Some(at) = others.get(&reference) {
         return Err(GroundError::CheckedOut { name: name.to_owned(), at: at.clone() });
     }
     if commit_of(git, &reference)?.is_none() {
-        // The empty word: it must still not be there.
-        git.change(["update-ref", "-m", "aot: branch", &reference, head, ""])?;
+        // The empty old value makes git refuse if the branch exists by now.
+        git.write(["update-ref", "-m", "aot: branch", &reference, head, ""])?;
     }
     Ok(reference)
 }
 
 fn check_version(git: &Git) -> Result<(), GroundError> {
-    let said = git.line(["version"])?;
-    let found = said.strip_prefix("git version ").unwrap_or(&said).to_owned();
+    let output = git.read_line(["version"])?;
+    let found = output.strip_prefix("git version ").unwrap_or(&output).to_owned();
     let mut numbers = found.split('.').map_while(|number| number.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < OLDEST {
@@ -203,23 +204,23 @@ fn check_version(git: &Git) -> Result<(), GroundError> {
 
 fn discover(root: &Path) -> Result<Found, GroundError> {
     let git = Git::at(root);
-    let said = git.ask(["rev-parse", "--is-inside-work-tree"])?;
-    if said.code != 0 {
-        // Whatever else git has to say is about a repository that is there: a broken one, or somebody else's.
-        let is_outside = said.err.contains("not a git repository (or any")
+    let output = git.query(["rev-parse", "--is-inside-work-tree"])?;
+    if output.code != 0 {
+        // Any other message is about a repository that exists: it is broken, or belongs to another user.
+        let is_outside = output.stderr.contains("not a git repository (or any")
             && !root.ancestors().any(|folder| fs::symlink_metadata(folder.join(".git")).is_ok());
         return match is_outside {
             true => Ok(Found::Outside),
-            false => Err(GroundError::Unopened { root: root.to_path_buf(), words: said.err }),
+            false => Err(GroundError::Unopened { root: root.to_path_buf(), words: output.stderr }),
         };
     }
-    if text(&said.out) != "true" {
+    if text(&output.stdout) != "true" {
         return Err(GroundError::NoWorkTree { root: root.to_path_buf() });
     }
     let path = |words: &[&str]| {
-        git.look([&["rev-parse", "--path-format=absolute"], words].concat()).map(|out| path_of(&out))
+        git.read([&["rev-parse", "--path-format=absolute"], words].concat()).map(|out| path_of(&out))
     };
-    let prefix = git.look(["rev-parse", "--show-prefix"])?;
+    let prefix = git.read(["rev-parse", "--show-prefix"])?;
     Ok(Found::Repository(Repository {
         top: path(&["--show-toplevel"])?,
         prefix: prefix.strip_suffix(b"\n").unwrap_or(&prefix).to_vec(),
@@ -233,12 +234,12 @@ fn path_of(out: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(out.strip_suffix(b"\n").unwrap_or(out)))
 }
 
-/// Whether the repository does not want to know of the project: it ignores its folder, and tracks nothing in it.
+/// Whether the repository ignores the project's folder and tracks nothing in it.
 fn is_ignored(root: &Path, repository: &Repository) -> Result<bool, GroundError> {
     if repository.prefix.is_empty() {
         return Ok(false);
     }
     let git = Git::at(root);
-    let is_ignored = git.ask(["check-ignore", "-q", "."])?.code == 0;
-    Ok(is_ignored && records(&git.look(["ls-files", "-z"])?).next().is_none())
+    let is_ignored = git.query(["check-ignore", "-q", "."])?.code == 0;
+    Ok(is_ignored && records(&git.read(["ls-files", "-z"])?).next().is_none())
 }

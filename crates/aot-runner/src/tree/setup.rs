@@ -1,4 +1,4 @@
-//! What a tree needs besides what git tracks: links to what the project shares, and a command that makes the rest.
+//! Prepares a tree beyond what git tracks: links to shared paths, and the `setup` command.
 
 use std::fs;
 use std::io;
@@ -7,19 +7,19 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use super::GroundError;
-use super::taking::Layout;
+use super::snapshot::Layout;
 use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
 
-/// How long `setup` may take, and live on after that.
+/// How long `setup` may take, and its grace period after that.
 const SETUP_LIMIT: Duration = Duration::from_secs(30 * 60);
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Of its output so much is kept, and told if it fails.
+/// How much of its output is kept, and how many lines an error shows.
 const TAIL_KEPT: usize = 8 << 10;
 const LINES_TOLD: usize = 20;
 
 #[derive(Clone, Debug)]
-pub(super) struct Provision {
+pub(super) struct TreeSetup {
     /// The project's own folder.
     pub root: PathBuf,
     pub share: Vec<PathBuf>,
@@ -46,8 +46,8 @@ pub(super) fn shared(paths: &[String]) -> Result<Vec<PathBuf>, GroundError> {
     paths.iter().map(one).collect()
 }
 
-impl Provision {
-    /// Links what is shared and is there, where the tree has nothing. Says what is linked, as paths of the tree.
+impl TreeSetup {
+    /// Links the shared paths that exist, where the tree has nothing. Returns the links as paths of the tree.
     pub fn link(&self, layout: &Layout, tree: &Path) -> Result<Vec<Vec<u8>>, GroundError> {
         let root = layout.root_in(tree);
         let mut linked = Vec::new();
@@ -61,7 +61,7 @@ impl Provision {
             match std::os::unix::fs::symlink(&source, &link) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // Ours, from an earlier attempt; or the tree has something of its own there.
+                    // It is our link from an earlier attempt, or the tree's own file.
                     if fs::read_link(&link).ok().as_deref() != Some(source.as_path()) {
                         continue;
                     }

@@ -1,5 +1,5 @@
-//! Work in place, one attempt at a time: a repository of our own beside the state file holds what the project was
-//! before, and what landed. Never touches the repository that the project may be in.
+//! Work in place, one attempt at a time. A shadow repository beside the state file holds the project as it was before,
+//! and what landed. Never touches the repository that the project may be in.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,24 +15,24 @@ use jiff::Timestamp;
 use super::error::{GroundError, named};
 use super::git::{Git, records};
 use super::history::{Merged, commit, commit_of, differences, found, is_reverted, three_way, tree_of};
+use super::intents::{self, InPlaceIntent};
 use super::kept::{drop_old, keep};
 use super::landing::revert_message;
-use super::note::{self, UnderWay};
 use super::slots::remove_folder;
-use super::taking::{Besides, Layout, Taken, take};
+use super::snapshot::{Layout, NotWork, Snapshot, take};
 use super::worktrees::locked;
 use super::{End, Entry, FoundCommit, Landing, Lent, Loan, Message, Project, Reverted, Work};
 
-/// The line of snapshots and landings.
+/// The branch of snapshots and landings.
 const LINE: &str = "refs/heads/aot";
 
-/// Bytes count as they are: nothing is converted on the way in or out.
+/// Content is stored byte for byte, without conversion.
 const ATTRIBUTES: &str = "* -text !eol !filter !ident !working-tree-encoding\n";
 
-/// A rollback may bring rules back that show more to roll back, and those still more.
+/// A rollback may restore ignore rules that reveal more to roll back, so it is repeated up to this often.
 const ROUNDS: usize = 8;
 
-/// Bits of a mode that are put back.
+/// The bits of a mode that a rollback restores.
 const PERMISSIONS: u32 = 0o7777;
 
 #[derive(Debug)]
@@ -41,11 +41,11 @@ pub(super) struct Shadow {
     git_dir: PathBuf,
     git: Git,
     layout: Layout,
-    /// The user's repository that the project is in; it knows what is ignored.
+    /// The user's repository around the project, which knows what is ignored.
     around: Option<Git>,
     note: PathBuf,
     loop_id: String,
-    lent: Mutex<Option<UnderWay>>,
+    lent: Mutex<Option<InPlaceIntent>>,
 }
 
 /// Where the shadow repository of a project lies.
@@ -62,11 +62,11 @@ impl Shadow {
     ) -> Result<Shadow, GroundError> {
         let git_dir = repository(project);
         let plain = Git::pinned(&git_dir, &project.root);
-        // Whatever it is, it is ours: one that git does not open is made anew.
-        if plain.ask(["rev-parse", "--git-dir"])?.code != 0 {
+        // The shadow repository is ours, so one that git cannot open is made anew.
+        if plain.query(["rev-parse", "--git-dir"])?.code != 0 {
             remove_folder(&git_dir)?;
             let place = git_dir.as_os_str();
-            Git::at(&project.sidecar).change(["init".as_ref(), "-q".as_ref(), "--bare".as_ref(), place])?;
+            Git::at(&project.sidecar).write(["init".as_ref(), "-q".as_ref(), "--bare".as_ref(), place])?;
         }
         let shadow = Shadow {
             root: project.root.clone(),
@@ -79,7 +79,7 @@ impl Shadow {
             lent: Mutex::new(None),
         };
         if entry == Entry::Again {
-            *locked(&shadow.lent) = note::read(&shadow.note);
+            *locked(&shadow.lent) = intents::read(&shadow.note);
             return Ok(shadow);
         }
         shadow.clear_locks()?;
@@ -108,22 +108,22 @@ impl Shadow {
         if let Some(other) = &*lent {
             return Err(GroundError::Lent { root: self.root.clone(), holder: other.atom.clone() });
         }
-        let under_way = UnderWay {
+        let intent = InPlaceIntent {
             before: self.snapshot()?,
             loop_id: self.loop_id.clone(),
             atom: work.atom.to_string(),
             attempt: work.attempt,
         };
-        note::write(&self.note, &under_way)?;
-        *lent = Some(under_way);
+        intents::write(&self.note, &intent)?;
+        *lent = Some(intent);
         let (top, root) = (self.root.clone(), self.root.clone());
         Ok(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
     }
 
-    /// What another process lent, and nobody has given back.
+    /// A lease of an earlier process that has not been released.
     pub fn lent_before(&self, work: &Work) -> Option<Lent> {
         let lent = locked(&self.lent);
-        let same = |note: &&UnderWay| note.atom == work.atom.as_str() && note.attempt == work.attempt;
+        let same = |note: &&InPlaceIntent| note.atom == work.atom.as_str() && note.attempt == work.attempt;
         lent.as_ref().filter(same)?;
         let (top, root) = (self.root.clone(), self.root.clone());
         Some(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
@@ -131,9 +131,9 @@ impl Shadow {
 
     pub fn changed(&self) -> Result<Vec<String>, GroundError> {
         let Some(before) = self.before() else { return Ok(Vec::new()) };
-        let taken = self.take_now(&before)?;
-        let paths = taken.differences.iter().map(|one| one.path.as_slice());
-        let mut paths = self.layout.all_seen(paths.chain(taken.nested.iter().map(Vec::as_slice)));
+        let snapshot = self.take_now(&before)?;
+        let paths = snapshot.differences.iter().map(|one| one.path.as_slice());
+        let mut paths = self.layout.all_seen(paths.chain(snapshot.nested.iter().map(Vec::as_slice)));
         paths.sort();
         Ok(paths)
     }
@@ -141,34 +141,34 @@ impl Shadow {
     pub fn land(&self, message: &Message) -> Result<Landing, GroundError> {
         let nothing = Landing::Landed { commit: None, paths: Vec::new() };
         let Some(before) = self.before() else { return Ok(nothing) };
-        let taken = self.take_now(&before)?;
-        if !taken.nested.is_empty() {
-            let paths = self.layout.all_seen(taken.nested.iter().map(Vec::as_slice));
+        let snapshot = self.take_now(&before)?;
+        if !snapshot.nested.is_empty() {
+            let paths = self.layout.all_seen(snapshot.nested.iter().map(Vec::as_slice));
             let reason = format!(
                 "a snapshot cannot hold repositories within the project: {}; remove their `.git`, or ignore them",
                 named(&paths)
             );
             return Ok(Landing::Conflict { reason });
         }
-        if taken.differences.is_empty() {
+        if snapshot.differences.is_empty() {
             return Ok(nothing);
         }
-        let commit = commit(&self.git, &taken.tree, &[&before], &message.text())?;
-        self.git.change(["update-ref", LINE, &commit, &before])?;
-        let paths = self.layout.all_seen(taken.differences.iter().map(|one| one.path.as_slice()));
+        let commit = commit(&self.git, &snapshot.tree, &[&before], &message.text())?;
+        self.git.write(["update-ref", LINE, &commit, &before])?;
+        let paths = self.layout.all_seen(snapshot.differences.iter().map(|one| one.path.as_slice()));
         Ok(Landing::Landed { commit: Some(commit), paths })
     }
 
     pub fn give_back(&self, work: &Work, end: End) -> Result<Option<String>, GroundError> {
         let mut lent = locked(&self.lent);
-        let Some(under_way) = lent.as_ref() else { return Ok(None) };
+        let Some(intent) = lent.as_ref() else { return Ok(None) };
         let kept = match end {
             End::Landed => None,
             End::Failed { reason } | End::Discarded { reason } => {
-                self.roll_back(&under_way.before, &under_way.loop_id, work, &reason)?
+                self.roll_back(&intent.before, &intent.loop_id, work, &reason)?
             }
         };
-        note::remove(&self.note)?;
+        intents::remove(&self.note)?;
         *lent = None;
         Ok(kept)
     }
@@ -181,7 +181,7 @@ impl Shadow {
         let git = &self.git;
         let Some(landed) = commit_of(git, landed)? else { return Ok(Reverted::NotThere) };
         let before = self.snapshot()?;
-        let is_there = git.ask(["merge-base", "--is-ancestor", &landed, &before])?.code == 0;
+        let is_there = git.query(["merge-base", "--is-ancestor", &landed, &before])?.code == 0;
         let parent = commit_of(git, &format!("{landed}^"))?;
         let (true, Some(parent)) = (is_there, parent) else { return Ok(Reverted::NotThere) };
         if is_reverted(git, &before, &landed)? {
@@ -196,10 +196,14 @@ impl Shadow {
                 return Ok(Reverted::NotClean { paths });
             }
         };
-        let message =
-            revert_message(&git.line(["show", "-s", "--format=%s", &landed])?, &landed, &self.loop_id, atom);
+        let message = revert_message(
+            &git.read_line(["show", "-s", "--format=%s", &landed])?,
+            &landed,
+            &self.loop_id,
+            atom,
+        );
         let commit = commit(git, &tree, &[&before], &message)?;
-        // An ignored file may lie where the older content was.
+        // An ignored file may be where the older content was.
         let back = differences(git, &before, &commit)?.into_iter().filter(|one| one.old.is_none());
         let in_the_way: Vec<Vec<u8>> =
             back.map(|one| one.path).filter(|path| fs::symlink_metadata(self.full(path)).is_ok()).collect();
@@ -208,10 +212,10 @@ impl Shadow {
             return Ok(Reverted::NotClean { paths });
         }
         let (loop_id, atom) = (self.loop_id.clone(), atom.to_string());
-        note::write(&self.note, &UnderWay { before: before.clone(), loop_id, atom, attempt: 0 })?;
-        git.change(["read-tree", "-m", "-u", &before, &commit])?;
-        git.change(["update-ref", LINE, &commit, &before])?;
-        note::remove(&self.note)?;
+        intents::write(&self.note, &InPlaceIntent { before: before.clone(), loop_id, atom, attempt: 0 })?;
+        git.write(["read-tree", "-m", "-u", &before, &commit])?;
+        git.write(["update-ref", LINE, &commit, &before])?;
+        intents::remove(&self.note)?;
         Ok(Reverted::Reverted { commit })
     }
 
@@ -223,52 +227,53 @@ impl Shadow {
     }
 
     pub fn close(&self) -> Result<(), GroundError> {
-        // It grows with every attempt. That it could not be packed does no harm.
-        let _ = self.git.ask(["gc", "--auto", "--quiet"]);
+        // The repository grows with every attempt; failing to pack it does no harm.
+        let _ = self.git.query(["gc", "--auto", "--quiet"]);
         Ok(())
     }
 
     fn before(&self) -> Option<String> {
-        locked(&self.lent).as_ref().map(|under_way| under_way.before.clone())
+        locked(&self.lent).as_ref().map(|intent| intent.before.clone())
     }
 
-    /// What a dead run had begun: finished if it landed, else undone. What is undone is kept, since the user may have
-    /// gone on with it.
+    /// Finishes or undoes what a killed run had begun. What is undone is kept, because the user may have gone on with it.
     fn recover(&self) -> Result<(), GroundError> {
-        let Some(under_way) = note::read::<UnderWay>(&self.note) else { return note::remove(&self.note) };
-        if commit_of(&self.git, &under_way.before)?.is_some() {
-            let is_through = self.tip()?.as_ref() != Some(&under_way.before);
+        let Some(intent) = intents::read::<InPlaceIntent>(&self.note) else {
+            return intents::remove(&self.note);
+        };
+        if commit_of(&self.git, &intent.before)?.is_some() {
+            let is_through = self.tip()?.as_ref() != Some(&intent.before);
             if !is_through {
-                let work = Work { atom: AtomId::new(&under_way.atom), attempt: under_way.attempt };
-                self.roll_back(&under_way.before, &under_way.loop_id, &work, "the run was interrupted")?;
+                let work = Work { atom: AtomId::new(&intent.atom), attempt: intent.attempt };
+                self.roll_back(&intent.before, &intent.loop_id, &work, "the run was interrupted")?;
             }
         }
-        note::remove(&self.note)
+        intents::remove(&self.note)
     }
 
-    /// The project as it is now, as a commit on the line.
+    /// Commits the project as it is now to the branch of snapshots.
     fn snapshot(&self) -> Result<String, GroundError> {
         let tip = self.tip()?;
-        note::remove(&self.git_dir.join("aot-ignored"))?;
-        let taken = self.take_now(tip.as_deref().unwrap_or("HEAD"))?;
-        if !taken.nested.is_empty() {
-            let paths = self.layout.all_seen(taken.nested.iter().map(Vec::as_slice));
+        intents::remove(&self.git_dir.join("aot-ignored"))?;
+        let snapshot = self.take_now(tip.as_deref().unwrap_or("HEAD"))?;
+        if !snapshot.nested.is_empty() {
+            let paths = self.layout.all_seen(snapshot.nested.iter().map(Vec::as_slice));
             return Err(GroundError::Nested { root: self.root.clone(), paths });
         }
         self.note_permissions()?;
         let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-        write(&self.git_dir.join("aot-ignored"), &self.git.look(ignored)?)?;
-        if let Some(tip) = tip.filter(|_| taken.differences.is_empty()) {
+        write(&self.git_dir.join("aot-ignored"), &self.git.read(ignored)?)?;
+        if let Some(tip) = tip.filter(|_| snapshot.differences.is_empty()) {
             return Ok(tip);
         }
         let tip = self.tip()?;
         let parents: Vec<&str> = tip.iter().map(String::as_str).collect();
-        let snapshot = commit(&self.git, &taken.tree, &parents, "the project, as it was found\n")?;
-        self.git.change(["update-ref", LINE, &snapshot, tip.as_deref().unwrap_or("")])?;
+        let snapshot = commit(&self.git, &snapshot.tree, &parents, "the project, as it was found\n")?;
+        self.git.write(["update-ref", LINE, &snapshot, tip.as_deref().unwrap_or("")])?;
         Ok(snapshot)
     }
 
-    /// Makes the project what it was, to the byte and the permission; says under which name the rest is kept.
+    /// Restores the project to the byte and the permission; returns the name under which the undone work is kept.
     fn roll_back(
         &self,
         before: &str,
@@ -276,20 +281,20 @@ impl Shadow {
         work: &Work,
         reason: &str,
     ) -> Result<Option<String>, GroundError> {
-        let mut taken = self.take_now(before)?;
-        let kept = match taken.differences.is_empty() {
+        let mut snapshot = self.take_now(before)?;
+        let kept = match snapshot.differences.is_empty() {
             true => None,
-            false => Some(keep(&self.git, loop_id, work, &taken.tree, before, reason)?),
+            false => Some(keep(&self.git, loop_id, work, &snapshot.tree, before, reason)?),
         };
-        // The first round puts the rules of what is ignored back; what they hid is seen by the next.
+        // The first round restores the ignore rules; the next sees what the changed rules had hidden.
         for _ in 0..ROUNDS {
-            for path in &taken.nested {
-                // It was not there before: no snapshot is taken of a project with one.
+            for path in &snapshot.nested {
+                // It was not there before: a project with nested repositories is refused.
                 remove_folder(&self.full(path))?;
             }
-            self.git.change(["read-tree", "--reset", "-u", before])?;
-            taken = self.take_now(before)?;
-            if taken.differences.is_empty() && taken.nested.is_empty() {
+            self.git.write(["read-tree", "--reset", "-u", before])?;
+            snapshot = self.take_now(before)?;
+            if snapshot.differences.is_empty() && snapshot.nested.is_empty() {
                 break;
             }
         }
@@ -297,44 +302,44 @@ impl Shadow {
         Ok(kept)
     }
 
-    fn take_now(&self, base: &str) -> Result<Taken, GroundError> {
+    fn take_now(&self, base: &str) -> Result<Snapshot, GroundError> {
         self.exclude()?;
         let base = match commit_of(&self.git, base)? {
             Some(base) => base,
-            None => self.git.line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
+            None => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
         };
         if let Some(around) = &self.around {
-            // What the user tracks counts, also where a rule would ignore it.
-            let tracked = around.look(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"])?;
+            // Files that the user tracks count, even where a rule would ignore them.
+            let tracked = around.read(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"])?;
             let there = |path: &&[u8]| fs::symlink_metadata(self.full(path)).is_ok();
             let lines: Vec<u8> =
                 records(&tracked).filter(there).flat_map(|path| [path, b"\0"].concat()).collect();
             if !lines.is_empty() {
-                self.git.change_with(["update-index", "--add", "--remove", "-z", "--stdin"], &lines)?;
+                self.git.write_with_input(["update-index", "--add", "--remove", "-z", "--stdin"], &lines)?;
             }
         }
-        // What was ignored when the work began is not part of it, whatever became of the rules.
+        // What was ignored when the work began is not part of it, even if the work changed the rules.
         let ignored = fs::read(self.git_dir.join("aot-ignored")).unwrap_or_default();
         let shared = records(&ignored).map(|path| path.strip_suffix(b"/").unwrap_or(path).to_vec()).collect();
-        take(&self.git, &base, &self.layout, &Besides { shared, litter: Vec::new() })
+        take(&self.git, &base, &self.layout, &NotWork { shared, left_by_setup: Vec::new() })
     }
 
-    /// The state file and its folder never count; what the repository around ignores does not either. The project's own
-    /// `.gitignore` files are heard in any case.
+    /// Excludes the state file, its folder, and what the repository around ignores. The project's own `.gitignore` files
+    /// count in any case.
     fn exclude(&self) -> Result<(), GroundError> {
         let mut lines = Vec::new();
         let ours = self.layout.ours().iter().map(Vec::as_slice);
         ours.for_each(|path| lines.extend(pattern(path)));
         if let Some(around) = &self.around {
             let words = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-            records(&around.look(words)?).for_each(|path| lines.extend(pattern(path)));
+            records(&around.read(words)?).for_each(|path| lines.extend(pattern(path)));
         }
         write(&self.git_dir.join("info").join("exclude"), &lines)
     }
 
     fn note_permissions(&self) -> Result<(), GroundError> {
         let mut lines = Vec::new();
-        for path in records(&self.git.look(["ls-files", "-z"])?) {
+        for path in records(&self.git.read(["ls-files", "-z"])?) {
             let full = self.full(path);
             if let Ok(meta) = fs::symlink_metadata(&full).map(|meta| meta.permissions().mode() & PERMISSIONS)
             {
@@ -366,7 +371,7 @@ impl Shadow {
         self.root.join(OsStr::from_bytes(path))
     }
 
-    /// A run that was killed may have left a git command that lives on for a moment, or its lock.
+    /// Waits for a git command that outlived a killed run, and removes the lock that a killed one left.
     fn clear_locks(&self) -> Result<(), GroundError> {
         let lock = self.git_dir.join("index.lock");
         let began = std::time::Instant::now();
@@ -382,7 +387,7 @@ impl Shadow {
     }
 }
 
-/// A rule of git that means this path and no other.
+/// An ignore rule that matches exactly this path.
 fn pattern(path: &[u8]) -> Vec<u8> {
     let mut line = vec![b'/'];
     for byte in path {

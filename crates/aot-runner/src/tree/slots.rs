@@ -1,7 +1,7 @@
-//! One worktree on the disk: made, brought to a commit, looked at, removed. Knows no attempts.
+//! One worktree on disk: makes it, resets it to a commit, reads it and removes it. Knows no attempts.
 //!
-//! All git commands in it name its git folder. A worker may have removed the `.git` file, and then git would find the
-//! repository around the tree: the user's own.
+//! Every git command here names the git folder. A worker may have removed the `.git` file, and git would then find the
+//! repository around the tree, which is the user's own.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use super::error::GroundError;
 use super::git::Git;
-use super::taking::{Besides, Layout, Taken, take};
+use super::snapshot::{Layout, NotWork, Snapshot, take};
 
-/// How long a folder is tried to be removed while somebody still writes into it.
+/// How long to retry removing a folder while a dying process still writes into it.
 const REMOVING: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Our copy of a tree's index: what a worker does to its own is its own affair.
+/// Our copy of the index, so that what a worker does to its own does not matter.
 const INDEX: &str = "aot-index";
 
-/// What an interrupted git command of a worker leaves in a git folder.
+/// Folders that an interrupted git command of a worker leaves in a git folder.
 const UNFINISHED: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 #[derive(Debug)]
@@ -31,40 +31,40 @@ pub(super) struct Slot {
     pub top: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
-    /// What stands in its `.git` file.
+    /// The content of its `.git` file.
     pointer: Vec<u8>,
     git: Git,
-    pub besides: Besides,
+    pub not_work: NotWork,
 }
 
-/// What is written down of a tree that outlives its process.
+/// The record of a tree that outlives the process that made it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct KeptSlot {
+pub(super) struct SlotRecord {
     git_dir: PathBuf,
     pointer: Vec<u8>,
-    besides: Besides,
+    not_work: NotWork,
 }
 
-/// What is left in a tree of the attempt before.
+/// What happens to ignored files of the previous attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ignored {
-    /// Caches and build results save time.
-    Stay,
-    /// They may be half-written.
-    Go,
+pub(super) enum IgnoredFiles {
+    /// Caches and build results save the next attempt time.
+    Keep,
+    /// They may be half-written, because the attempt failed.
+    Remove,
 }
 
 static REGISTERING: Mutex<()> = Mutex::new(());
 
 impl Slot {
-    /// Adds a worktree at this path, which is nobody's.
+    /// Adds a worktree at this path, removing what is there.
     pub fn make(repository: &Git, common_dir: &Path, top: &Path, commit: &str) -> Result<Slot, GroundError> {
         remove_folder(top)?;
         let folder = top.parent().unwrap_or(top);
         fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
-        // Two that register at once read each other's half-written entries.
+        // Two `git worktree add` at once read each other's half-written entries.
         let registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
-        repository.change([
+        repository.write([
             "worktree".as_ref(),
             "add".as_ref(),
             "-q".as_ref(),
@@ -85,13 +85,13 @@ impl Slot {
             common_dir: common_dir.to_path_buf(),
             pointer,
             git,
-            besides: Besides::default(),
+            not_work: NotWork::default(),
         })
     }
 
-    /// The tree that another process made here, if it is still there.
-    pub fn again(repository: &Git, common_dir: &Path, top: &Path, kept: KeptSlot) -> Option<Slot> {
-        let KeptSlot { git_dir, pointer, besides } = kept;
+    /// Reopens a tree that another process made, if it still exists.
+    pub fn again(repository: &Git, common_dir: &Path, top: &Path, kept: SlotRecord) -> Option<Slot> {
+        let SlotRecord { git_dir, pointer, not_work } = kept;
         if !top.is_dir() || !git_dir.is_dir() {
             return None;
         }
@@ -101,33 +101,34 @@ impl Slot {
             git_dir,
             common_dir: common_dir.to_path_buf(),
             pointer,
-            besides,
+            not_work,
         })
     }
 
-    /// What another process needs to work with it. It is not read from the tree: a worker writes there.
-    pub fn keep(&self) -> KeptSlot {
-        let (git_dir, pointer, besides) = (self.git_dir.clone(), self.pointer.clone(), self.besides.clone());
-        KeptSlot { git_dir, pointer, besides }
+    /// What another process needs to reopen it. Nothing of it is read from the tree, because a worker writes there.
+    pub fn keep(&self) -> SlotRecord {
+        let (git_dir, pointer, not_work) =
+            (self.git_dir.clone(), self.pointer.clone(), self.not_work.clone());
+        SlotRecord { git_dir, pointer, not_work }
     }
 
     /// Makes it a clean tree of this commit, whatever a worker left there.
-    pub fn renew(&self, commit: &str, ignored: Ignored) -> Result<(), GroundError> {
+    pub fn renew(&self, commit: &str, ignored: IgnoredFiles) -> Result<(), GroundError> {
         let pointed = self.top.join(".git");
         if fs::read(&pointed).map_err(GroundError::io("read", &pointed))? != self.pointer {
             return Err(GroundError::io("trust", &pointed)(io::ErrorKind::InvalidData.into()));
         }
         self.clear_unfinished()?;
-        self.git.change(["checkout", "-q", "--force", "--detach", "--no-guess", commit])?;
+        self.git.write(["checkout", "-q", "--force", "--detach", "--no-guess", commit])?;
         let clean = match ignored {
-            Ignored::Stay => "-ffdq",
-            Ignored::Go => "-ffdqx",
+            IgnoredFiles::Keep => "-ffdq",
+            IgnoredFiles::Remove => "-ffdqx",
         };
-        self.git.change(["clean", clean])?;
+        self.git.write(["clean", clean])?;
         Ok(())
     }
 
-    /// A killed git leaves locks behind; nobody works here now, so that they are nobody's.
+    /// Removes locks of a killed git. No process works in the tree when this is called.
     fn clear_unfinished(&self) -> Result<(), GroundError> {
         for path in fs::read_dir(&self.git_dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if path.extension().is_some_and(|extension| extension == "lock") {
@@ -137,28 +138,28 @@ impl Slot {
         UNFINISHED.iter().try_for_each(|name| remove_folder(&self.git_dir.join(name)))
     }
 
-    /// What it holds, compared with a commit.
-    pub fn take(&self, base: &str, layout: &Layout) -> Result<Taken, GroundError> {
+    /// Its content, compared with a commit.
+    pub fn take(&self, base: &str, layout: &Layout) -> Result<Snapshot, GroundError> {
         let index = self.git_dir.join(INDEX);
         let git = self.git.with_index(&index);
-        // The copy knows which files are unchanged since the checkout; and what a worker added by force is in it.
+        // The copy has the file times of the checkout, and files that a worker added by force.
         if copy(&self.git_dir.join("index"), &index).is_ok()
-            && let Ok(taken) = take(&git, base, layout, &self.besides)
+            && let Ok(snapshot) = take(&git, base, layout, &self.not_work)
         {
-            return Ok(taken);
+            return Ok(snapshot);
         }
-        // A worker's index may be broken.
+        // The worker may have broken its index.
         remove_file(&index)?;
-        git.change(["read-tree", base])?;
-        take(&git, base, layout, &self.besides)
+        git.write(["read-tree", base])?;
+        take(&git, base, layout, &self.not_work)
     }
 
-    /// Shows another tree in place of the one that was taken last, as uncommitted work on this commit.
+    /// Replaces the content by another tree, as uncommitted work on this commit.
     pub fn show(&self, tree: &str, commit: &str) -> Result<(), GroundError> {
         let index = self.git_dir.join(INDEX);
-        self.git.with_index(&index).change(["read-tree", "--reset", "-u", tree])?;
+        self.git.with_index(&index).write(["read-tree", "--reset", "-u", tree])?;
         self.clear_unfinished()?;
-        self.git.change(["update-ref", "--no-deref", "HEAD", commit])?;
+        self.git.write(["update-ref", "--no-deref", "HEAD", commit])?;
         let own = self.git_dir.join("index");
         copy(&index, &own).map_err(GroundError::io("write", &own))
     }
@@ -189,7 +190,7 @@ pub(super) fn clear(common_dir: &Path, trees: &Path) -> Result<(), GroundError> 
     remove_folder(trees)
 }
 
-/// The same for what was lent to a host, with the notes about it. The folder goes with the last of them.
+/// The same for trees of a host's session and their records. Their folder is removed when it is empty.
 pub(super) fn clear_lent(common_dir: &Path, lent: &Path, notes: &Path) -> Result<(), GroundError> {
     clear(common_dir, lent)?;
     remove_folder(notes)?;
@@ -202,7 +203,7 @@ pub(super) fn clear_lent(common_dir: &Path, lent: &Path, notes: &Path) -> Result
     Ok(())
 }
 
-/// A folder for what is lent to a host, which git does not look into.
+/// Makes the folder for trees of a host's session, and lets git ignore it.
 pub(super) fn make_lent(lent: &Path) -> Result<(), GroundError> {
     fs::create_dir_all(lent).map_err(GroundError::io("make the folder", lent))?;
     let ignore = lent.parent().unwrap_or(lent).join(IGNORE);
@@ -217,7 +218,7 @@ fn pointed_at(pointer: &[u8], top: &Path) -> Option<PathBuf> {
     top.join(text.strip_prefix("gitdir: ")?.trim_end_matches('\n')).canonicalize().ok()
 }
 
-/// Keeps the time: git takes a file that changed at the same moment as the index for unchanged otherwise.
+/// Copies with the modification time, by which git decides which files it must compare.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let modified = fs::metadata(from)?.modified()?;
     fs::copy(from, to)?;
@@ -231,7 +232,7 @@ fn remove_file(path: &Path) -> Result<(), GroundError> {
     }
 }
 
-/// Also what is write-protected, and what a process that is just dying still adds to.
+/// Removes a folder, also a write-protected one, and one into which a dying process still writes.
 pub(super) fn remove_folder(path: &Path) -> Result<(), GroundError> {
     let began = Instant::now();
     loop {
@@ -250,13 +251,13 @@ pub(super) fn remove_folder(path: &Path) -> Result<(), GroundError> {
     }
 }
 
-/// Gives us the right to remove what is in these folders.
+/// Makes these folders writable so that their content can be removed.
 fn unlock(folder: &Path) {
     let Ok(meta) = fs::symlink_metadata(folder) else { return };
     if !meta.is_dir() {
         return;
     }
-    // Whether it helped is seen by the next try.
+    // The next try shows whether it helped.
     let _ = fs::set_permissions(folder, fs::Permissions::from_mode(meta.permissions().mode() | 0o700));
     fs::read_dir(folder).into_iter().flatten().flatten().for_each(|entry| unlock(&entry.path()));
 }

@@ -1,4 +1,4 @@
-//! Worktrees as the ground of a run: lent, looked at, given back. Landing has a file of its own.
+//! Worktrees for the attempts of a run: leases, compares and releases them. Landing is in `landing.rs`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,62 +11,62 @@ use serde::{Deserialize, Serialize};
 use super::checkout::Checkout;
 use super::error::GroundError;
 use super::history::{commit_of, found};
+use super::intents;
 use super::kept::keep;
-use super::note;
-use super::setup::Provision;
-use super::slots::{self, Ignored, KeptSlot, Slot};
-use super::taking::Besides;
-use super::{End, Ending, FoundCommit, Lent, Loan, Work};
+use super::setup::TreeSetup;
+use super::slots::{self, IgnoredFiles, Slot, SlotRecord};
+use super::snapshot::NotWork;
+use super::{End, FoundCommit, Lent, Loan, Work, WorkerExit};
 
 #[derive(Debug)]
 pub(super) struct Worktrees {
     pub checkout: Checkout,
     pub common_dir: PathBuf,
-    /// `refs/heads/…`: what was checked out at the start, or what was asked for.
+    /// `refs/heads/…`: the branch checked out at the start, or the one that was asked for.
     pub reference: String,
-    pub follows: Follows,
+    pub checkout_policy: CheckoutPolicy,
     /// The folder of all trees.
     pub trees: PathBuf,
-    /// Where the note of a landing lies.
+    /// The record of a landing that has begun.
     pub note: PathBuf,
     pub loop_id: String,
-    pub provision: Provision,
-    pub slots: Mutex<Slots>,
-    pub loans: Loans,
-    /// Where loans that outlive a process are written down. A worker does not write there.
-    pub kept_loans: PathBuf,
-    /// The tree of the branch that is landed on, for the base case.
+    pub provision: TreeSetup,
+    pub slots: Mutex<SlotPool>,
+    pub lifetime: LeaseLifetime,
+    /// The folder with records of leases that outlive a process. A worker cannot write there.
+    pub lease_records: PathBuf,
+    /// A tree of the landing branch, in which the base case is evaluated.
     pub verifying: Mutex<Option<Slot>>,
-    /// Held by whoever lands.
+    /// Held during a landing, because only one may land at a time.
     pub landing: Mutex<()>,
 }
 
-/// Whether the user's checkout follows what lands.
+/// Whether the user's checkout is moved along when something lands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Follows {
-    Checkout,
-    Nobody,
+pub(super) enum CheckoutPolicy {
+    Follow,
+    LeaveAlone,
 }
 
-/// How long a loan lasts.
+/// How long a lease lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loans {
-    /// As long as the run: trees are counted, and used again.
-    OfTheRun,
-    /// Until it is given back, by whichever process: trees are named after the work, and written down.
-    OfTheWork,
+pub(super) enum LeaseLifetime {
+    /// As long as the run: trees are numbered, and reused by later attempts.
+    Run,
+    /// Until any process releases it: trees are named after the attempt, and recorded on disk.
+    Attempt,
 }
 
-/// A loan as it is written down.
+/// A lease as it is recorded on disk.
 #[derive(Debug, Serialize, Deserialize)]
-struct KeptLoan {
+struct LeaseRecord {
     base: String,
-    slot: KeptSlot,
+    slot: SlotRecord,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Slots {
-    free: Vec<(Slot, Ignored)>,
+pub(super) struct SlotPool {
+    free: Vec<(Slot, IgnoredFiles)>,
     made: u32,
 }
 
@@ -82,65 +82,65 @@ impl Worktrees {
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
         let base = self.tip()?;
-        if self.loans == Loans::OfTheWork {
+        if self.lifetime == LeaseLifetime::Attempt {
             slots::make_lent(&self.trees)?;
-            fs::create_dir_all(&self.kept_loans)
-                .map_err(GroundError::io("make the folder", &self.kept_loans))?;
+            fs::create_dir_all(&self.lease_records)
+                .map_err(GroundError::io("make the folder", &self.lease_records))?;
         }
         let free = locked(&self.slots).free.pop();
-        let slot = self.ready(free, &base, || match self.loans {
-            Loans::OfTheRun => {
+        let slot = self.ready(free, &base, || match self.lifetime {
+            LeaseLifetime::Run => {
                 let mut slots = locked(&self.slots);
                 slots.made += 1;
                 slots.made.to_string()
             }
-            Loans::OfTheWork => name_of(work),
+            LeaseLifetime::Attempt => name_of(work),
         })?;
-        if self.loans == Loans::OfTheWork {
-            note::write(&self.kept_loan(work), &KeptLoan { base: base.clone(), slot: slot.keep() })?;
+        if self.lifetime == LeaseLifetime::Attempt {
+            intents::write(&self.lease_record(work), &LeaseRecord { base: base.clone(), slot: slot.keep() })?;
         }
         Ok(self.lent(work, slot, base))
     }
 
     fn lent(&self, work: &Work, slot: Slot, base: String) -> Lent {
         let (top, root) = (slot.top.clone(), self.checkout.layout.root_in(&slot.top));
-        let loan = Loan::Tree { slot: Box::new(slot), base, ending: Ending::Unknown };
+        let loan = Loan::Tree { slot: Box::new(slot), base, exit: WorkerExit::Unknown };
         Lent { work: work.clone(), top, root, loan }
     }
 
-    /// What another process lent, and nobody has given back.
+    /// A lease of an earlier process that has not been released.
     pub fn lent_before(&self, work: &Work) -> Option<Lent> {
-        let KeptLoan { base, slot } = note::read(&self.kept_loan(work))?;
+        let LeaseRecord { base, slot } = intents::read(&self.lease_record(work))?;
         let top = self.trees.join(name_of(work));
         let slot = Slot::again(&self.checkout.git, &self.common_dir, &top, slot)?;
         Some(self.lent(work, slot, base))
     }
 
-    /// All of that, besides what is named.
+    /// All leases of earlier processes except these.
     pub fn lent_besides(&self, wanted: &[Work]) -> Vec<Lent> {
-        let notes = fs::read_dir(&self.kept_loans).into_iter().flatten().flatten();
+        let notes = fs::read_dir(&self.lease_records).into_iter().flatten().flatten();
         let work = |note: fs::DirEntry| {
             let name = note.file_name().into_string().ok()?;
             let (atom, attempt) = name.strip_suffix(".json")?.rsplit_once('-')?;
             Some(Work { atom: AtomId::new(atom), attempt: attempt.parse().ok()? })
         };
-        let besides = notes.filter_map(work).filter(|work| !wanted.contains(work));
-        besides.filter_map(|work| self.lent_before(&work)).collect()
+        let not_work = notes.filter_map(work).filter(|work| !wanted.contains(work));
+        not_work.filter_map(|work| self.lent_before(&work)).collect()
     }
 
-    fn kept_loan(&self, work: &Work) -> PathBuf {
-        self.kept_loans.join(format!("{}.json", name_of(work)))
+    fn lease_record(&self, work: &Work) -> PathBuf {
+        self.lease_records.join(format!("{}.json", name_of(work)))
     }
 
-    /// A clean tree of this commit, with what it needs besides: the one at hand, or a new one.
+    /// A clean and set-up tree of this commit: the free one, or a new one.
     fn ready(
         &self,
-        at_hand: Option<(Slot, Ignored)>,
+        at_hand: Option<(Slot, IgnoredFiles)>,
         commit: &str,
         name: impl FnOnce() -> String,
     ) -> Result<Slot, GroundError> {
         let at_hand = match at_hand {
-            // One that cannot be made clean is not worth to find out why.
+            // A tree that cannot be cleaned is replaced.
             Some((slot, ignored)) => match slot.renew(commit, ignored) {
                 Ok(()) => Some((slot, ignored)),
                 Err(_) => {
@@ -152,8 +152,8 @@ impl Worktrees {
         };
         let (mut slot, is_set_up) = match at_hand {
             Some((slot, ignored)) => {
-                // What `setup` left beside the ignored files was cleaned away with the rest.
-                let is_set_up = ignored == Ignored::Stay && slot.besides.litter.is_empty();
+                // `git clean` removed what `setup` had left outside of ignored paths.
+                let is_set_up = ignored == IgnoredFiles::Keep && slot.not_work.left_by_setup.is_empty();
                 (slot, is_set_up)
             }
             None => {
@@ -164,7 +164,7 @@ impl Worktrees {
         match self.provide(&mut slot, commit, is_set_up) {
             Ok(()) => Ok(slot),
             Err(error) => {
-                // The next one begins anew; the first error is the one to tell.
+                // The next attempt makes a new tree, and the first error is the one to report.
                 let _ = slot.remove();
                 Err(error)
             }
@@ -175,10 +175,11 @@ impl Worktrees {
         let layout = &self.checkout.layout;
         let root = layout.root_in(&slot.top);
         fs::create_dir_all(&root).map_err(GroundError::io("make the folder", &root))?;
-        slot.besides = Besides { shared: self.provision.link(layout, &slot.top)?, litter: Vec::new() };
+        slot.not_work =
+            NotWork { shared: self.provision.link(layout, &slot.top)?, left_by_setup: Vec::new() };
         if self.provision.setup.is_some() && !is_set_up {
             self.provision.set_up(&root)?;
-            slot.besides.litter = slot.take(commit, layout)?.differences;
+            slot.not_work.left_by_setup = slot.take(commit, layout)?.differences;
         }
         Ok(())
     }
@@ -186,43 +187,43 @@ impl Worktrees {
     pub fn changed(&self, lent: &Lent) -> Result<Vec<String>, GroundError> {
         let Loan::Tree { slot, base, .. } = &lent.loan else { return Ok(Vec::new()) };
         let layout = &self.checkout.layout;
-        let taken = slot.take(base, layout)?;
-        let paths = taken.differences.iter().map(|one| one.path.as_slice());
-        let mut paths = layout.all_seen(paths.chain(taken.nested.iter().map(Vec::as_slice)));
+        let snapshot = slot.take(base, layout)?;
+        let paths = snapshot.differences.iter().map(|one| one.path.as_slice());
+        let mut paths = layout.all_seen(paths.chain(snapshot.nested.iter().map(Vec::as_slice)));
         paths.sort();
         Ok(paths)
     }
 
     pub fn give_back(&self, lent: Lent, end: End) -> Result<Option<String>, GroundError> {
-        let Loan::Tree { slot, base, ending } = lent.loan else { return Ok(None) };
+        let Loan::Tree { slot, base, exit } = lent.loan else { return Ok(None) };
         let reason = match end {
             End::Landed => {
-                self.put_away(&lent.work, *slot, Ignored::Stay)?;
+                self.put_away(&lent.work, *slot, IgnoredFiles::Keep)?;
                 return Ok(None);
             }
             End::Failed { reason } | End::Discarded { reason } => reason,
         };
-        let kept = slot.take(&base, &self.checkout.layout).and_then(|taken| {
-            if taken.differences.is_empty() {
+        let kept = slot.take(&base, &self.checkout.layout).and_then(|snapshot| {
+            if snapshot.differences.is_empty() {
                 return Ok(None);
             }
-            Ok(Some(keep(&self.checkout.git, &self.loop_id, &lent.work, &taken.tree, &base, &reason)?))
+            Ok(Some(keep(&self.checkout.git, &self.loop_id, &lent.work, &snapshot.tree, &base, &reason)?))
         });
-        // A worker that came to its end and only did not land left whole files.
-        let ignored = match ending {
-            Ending::Own => Ignored::Stay,
-            Ending::Unknown => Ignored::Go,
+        // A worker that finished left whole files, although nothing landed.
+        let ignored = match exit {
+            WorkerExit::Finished => IgnoredFiles::Keep,
+            WorkerExit::Unknown => IgnoredFiles::Remove,
         };
         self.put_away(&lent.work, *slot, ignored)?;
         kept
     }
 
-    fn put_away(&self, work: &Work, slot: Slot, ignored: Ignored) -> Result<(), GroundError> {
-        match self.loans {
-            Loans::OfTheRun => locked(&self.slots).free.push((slot, ignored)),
-            Loans::OfTheWork => {
+    fn put_away(&self, work: &Work, slot: Slot, ignored: IgnoredFiles) -> Result<(), GroundError> {
+        match self.lifetime {
+            LeaseLifetime::Run => locked(&self.slots).free.push((slot, ignored)),
+            LeaseLifetime::Attempt => {
                 slot.remove()?;
-                note::remove(&self.kept_loan(work))?;
+                intents::remove(&self.lease_record(work))?;
             }
         }
         Ok(())
@@ -238,7 +239,7 @@ impl Worktrees {
             return Ok(self.provision.root.clone());
         }
         let mut verifying = locked(&self.verifying);
-        let at_hand = verifying.take().map(|slot| (slot, Ignored::Stay));
+        let at_hand = verifying.take().map(|slot| (slot, IgnoredFiles::Keep));
         let slot = self.ready(at_hand, &self.tip()?, || "verify".to_owned())?;
         let root = self.checkout.layout.root_in(&slot.top);
         *verifying = Some(slot);
@@ -254,23 +255,24 @@ impl Worktrees {
     }
 
     fn is_checked_out(&self) -> Result<bool, GroundError> {
-        Ok(self.follows == Follows::Checkout && self.checkout.branch()?.as_ref() == Some(&self.reference))
+        Ok(self.checkout_policy == CheckoutPolicy::Follow
+            && self.checkout.branch()?.as_ref() == Some(&self.reference))
     }
 
     pub fn close(&self) -> Result<(), GroundError> {
-        match self.loans {
-            Loans::OfTheRun => slots::clear(&self.common_dir, &self.trees),
-            Loans::OfTheWork => slots::clear_lent(&self.common_dir, &self.trees, &self.kept_loans),
+        match self.lifetime {
+            LeaseLifetime::Run => slots::clear(&self.common_dir, &self.trees),
+            LeaseLifetime::Attempt => slots::clear_lent(&self.common_dir, &self.trees, &self.lease_records),
         }
     }
 }
 
-/// Ids of atoms are words that can stand in a path.
+/// The folder name of an attempt's tree; ids of atoms are safe in a path.
 fn name_of(work: &Work) -> String {
     tree_of(&work.atom, work.attempt)
 }
 
-/// A thread that panicked while it held it left nothing half-done.
+/// Locks a mutex; a thread that panicked while it held it left consistent data.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A repository from nothing, with all that lies in a folder as its first commit.
+//! Makes a folder a repository whose first commit has all that is in it.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use super::git::Git;
 
 pub fn begin(folder: &Path, message: &str) -> Result<(), GroundError> {
     let git = Git::at(folder);
-    git.change(["init", "-q", "-b", "main"])?;
+    git.write(["init", "-q", "-b", "main"])?;
     let git = git.with_identity()?;
-    git.change(["add", "-A"])?;
-    git.change(["commit", "-q", "-m", message])?;
+    git.write(["add", "-A"])?;
+    git.write(["commit", "-q", "-m", message])?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A note of what is about to be done to files, written before the first touch and gone after the last, so that the
+//! Intents: what is about to be done to files, on disk before the first change and removed after the last, so that the
 //! next run can finish or undo it. Knows no git.
 
 use std::fs::{self, File};
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::GroundError;
 
-/// A landing: the user's checkout is brought from one commit to another, and then the branch.
+/// A landing moves the user's checkout from one commit to another, and then the branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Intended {
+pub(super) struct LandingIntent {
     pub reference: String,
     pub old: String,
     pub new: String,
@@ -22,9 +22,9 @@ pub(super) struct Intended {
     pub attempt: u32,
 }
 
-/// Work in place: what the project was before it.
+/// An attempt in place, and the project before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct UnderWay {
+pub(super) struct InPlaceIntent {
     /// The commit in the shadow repository to go back to.
     pub before: String,
     #[serde(rename = "loop")]
@@ -33,7 +33,7 @@ pub(super) struct UnderWay {
     pub attempt: u32,
 }
 
-/// On the disk before it returns.
+/// Writes it durably.
 pub(super) fn write(path: &Path, note: &impl Serialize) -> Result<(), GroundError> {
     let text = serde_json::to_vec(note).expect("a note is plain text and numbers");
     let aside = path.with_extension("new");
@@ -47,7 +47,7 @@ pub(super) fn write(path: &Path, note: &impl Serialize) -> Result<(), GroundErro
     Ok(())
 }
 
-/// `None` if there is none, or one that nobody can read: it was never whole.
+/// `None` if there is none, or if it was never written completely.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
@@ -61,7 +61,7 @@ pub(super) fn remove(path: &Path) -> Result<(), GroundError> {
     }
 }
 
-/// Where a folder cannot be synced, the file system keeps the order by itself or not at all.
+/// File systems on which a folder cannot be synced order renames by themselves, or not at all.
 fn sync_folder(path: &Path) {
     let _ = path.parent().map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
 }

@@ -1,5 +1,5 @@
-//! The content of a work tree as a tree of git: what is tracked and what is untracked but not ignored, as it lies
-//! there, without what is ours. Knows neither who made it nor what becomes of it.
+//! The content of a work tree as a git tree: tracked files and untracked ones that are not ignored, without aot's own.
+//! Knows neither who changed it nor what it is for.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,36 +10,36 @@ use serde::{Deserialize, Serialize};
 use super::content::LENT;
 use super::error::GroundError;
 use super::git::{Git, records, text};
-use super::history::{Difference, GITLINK, Held, read_raw};
+use super::history::{Difference, FileVersion, GITLINK, read_raw};
 use super::{FoundCommit, Project};
 
-/// Where the project lies in its work tree, and what of it is never part of anybody's work.
+/// Where the project lies in its work tree, and which paths are never part of the work.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// The folder that the work tree begins at.
     pub top: PathBuf,
     /// The project's folder below it: empty, or with a slash at its end.
     pub prefix: Vec<u8>,
-    /// The state file, its sidecar folder, the file that makes git ignore the latter, and what is lent to hosts.
+    /// The state file, its sidecar folder, the latter's ignore file, and the trees of a host's session.
     ours: Vec<Vec<u8>>,
 }
 
-/// What a work tree holds, compared with a tree of git.
+/// The content of a work tree, compared with a git tree.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct Snapshot {
     pub tree: String,
     pub differences: Vec<Difference>,
-    /// Repositories within, which no commit can hold.
+    /// Nested repositories, which a commit cannot contain.
     pub nested: Vec<Vec<u8>>,
 }
 
-/// What was there before the work began, and is not part of it as long as it stays as it is.
+/// What was in the tree before the work began; it is not part of the work unless it changes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Besides {
+pub(super) struct NotWork {
     /// Links to what the project shares.
     pub shared: Vec<Vec<u8>>,
-    /// What `setup` left.
-    pub litter: Vec<Difference>,
+    /// What `setup` left behind.
+    pub left_by_setup: Vec<Difference>,
 }
 
 impl Layout {
@@ -84,7 +84,7 @@ impl Layout {
     pub fn seen(&self, path: &[u8]) -> String {
         let mut folder = self.prefix.as_slice();
         let mut rest = path;
-        // Leaves out the folders that both are in.
+        // Drops the folders that both have in common.
         while let Some(end) = folder.iter().position(|byte| *byte == b'/') {
             match rest.strip_prefix(&folder[..=end]) {
                 Some(within) => (folder, rest) = (&folder[end + 1..], within),
@@ -111,9 +111,14 @@ impl FoundCommit {
     }
 }
 
-/// Takes the content of `git`'s work tree into its index, and compares it with `base`. What is ours, or was there
-/// before, is put back to what `base` has.
-pub(super) fn take(git: &Git, base: &str, layout: &Layout, besides: &Besides) -> Result<Taken, GroundError> {
+/// Puts the content of `git`'s work tree into its index and compares it with `base`. Paths that are not part of the work
+/// get the version of `base`.
+pub(super) fn take(
+    git: &Git,
+    base: &str,
+    layout: &Layout,
+    not_work: &NotWork,
+) -> Result<Snapshot, GroundError> {
     let mut nested = repositories_within(git)?;
     let exclude = |path: &Vec<u8>| OsString::from_vec([b":(top,exclude,literal)", path.as_slice()].concat());
     let mut words: Vec<OsString> = vec!["add".into(), "-A".into()];
@@ -121,18 +126,18 @@ pub(super) fn take(git: &Git, base: &str, layout: &Layout, besides: &Besides) ->
         words.push("--".into());
         words.extend(nested.iter().map(exclude));
     }
-    git.change(&words)?;
+    git.write(&words)?;
     let raw =
-        git.look(["diff-index", "--cached", "--raw", "-z", "--full-index", "--no-renames", base, "--"])?;
-    let is_repository = |held: &Option<Held>| held.as_ref().is_some_and(|held| held.mode == GITLINK);
+        git.read(["diff-index", "--cached", "--raw", "-z", "--full-index", "--no-renames", base, "--"])?;
+    let is_repository = |held: &Option<FileVersion>| held.as_ref().is_some_and(|held| held.mode == GITLINK);
     let (mut differences, mut back) = (Vec::new(), Vec::new());
     for difference in read_raw(&raw) {
         let path = &difference.path;
-        let is_shared = besides.shared.iter().any(|shared| is_at_or_below(path, shared));
+        let is_shared = not_work.shared.iter().any(|shared| is_at_or_below(path, shared));
         if is_repository(&difference.new) && !is_repository(&difference.old) {
             nested.push(path.clone());
             back.push(difference);
-        } else if layout.is_ours(path) || is_shared || besides.litter.contains(&difference) {
+        } else if layout.is_ours(path) || is_shared || not_work.left_by_setup.contains(&difference) {
             back.push(difference);
         } else {
             differences.push(difference);
@@ -142,13 +147,13 @@ pub(super) fn take(git: &Git, base: &str, layout: &Layout, besides: &Besides) ->
     set(git, back, base.len())?;
     nested.sort();
     nested.dedup();
-    Ok(Taken { tree: text(&git.change(["write-tree"])?), differences, nested })
+    Ok(Snapshot { tree: text(&git.write(["write-tree"])?), differences, nested })
 }
 
-/// Makes the index hold these. Ids have so many digits in this repository.
+/// Puts these entries into the index. `digits` is the length of ids in this repository.
 pub(super) fn set<'a>(
     git: &Git,
-    entries: impl Iterator<Item = (&'a [u8], Option<&'a Held>)>,
+    entries: impl Iterator<Item = (&'a [u8], Option<&'a FileVersion>)>,
     digits: usize,
 ) -> Result<(), GroundError> {
     let mut lines = Vec::new();
@@ -161,14 +166,14 @@ pub(super) fn set<'a>(
         lines.push(0);
     }
     if !lines.is_empty() {
-        git.change_with(["update-index", "-z", "--index-info"], &lines)?;
+        git.write_with_input(["update-index", "-z", "--index-info"], &lines)?;
     }
     Ok(())
 }
 
-/// Folders with a repository of their own that are neither tracked nor ignored: git names them and looks no further.
+/// Nested repositories that are neither tracked nor ignored: git lists their folder and nothing below it.
 fn repositories_within(git: &Git) -> Result<Vec<Vec<u8>>, GroundError> {
-    let others = git.look(["ls-files", "-z", "--others", "--exclude-standard"])?;
+    let others = git.read(["ls-files", "-z", "--others", "--exclude-standard"])?;
     Ok(records(&others).filter_map(|path| path.strip_suffix(b"/")).map(<[u8]>::to_vec).collect())
 }
 
