@@ -5,7 +5,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use aot_core::brief::Role;
-use aot_core::coordinator::{Agents, Dispatch, Event, Found, Hold, Presence, Settings, Trees};
+use aot_core::coordinator::{
+    Agents, Dispatch, Event, Presence, RedirectLock, Settings, Trees, UnrecordedLanding,
+};
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
@@ -99,17 +101,17 @@ pub fn run(
         }
     }
     let redirect = match hold::holder(store.file().home()) {
-        Some(_) => Hold::Somebody,
-        None => Hold::Nobody,
+        Some(_) => RedirectLock::Held,
+        None => RedirectLock::Free,
     };
     let settings = Settings {
-        crew: seats(&kit.team, &state),
+        agents: seats(&kit.team, &state),
         dispatch: Dispatch::Rolling,
         trees: match ground.trees() {
             Kind::Worktrees | Kind::Unisolated => Trees::Separate,
             Kind::InPlace => Trees::Shared,
         },
-        patience: kit.patience,
+        on_refused_start: kit.on_refused_start,
     };
     let watching = words.clone();
     let watch = Watch::new(store.file().home(), move |notice| {
@@ -126,7 +128,7 @@ pub fn run(
             None
         }
     };
-    let begun = Event::Begun { found, fingerprint: Some(seal.fingerprint()), redirect };
+    let begun = Event::Begun { unrecorded: found, fingerprint: Some(seal.fingerprint()), redirect };
     let beginning = Beginning { aligned, settings, begun, ticks: asked.ticks };
     let crew = Crew::new(kit, ground, loop_id, words);
     let ran = Shell::run(store, crew, inbox, beginning, tell);
@@ -180,14 +182,14 @@ pub(crate) fn name(store: &mut Store, asked: &Asked) -> Result<String, RunError>
 }
 
 /// Commits of this loop for what stands in progress: they landed, and the record was lost (D23).
-pub(crate) fn found(ground: &Ground, state: &State) -> Result<Vec<Found>, RunError> {
+pub(crate) fn found(ground: &Ground, state: &State) -> Result<Vec<UnrecordedLanding>, RunError> {
     let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
     let running: Vec<(AtomId, u32)> =
         running.filter_map(|atom| Some((atom.id.clone(), *state.control.attempts.get(&atom.id)?))).collect();
     if running.is_empty() {
         return Ok(Vec::new());
     }
-    let found = ground.found(&running)?.into_iter().map(|found| Found {
+    let found = ground.found(&running)?.into_iter().map(|found| UnrecordedLanding {
         atom: found.atom,
         attempt: found.attempt,
         binding: Binding { summary: found.summary, artifacts: found.paths, commit: Some(found.commit) },

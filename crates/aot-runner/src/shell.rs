@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{self, Asked, Given, Leftover};
 use aot_core::coordinator::{
-    Coordinator, Effect, Evaluation as Seen, Event, Job, JobId, Settings, StopHow, Task, Usage,
+    Coordinator, Effect, Evaluation as Seen, Event, Job, JobId, Settings, StopMode, Task, Usage,
 };
 use aot_core::rules::bound::Bound;
-use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::rules::certificate::{Certificate, RedCheck};
 use aot_core::rules::gate::{Aligned, NotAligned};
 use aot_core::rules::{ApplyError, Change, Refusal};
 use aot_core::state::State;
@@ -89,7 +89,7 @@ pub enum Notice<'n> {
     },
     Verified {
         verdict: Verdict,
-        red: &'n [Red],
+        red: &'n [RedCheck],
         took: Duration,
     },
     Tampered {
@@ -363,7 +363,7 @@ impl<'s> Shell<'s> {
             Word::Interrupt => {
                 self.interrupted = true;
                 let reason = Some("interrupted".to_owned());
-                events.push(Event::StopAsked { how: StopHow::Now, reason });
+                events.push(Event::StopAsked { how: StopMode::Now, reason });
             }
         }
         Ok(())
@@ -506,8 +506,11 @@ impl<'s> Shell<'s> {
         let (state, graph) = (self.coordinator.state(), self.coordinator.graph());
         (self.tell)(Notice::Started { job: &job.id, state });
         let id = job.id.clone();
-        let given =
-            Given { findings: job.findings.as_deref(), returned: job.returned.as_deref(), left: &self.left };
+        let given = Given {
+            findings: job.findings.as_deref(),
+            returned: job.return_reason.as_deref(),
+            left: &self.left,
+        };
         let (atom, brief) = match &job.id.task {
             Task::Replan => {
                 let asked = Asked { why: job.why.clone(), refusals: job.refusals.clone() };
@@ -556,7 +559,7 @@ impl<'s> Shell<'s> {
                     self.store.load::<Refusal>()?;
                     self.edited(events);
                     let reason = Some(format!("conflict: {why}"));
-                    events.push(Event::StopAsked { how: StopHow::Finish, reason });
+                    events.push(Event::StopAsked { how: StopMode::Finish, reason });
                     return Ok(());
                 }
                 Err(StoreError::NotWritten(why)) => return Err(RunError::NotWritten(why.to_string())),

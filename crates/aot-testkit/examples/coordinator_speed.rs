@@ -64,12 +64,20 @@ struct Life {
 /// Drives a loop to its end.
 fn run(state: State, fails: Fails) -> Life {
     let now: Timestamp = "2025-01-15T10:00:00Z".parse().expect("a moment");
-    let crew = Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
-    let settings =
-        Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
+    let agents =
+        Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
+    let settings = Settings {
+        agents,
+        dispatch: Dispatch::Rolling,
+        trees: Trees::Separate,
+        on_refused_start: OnRefusedStart::Park,
+    };
     let aligned = gate::gate(state).expect("it is aligned");
-    let mut queue =
-        VecDeque::from([Event::Begun { found: Vec::new(), fingerprint: None, redirect: Hold::Nobody }]);
+    let mut queue = VecDeque::from([Event::Begun {
+        unrecorded: Vec::new(),
+        fingerprint: None,
+        redirect: RedirectLock::Free,
+    }]);
     let (mut events, mut number) = (0, 0u32);
     let begin = cpu_time();
     let mut coordinator = Coordinator::resume(aligned, settings, now);
@@ -91,7 +99,7 @@ fn run(state: State, fails: Fails) -> Life {
                         Outcome::Done {
                             summary: String::new(),
                             artifacts: Vec::new(),
-                            check: CheckSeen::None,
+                            check: CheckOutcome::None,
                         }
                     };
                     queue.push_back(Event::Ended { job: job.id, outcome, usage: Usage::default() });

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckSeen, Coordinator, Effect, Evaluation, Event, Found, Job, JobId, Outcome, Patience,
-    Presence, Settings, StopHow, Task, Trees, Usage,
+    Answer, CheckOutcome, Coordinator, Effect, Evaluation, Event, Job, JobId, OnRefusedStart, Outcome,
+    Presence, Settings, StopMode, Task, Trees, UnrecordedLanding, Usage,
 };
 use aot_core::rules::Change;
 use aot_core::rules::certificate::{Budget, Certificate, Verdict};
@@ -97,7 +97,7 @@ pub struct Audit {
     graph: Graph,
     /// Workers share a tree, or there is none: slots stay free.
     one_tree: bool,
-    patience: Patience,
+    on_refused_start: OnRefusedStart,
     jobs: HashSet<JobId>,
     /// Jobs whose start was refused: they may come again.
     refused: HashSet<JobId>,
@@ -124,11 +124,11 @@ pub struct Audit {
 
 impl Audit {
     pub fn new(state: &State, settings: &Settings) -> Audit {
-        let one_tree = settings.trees == Trees::Shared || settings.crew.worker == Presence::Absent;
+        let one_tree = settings.trees == Trees::Shared || settings.agents.worker == Presence::Absent;
         Audit {
             graph: Graph::new(state),
             one_tree,
-            patience: settings.patience,
+            on_refused_start: settings.on_refused_start,
             jobs: HashSet::new(),
             refused: HashSet::new(),
             iteration: Iteration::default(),
@@ -188,13 +188,13 @@ impl Audit {
             | Event::Replanned { answer: Answer::Refused { .. }, job, .. } => {
                 if word == Word::Awaited {
                     self.refused.insert(job.clone());
-                    if self.patience == Patience::Stop {
+                    if self.on_refused_start == OnRefusedStart::Stop {
                         self.blocked.get_or_insert(Verdict::Budget { what: Budget::Allowance });
                     }
                 }
             }
-            Event::Ended { outcome: Outcome::Unable { .. }, .. }
-            | Event::Replanned { answer: Answer::Unable { .. }, .. } => {
+            Event::Ended { outcome: Outcome::NotLoggedIn { .. }, .. }
+            | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => {
                 if word == Word::Awaited {
                     self.blocked.get_or_insert(Verdict::NeedsPerson);
                 }
@@ -424,8 +424,8 @@ impl Audit {
         let index = index(state, atom)?;
         let seen = match event {
             Event::Landed { job, .. } => job.task == Task::Work(atom.clone()),
-            Event::Begun { found, .. } => found.iter().any(|found| found.atom == *atom),
-            Event::Ended { job, outcome: Outcome::Done { check: CheckSeen::Pass, .. }, .. } => {
+            Event::Begun { unrecorded: found, .. } => found.iter().any(|found| found.atom == *atom),
+            Event::Ended { job, outcome: Outcome::Done { check: CheckOutcome::Pass, .. }, .. } => {
                 job.task == Task::Check(atom.clone())
             }
             _ => false,
@@ -578,9 +578,9 @@ impl Audit {
 
     /// What landed before a crash is not done again; what is not wanted any more is taken back.
     fn recognises_what_landed(&self, world: &World, event: &Event) -> Held {
-        let Event::Begun { found, .. } = event else { return Ok(()) };
+        let Event::Begun { unrecorded: found, .. } = event else { return Ok(()) };
         let state = world.recorded();
-        for Found { atom, binding, .. } in found {
+        for UnrecordedLanding { atom, binding, .. } in found {
             let Some(index) = state.atoms.get_index_of(atom) else { continue };
             if state.atoms[index].status == AtomStatus::Resolved {
                 continue;
@@ -653,7 +653,7 @@ impl Audit {
             || is_spent(state)
             || !self.affords_one_more(world)
             || coordinator.verifying().is_some()
-            || !coordinator.held().is_empty()
+            || !coordinator.awaiting_person().is_empty()
             || world.flights().iter().any(|flight| flight.job.id.task == Task::Replan)
             || state
                 .or_groups
@@ -946,8 +946,8 @@ fn flies_what_it_asked_for(world: &World, coordinator: &Coordinator) -> Held {
 
 fn kills_all(world: &World, event: &Event) -> Held {
     let all = match event {
-        Event::RedirectAsked | Event::Tampered { .. } | Event::StopAsked { how: StopHow::Now, .. } => true,
-        Event::StopAsked { how: StopHow::Finish, .. } => false,
+        Event::RedirectAsked | Event::Tampered { .. } | Event::StopAsked { how: StopMode::Now, .. } => true,
+        Event::StopAsked { how: StopMode::Finish, .. } => false,
         Event::Begun { .. }
         | Event::Ended { .. }
         | Event::Landed { .. }
@@ -1038,10 +1038,11 @@ pub(crate) fn failed_atom(event: &Event) -> Option<&AtomId> {
     let Event::Ended { job, outcome, .. } = event else { return None };
     let failed = match outcome {
         Outcome::Failed { .. } | Outcome::TooLarge { .. } => true,
-        Outcome::Done { check, .. } => matches!(check, CheckSeen::Fail { .. }),
-        Outcome::Probed { .. } | Outcome::Refused { .. } | Outcome::Unable { .. } | Outcome::Lost { .. } => {
-            false
-        }
+        Outcome::Done { check, .. } => matches!(check, CheckOutcome::Fail { .. }),
+        Outcome::Probed { .. }
+        | Outcome::Refused { .. }
+        | Outcome::NotLoggedIn { .. }
+        | Outcome::Lost { .. } => false,
     };
     match &job.task {
         Task::Work(atom) | Task::Check(atom) => failed.then_some(atom),
@@ -1076,9 +1077,9 @@ fn is_nobodys_fault(event: &Event) -> bool {
     match event {
         Event::Conflict { .. } => true,
         Event::Ended { outcome, .. } => match outcome {
-            Outcome::Lost { .. } | Outcome::Refused { .. } | Outcome::Unable { .. } => true,
+            Outcome::Lost { .. } | Outcome::Refused { .. } | Outcome::NotLoggedIn { .. } => true,
             Outcome::Done { check, .. } => {
-                matches!(check, CheckSeen::Error { .. } | CheckSeen::Pending { .. })
+                matches!(check, CheckOutcome::Error { .. } | CheckOutcome::Pending { .. })
             }
             Outcome::Failed { .. } | Outcome::TooLarge { .. } | Outcome::Probed { .. } => false,
         },

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use aot_core::coordinator::{
-    Agents, Answer, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Patience, Presence,
-    Settings, StopHow, Task, Trees, Usage,
+    Agents, Answer, Dispatch, Effect, Evaluation, Event, Job, JobId, OnRefusedStart, Outcome, Presence,
+    RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::certificate::Verdict;
 use aot_core::state::State;
@@ -130,14 +130,14 @@ impl Life {
         let state = plans::random(&mut chance);
         let temper = Temper::draw(&mut chance);
         let seat = |taken| if taken { Presence::Available } else { Presence::Absent };
-        let crew = Agents {
+        let agents = Agents {
             worker: seat(chance.percent(98)),
             probe: seat(chance.percent(70)),
             coordinator: seat(chance.percent(70)),
         };
         let trees = if chance.percent(90) { Trees::Separate } else { Trees::Shared };
-        let patience = if chance.percent(85) { Patience::Park } else { Patience::Stop };
-        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees, patience };
+        let on_refused_start = if chance.percent(85) { OnRefusedStart::Park } else { OnRefusedStart::Stop };
+        let settings = Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start };
         let allowed = steps_allowed(&state);
         let stage = Stage::new(state, settings, start_of_time(), tracing);
         Life {
@@ -186,7 +186,7 @@ impl Life {
         self.runs += 1;
         self.unasked += 1;
         let requested = self.stage.world.recorded().control.redirect_requested;
-        let hold = if requested && self.chance.percent(50) { Hold::Somebody } else { Hold::Nobody };
+        let hold = if requested && self.chance.percent(50) { RedirectLock::Held } else { RedirectLock::Free };
         let cut = self.draw_cut();
         let effects = self.stage.begin(hold, cut)?;
         self.foresee(&effects);
@@ -282,7 +282,7 @@ impl Life {
             Happening::Job(job, outcome) => {
                 let refused = matches!(outcome, Outcome::Refused { .. });
                 self.unasked += u64::from(refused);
-                let unstarted = refused || matches!(outcome, Outcome::Unable { .. });
+                let unstarted = refused || matches!(outcome, Outcome::NotLoggedIn { .. });
                 let usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
                 self.tell(Event::Ended { job, outcome, usage })
             }
@@ -327,7 +327,7 @@ impl Life {
                 let ghost = Job {
                     id: job.clone(),
                     findings: None,
-                    returned: None,
+                    return_reason: None,
                     why: Vec::new(),
                     refusals: Vec::new(),
                 };
@@ -353,8 +353,8 @@ impl Life {
     fn interfere(&mut self) -> Result<(), Breach> {
         self.unasked += 1;
         match self.chance.below(10) {
-            0 => self.tell(Event::StopAsked { how: StopHow::Finish, reason: None }),
-            1 => self.tell(Event::StopAsked { how: StopHow::Now, reason: Some("enough".into()) }),
+            0 => self.tell(Event::StopAsked { how: StopMode::Finish, reason: None }),
+            1 => self.tell(Event::StopAsked { how: StopMode::Now, reason: Some("enough".into()) }),
             2 => self.tell(Event::Tampered { what: "tests/a.rs".into() }),
             3..=5 => {
                 let world = &self.stage.world;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use aot_core::coordinator::{Event, Feasible, Job, JobId, Outcome, Task};
+use aot_core::coordinator::{Event, Feasibility, Job, JobId, Outcome, Task};
 use aot_core::rules::Change;
 use aot_core::rules::order::Cost;
 use aot_core::state::{AtomId, AtomStatus, Graph, GroupName, State, TrailEntry};
@@ -37,7 +37,7 @@ struct Survey {
 /// A probe's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Saw {
-    feasible: Feasible,
+    feasible: Feasibility,
     cost: Option<Cost>,
     findings: String,
 }
@@ -121,7 +121,7 @@ impl Looks {
             | Outcome::Failed { .. }
             | Outcome::TooLarge { .. }
             | Outcome::Refused { .. }
-            | Outcome::Unable { .. }
+            | Outcome::NotLoggedIn { .. }
             | Outcome::Lost { .. } => None,
         };
         if let (Some(saw), false) = (&answer, self.is_scout(job)) {
@@ -132,7 +132,7 @@ impl Looks {
         survey.out.retain(|out| out != atom);
         survey.seen.extend(answer.map(|saw| (atom.clone(), saw)));
         // Whoever is logged out ends the attempt, and with it the survey.
-        let ended = matches!(outcome, Outcome::Unable { .. }) && survey.selected == *atom;
+        let ended = matches!(outcome, Outcome::NotLoggedIn { .. }) && survey.selected == *atom;
         if survey.out.is_empty() && !ended {
             self.seen.extend(survey.seen.clone());
             self.step.answered.extend((!survey.cut).then(|| survey.group.clone()));
@@ -303,11 +303,11 @@ impl Looks {
         let left: Vec<&AtomId> =
             entry.choices.iter().filter(|choice| !entry.failed.contains(choice)).collect();
         let weight = |choice: &AtomId| match self.seen.get(choice) {
-            Some(Saw { feasible: Feasible::Yes, cost: Some(cost), .. }) => 1 + *cost as u32,
-            Some(Saw { feasible: Feasible::Yes, cost: None, .. }) => 10,
+            Some(Saw { feasible: Feasibility::Feasible, cost: Some(cost), .. }) => 1 + *cost as u32,
+            Some(Saw { feasible: Feasibility::Feasible, cost: None, .. }) => 10,
             None if state.atoms.contains_key(choice) => 20,
             None => 30,
-            Some(Saw { feasible: Feasible::No, .. }) => 40,
+            Some(Saw { feasible: Feasibility::Infeasible, .. }) => 40,
         };
         let sorted = left.windows(2).all(|pair| weight(pair[0]) <= weight(pair[1]));
         let best = left.first().is_some_and(|best| **best == entry.selected);

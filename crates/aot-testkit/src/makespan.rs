@@ -5,8 +5,8 @@
 use std::fmt;
 
 use aot_core::coordinator::{
-    Agents, CheckSeen, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Presence, Settings,
-    Trees, Usage,
+    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, OnRefusedStart, Outcome, Presence,
+    RedirectLock, Settings, Trees, Usage,
 };
 use aot_core::state::{Atom, AtomId, Span, State};
 use jiff::Timestamp;
@@ -171,17 +171,21 @@ impl Task {
 
     /// The same graph through the coordinator, in virtual time. Landings and evaluations take no time.
     pub fn by_coordinator(&self, m: u32) -> Result<u64, Breach> {
-        let crew = Agents {
+        let agents = Agents {
             worker: Presence::Available,
             probe: Presence::Available,
             coordinator: Presence::Available,
         };
-        let settings =
-            Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
+        let settings = Settings {
+            agents,
+            dispatch: Dispatch::Rolling,
+            trees: Trees::Separate,
+            on_refused_start: OnRefusedStart::Park,
+        };
         let mut stage = Stage::new(self.state(m), settings, Timestamp::UNIX_EPOCH, Tracing::Off);
         let mut now = 0;
         let mut running: Vec<(u64, aot_core::coordinator::JobId)> = Vec::new();
-        let mut effects = stage.begin(Hold::Nobody, Cut::Never)?;
+        let mut effects = stage.begin(RedirectLock::Free, Cut::Never)?;
         let usage = Usage::default();
         loop {
             let mut next = None;
@@ -225,7 +229,7 @@ impl Task {
                     let outcome = Outcome::Done {
                         summary: "done".into(),
                         artifacts: Vec::new(),
-                        check: CheckSeen::None,
+                        check: CheckOutcome::None,
                     };
                     Event::Ended { job, outcome, usage }
                 }

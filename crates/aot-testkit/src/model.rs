@@ -8,13 +8,13 @@ use std::hash::{DefaultHasher, Hasher};
 
 use aot_core::brief::Cost;
 use aot_core::coordinator::{
-    Agents, Answer, CheckSeen, Dispatch, Evaluation, Event, Feasible, Hold, Job, JobId, Outcome, Patience,
-    Presence, Settings, StopHow, Task, Trees, Usage, Why,
+    Agents, Answer, CheckOutcome, Dispatch, Evaluation, Event, Feasibility, Job, JobId, OnRefusedStart,
+    Outcome, Presence, RedirectLock, ReplanReason, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
-use aot_core::rules::certificate::Red;
+use aot_core::rules::certificate::RedCheck;
 use aot_core::rules::redirect::{CorrectionRequest, redirect};
-use aot_core::rules::replan::{Alternative, Cut as PlanCut, PlanChange};
+use aot_core::rules::replan::{Alternative, NewDecomposition, PlanChange};
 use aot_core::rules::reshape::NewAtom;
 use aot_core::state::State;
 use jiff::Timestamp;
@@ -101,7 +101,7 @@ enum Move {
     Tell(Box<Event>, Cut),
     /// The change comes onto the branch, and the event tells it.
     Land(JobId, Cut),
-    Crash(Hold),
+    Crash(RedirectLock),
 }
 
 struct Node {
@@ -144,12 +144,16 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
 fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Breach> {
     let constraints = plans::limits(setting.parallel, setting.iterations, setting.stalls);
     let state = shape.state(constraints, setting.checks, setting.groups);
-    let crew =
+    let agents =
         Agents { worker: Presence::Available, probe: Presence::Available, coordinator: setting.coordinator };
-    let settings =
-        Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
+    let settings = Settings {
+        agents,
+        dispatch: Dispatch::Rolling,
+        trees: Trees::Separate,
+        on_refused_start: OnRefusedStart::Park,
+    };
     let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, tracing);
-    stage.begin(Hold::Nobody, Cut::Never)?;
+    stage.begin(RedirectLock::Free, Cut::Never)?;
     Ok(Node { stage, left: setting.outside, path: Vec::new() })
 }
 
@@ -212,7 +216,7 @@ fn moves(node: &Node, groups: Groups) -> Vec<Move> {
         moves.extend(cuts.iter().map(|cut| Move::Land(job.clone(), *cut)));
     }
     if node.left.crashes > 0 {
-        moves.push(Move::Crash(Hold::Nobody));
+        moves.push(Move::Crash(RedirectLock::Free));
     }
     let tell = |event| Move::Tell(Box::new(event), Cut::Never);
     if world.recorded().control.redirect_requested {
@@ -224,8 +228,8 @@ fn moves(node: &Node, groups: Groups) -> Vec<Move> {
         moves.push(tell(Event::RedirectAsked));
     }
     if node.left.stops > 0 {
-        moves.push(tell(Event::StopAsked { how: StopHow::Finish, reason: None }));
-        moves.push(tell(Event::StopAsked { how: StopHow::Now, reason: None }));
+        moves.push(tell(Event::StopAsked { how: StopMode::Finish, reason: None }));
+        moves.push(tell(Event::StopAsked { how: StopMode::Now, reason: None }));
     }
     moves
 }
@@ -247,8 +251,8 @@ fn take(node: &mut Node, next: Move) -> Result<(), Breach> {
                 Event::RedirectAsked => node.left.redirects -= 1,
                 Event::StopAsked { .. } => node.left.stops -= 1,
                 Event::Conflict { .. } => node.left.conflicts -= 1,
-                Event::Ended { outcome: Outcome::Unable { .. }, .. }
-                | Event::Replanned { answer: Answer::Unable { .. }, .. } => node.left.logouts -= 1,
+                Event::Ended { outcome: Outcome::NotLoggedIn { .. }, .. }
+                | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => node.left.logouts -= 1,
                 Event::Begun { .. }
                 | Event::Ended { .. }
                 | Event::Landed { .. }
@@ -272,16 +276,16 @@ fn tell(node: &mut Node, event: Event, cut: Cut) -> Result<(), Breach> {
     node.stage.tell(event, cut)?;
     match cut {
         Cut::Never => Ok(()),
-        Cut::After(_) => take(node, Move::Crash(Hold::Nobody)),
+        Cut::After(_) => take(node, Move::Crash(RedirectLock::Free)),
     }
 }
 
 fn unable(job: &JobId) -> Event {
     let (job, reason, usage) = (job.clone(), "nobody is logged in".to_owned(), Usage::default());
     match job.task {
-        Task::Replan => Event::Replanned { job, answer: Answer::Unable { reason }, usage },
+        Task::Replan => Event::Replanned { job, answer: Answer::NotLoggedIn { reason }, usage },
         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
-            Event::Ended { job, outcome: Outcome::Unable { reason }, usage }
+            Event::Ended { job, outcome: Outcome::NotLoggedIn { reason }, usage }
         }
     }
 }
@@ -294,18 +298,18 @@ fn ends_of(state: &State, job: &Job, groups: Groups) -> Vec<Event> {
     let done = |check| Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
     match &id.task {
         Task::Work(_) => {
-            vec![ended(done(CheckSeen::None)), ended(Outcome::Failed { reason: "could not".into() })]
+            vec![ended(done(CheckOutcome::None)), ended(Outcome::Failed { reason: "could not".into() })]
         }
         Task::Check(_) => {
-            let red = CheckSeen::Fail { reason: "red".into() };
-            vec![ended(done(CheckSeen::Pass)), ended(done(red))]
+            let red = CheckOutcome::Fail { reason: "red".into() };
+            vec![ended(done(CheckOutcome::Pass)), ended(done(red))]
         }
         Task::Probe(_) => {
             let probed = |feasible, cost| ended(Outcome::Probed { feasible, findings: String::new(), cost });
-            let mut ends = vec![probed(Feasible::Yes, None), probed(Feasible::No, None)];
+            let mut ends = vec![probed(Feasibility::Feasible, None), probed(Feasibility::Infeasible, None)];
             if groups == Groups::Stuck {
                 // There is something to compare.
-                ends.push(probed(Feasible::Yes, Some(Cost::Tiny)));
+                ends.push(probed(Feasibility::Feasible, Some(Cost::Tiny)));
                 ends.push(ended(Outcome::Lost { reason: "lost".into() }));
             }
             ends
@@ -322,12 +326,12 @@ fn answers(state: &State, job: &Job) -> Vec<Answer> {
     let new = |what: &str| NewAtom { description: what.into(), ..NewAtom::default() };
     let mut plans = vec![PlanChange::default()];
     let stuck = job.why.iter().find_map(|why| match why {
-        Why::Failing { atom } | Why::TooLarge { atom, .. } => Some(atom),
-        Why::Stalling | Why::Red { .. } => None,
+        ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => Some(atom),
+        ReplanReason::Stalling | ReplanReason::Red { .. } => None,
     });
     if let Some(atom) = stuck {
         plans.push(PlanChange {
-            decompositions: vec![PlanCut {
+            decompositions: vec![NewDecomposition {
                 parent: atom.clone(),
                 children: vec![new("a part")],
                 reason: String::new(),
@@ -347,7 +351,7 @@ fn answers(state: &State, job: &Job) -> Vec<Answer> {
 
 /// Green only when nothing is unresolved, and even then it may be red.
 fn evaluations(state: &State) -> Vec<Evaluation> {
-    let red = Evaluation::Failed { red: vec![Red { item: "check".into(), reason: "red".into() }] };
+    let red = Evaluation::Failed { red: vec![RedCheck { item: "check".into(), reason: "red".into() }] };
     if unresolved(state) == 0 { vec![Evaluation::Passed, red] } else { vec![red] }
 }
 

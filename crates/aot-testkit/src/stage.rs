@@ -1,7 +1,9 @@
 //! A coordinator in its world, under audit: tells events, performs effects, crashes at any point between them and
 //! takes the loop up again from the state file alone. Draws nothing: its drivers do.
 
-use aot_core::coordinator::{Answer, Coordinator, Effect, Event, Hold, JobId, Outcome, Settings, Task};
+use aot_core::coordinator::{
+    Answer, Coordinator, Effect, Event, JobId, Outcome, RedirectLock, Settings, Task,
+};
 use aot_core::rules::gate::gate;
 use aot_core::state::State;
 use jiff::Timestamp;
@@ -68,8 +70,8 @@ impl Stage {
         self.events
     }
 
-    pub fn begin(&mut self, hold: Hold, cut: Cut) -> Result<Vec<Effect>, Breach> {
-        let event = Event::Begun { found: self.world.found(), fingerprint: None, redirect: hold };
+    pub fn begin(&mut self, hold: RedirectLock, cut: Cut) -> Result<Vec<Effect>, Breach> {
+        let event = Event::Begun { unrecorded: self.world.found(), fingerprint: None, redirect: hold };
         self.tell(event, cut)
     }
 
@@ -175,7 +177,7 @@ impl Stage {
                     | Outcome::Failed { .. }
                     | Outcome::TooLarge { .. }
                     | Outcome::Probed { .. }
-                    | Outcome::Unable { .. }
+                    | Outcome::NotLoggedIn { .. }
                     | Outcome::Lost { .. },
                     Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan,
                 ) => self.world.end(job),

@@ -2,9 +2,11 @@
 //! somebody interferes. Draws; performs nothing.
 
 use aot_core::brief::Cost;
-use aot_core::coordinator::{Answer, CheckSeen, Evaluation, Feasible, Job, Outcome, Task, Usage, Why};
-use aot_core::rules::certificate::Red;
-use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
+use aot_core::coordinator::{
+    Answer, CheckOutcome, Evaluation, Feasibility, Job, Outcome, ReplanReason, Task, Usage,
+};
+use aot_core::rules::certificate::RedCheck;
+use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
 use aot_core::state::{AtomId, Graph, Span, State};
 
@@ -117,7 +119,7 @@ impl Temper {
             return (Outcome::Refused { reason: "rate limit".into(), retry_after }, 1);
         }
         if by_agent && chance.percent(self.unable) {
-            return (Outcome::Unable { reason: "nobody is logged in".into() }, 1);
+            return (Outcome::NotLoggedIn { reason: "nobody is logged in".into() }, 1);
         }
         if chance.percent(self.lost) {
             return (Outcome::Lost { reason: "killed from outside".into() }, seconds);
@@ -125,7 +127,8 @@ impl Temper {
         let outcome = match &job.id.task {
             Task::Probe(_) if chance.percent(self.fail / 3) => Outcome::Failed { reason: "no answer".into() },
             Task::Probe(atom) => {
-                let feasible = if chance.percent(self.fail) { Feasible::No } else { Feasible::Yes };
+                let feasible =
+                    if chance.percent(self.fail) { Feasibility::Infeasible } else { Feasibility::Feasible };
                 let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
                 let cost = chance.percent(80).then(|| *chance.pick(&costs));
                 Outcome::Probed { feasible, findings: format!("looked at {atom}"), cost }
@@ -154,17 +157,17 @@ impl Temper {
         self.cursed.is_some_and(|rest| digits.parse::<usize>().is_ok_and(|number| number % 3 == rest))
     }
 
-    fn check(&self, chance: &mut Chance, state: &State, atom: &AtomId) -> CheckSeen {
+    fn check(&self, chance: &mut Chance, state: &State, atom: &AtomId) -> CheckOutcome {
         if state.atoms.get(atom).is_none_or(|atom| atom.check.is_none()) {
-            CheckSeen::None
+            CheckOutcome::None
         } else if chance.percent(self.check_error) {
-            CheckSeen::Error { reason: "no such program".into() }
+            CheckOutcome::Error { reason: "no such program".into() }
         } else if chance.percent(self.check_pending) {
-            CheckSeen::Pending { reason: "ask a person".into() }
+            CheckOutcome::Pending { reason: "ask a person".into() }
         } else if chance.percent(self.fail / 2) {
-            CheckSeen::Fail { reason: "red".into() }
+            CheckOutcome::Fail { reason: "red".into() }
         } else {
-            CheckSeen::Pass
+            CheckOutcome::Pass
         }
     }
 
@@ -204,7 +207,7 @@ impl Temper {
             return Answer::Refused { reason: "rate limit".into(), retry_after: None };
         }
         if chance.percent(self.unable) {
-            return Answer::Unable { reason: "nobody is logged in".into() };
+            return Answer::NotLoggedIn { reason: "nobody is logged in".into() };
         }
         if chance.percent(self.fail / 3) {
             return Answer::Failed { reason: "no answer".into() };
@@ -226,12 +229,12 @@ impl Temper {
     }
 }
 
-fn done(check: CheckSeen) -> Outcome {
+fn done(check: CheckOutcome) -> Outcome {
     Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check }
 }
 
-fn red_check(number: usize) -> Red {
-    Red { item: format!("check {number}"), reason: "red".into() }
+fn red_check(number: usize) -> RedCheck {
+    RedCheck { item: format!("check {number}"), reason: "red".into() }
 }
 
 /// What an agent tells while it runs.
@@ -254,25 +257,25 @@ fn useful(chance: &mut Chance, state: &State, job: &Job) -> PlanChange {
     let mut plan = PlanChange { reason: "another way".into(), ..PlanChange::default() };
     for why in &job.why {
         match why {
-            Why::Failing { atom } | Why::TooLarge { atom, .. } => match chance.below(4) {
+            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => match chance.below(4) {
                 0 => plan.alternatives.push(Alternative {
                     to: atom.clone(),
                     group: None,
                     atom: new_atom("another way to do it"),
                 }),
                 1 => plan.abandon.extend(abandon(chance, state)),
-                _ => plan.decompositions.push(Cut {
+                _ => plan.decompositions.push(NewDecomposition {
                     parent: atom.clone(),
                     children: (0..chance.between(1, 3)).map(|_| new_atom("a part of it")).collect(),
                     reason: "too large".into(),
                 }),
             },
-            Why::Stalling => {
+            ReplanReason::Stalling => {
                 if let Some((_, atom)) = state.atoms.get_index(chance.below(state.atoms.len())) {
                     plan.dependencies.push(Rewire { atom: atom.id.clone(), depends_on: Vec::new() });
                 }
             }
-            Why::Red { .. } => plan.atoms.push(new_atom("repair what is red")),
+            ReplanReason::Red { .. } => plan.atoms.push(new_atom("repair what is red")),
         }
     }
     if chance.percent(10) {
@@ -299,7 +302,7 @@ fn nonsense(chance: &mut Chance, state: &State) -> PlanChange {
     for _ in 0..chance.between(1, 3) {
         match chance.below(7) {
             0 => plan.withdrawals.push(any(chance)),
-            1 => plan.decompositions.push(Cut {
+            1 => plan.decompositions.push(NewDecomposition {
                 parent: any(chance),
                 children: if chance.percent(30) { Vec::new() } else { vec![new_atom("a part")] },
                 reason: String::new(),

@@ -8,7 +8,7 @@ use aot_core::state::State;
 
 pub fn of_event(event: &Event) -> String {
     match event {
-        Event::Begun { found, redirect, .. } => {
+        Event::Begun { unrecorded: found, redirect, .. } => {
             let found: Vec<String> = found.iter().map(|found| found.atom.to_string()).collect();
             format!("begun found {found:?} redirect held by {redirect:?}")
         }
@@ -32,7 +32,7 @@ pub fn of_event(event: &Event) -> String {
             Answer::Plan(plan) => format!("{} {plan:?}", of_job(job)),
             Answer::Failed { .. } => format!("{} failed", of_job(job)),
             Answer::Refused { .. } => format!("{} refused", of_job(job)),
-            Answer::Unable { .. } => format!("{} unable", of_job(job)),
+            Answer::NotLoggedIn { .. } => format!("{} unable", of_job(job)),
         },
         Event::Spent { usage } => format!("spent {:.1} USD and {} tokens", usage.cost_usd, usage.tokens),
         Event::Edited { state } => format!("edited to {}", of_plan(state)),
@@ -82,7 +82,7 @@ fn of_outcome(outcome: &Outcome) -> String {
         Outcome::TooLarge { .. } => "too large".to_owned(),
         Outcome::Probed { feasible, cost, .. } => format!("probed, feasible {feasible:?}, cost {cost:?}"),
         Outcome::Refused { .. } => "refused".to_owned(),
-        Outcome::Unable { .. } => "unable".to_owned(),
+        Outcome::NotLoggedIn { .. } => "unable".to_owned(),
         Outcome::Lost { .. } => "lost".to_owned(),
     }
 }

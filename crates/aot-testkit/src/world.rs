@@ -2,7 +2,7 @@
 //! branch they land on, and the state file. It performs effects and keeps what a real world would keep. What comes of
 //! a job is not decided here: whoever drives the world draws it, or tries everything.
 
-use aot_core::coordinator::{Effect, Found, Job, JobId, Task};
+use aot_core::coordinator::{Effect, Job, JobId, Task, UnrecordedLanding};
 use aot_core::rules::certificate::Certificate;
 use aot_core::rules::{Change, apply};
 use aot_core::state::{AtomId, AtomStatus, Binding, State};
@@ -189,7 +189,7 @@ impl World {
     }
 
     /// What a new process finds on the branch for atoms that the file shows in progress (decision D23).
-    pub fn found(&self) -> Vec<Found> {
+    pub fn found(&self) -> Vec<UnrecordedLanding> {
         let in_progress = |commit: &&Commit| {
             let atom = self.recorded.atoms.get(&commit.atom);
             atom.is_some_and(|atom| atom.status == AtomStatus::InProgress)
@@ -198,7 +198,7 @@ impl World {
         self.branch
             .iter()
             .filter(in_progress)
-            .map(|commit| Found {
+            .map(|commit| UnrecordedLanding {
                 atom: commit.atom.clone(),
                 attempt: commit.attempt,
                 binding: commit.binding.clone(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::answer::{REASON_LIMIT, read_as};
 use super::page::one_line;
 use super::shape::{Faults, Said, Unreadable, schema_of};
-use crate::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
+use crate::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use crate::rules::reshape::NewAtom;
 use crate::state::{AtomId, Check, Checks, GroupName};
 
@@ -31,7 +31,7 @@ struct PlanForm {
     /// Atoms whose cut is taken back, so that they are solved whole; possible while none of their parts is resolved.
     withdrawals: Vec<String>,
     /// Atoms to cut into parts. The atom is then resolved by its parts.
-    decompositions: Vec<CutForm>,
+    decompositions: Vec<DecompositionForm>,
     /// New atoms beside the others.
     atoms: Vec<AtomForm>,
     /// Other ways to do what an atom does, tried when it fails.
@@ -43,7 +43,7 @@ struct PlanForm {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct CutForm {
+struct DecompositionForm {
     /// The id of the atom to cut.
     parent: String,
     /// Why it is cut.
@@ -153,8 +153,8 @@ impl Reader {
         forms.into_iter().enumerate().map(|(n, form)| read(self, &format!("{field}[{n}]"), form)).collect()
     }
 
-    fn cut(&mut self, field: &str, form: CutForm) -> Cut {
-        Cut {
+    fn cut(&mut self, field: &str, form: DecompositionForm) -> NewDecomposition {
+        NewDecomposition {
             parent: self.id(&format!("{field}.parent"), form.parent),
             reason: self.reason(&format!("{field}.reason"), form.reason),
             children: self.each(&format!("{field}.children"), form.children, Reader::atom),

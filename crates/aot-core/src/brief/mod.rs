@@ -33,9 +33,9 @@ pub use judge::{
 pub use plan::{Asked, coordinator};
 pub use redirect::{RedirectAnswer, Turn, read_redirect, redirect};
 
-pub use crate::rules::certificate::Red;
+pub use crate::rules::certificate::RedCheck;
 pub use crate::rules::order::Cost;
-pub use crate::rules::plan::Why;
+pub use crate::rules::plan::ReplanReason;
 pub use shape::{ANSWER_LIMIT, MAX_FAULTS, Said, Unreadable};
 pub use work::{Given, Leftover, probe, worker};
 

@@ -7,7 +7,7 @@ use super::change::{MAX_CHILDREN, MAX_NEW_ATOMS, plan_change_schema};
 use super::page::{Entry, Page, one_line};
 use super::words::list_checks;
 use super::{Brief, LINE_LIMIT, NAME_LIMIT, Role, TEXT_LIMIT, short, titled};
-use crate::rules::plan::Why;
+use crate::rules::plan::ReplanReason;
 use crate::state::{AtomId, AtomStatus, Graph, State, Target, TrailEntry};
 
 // The budgets of the parts, in bytes.
@@ -37,7 +37,7 @@ const IDLE_CHOICES: usize = 4;
 /// Why the coordinator agent is asked now; all that is due is asked at once (D8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    pub why: Vec<Why>,
+    pub why: Vec<ReplanReason>,
     /// Why earlier changes of the plan were refused, the latest first, as the refusals say it.
     pub refusals: Vec<String>,
 }
@@ -74,14 +74,16 @@ pub fn coordinator(state: &State, graph: &Graph, asked: &Asked) -> Brief {
     Brief::close(state, Role::Coordinator, None, page, plan_change_schema())
 }
 
-fn why(page: &mut Page, state: &State, why: &[Why]) {
+fn why(page: &mut Page, state: &State, why: &[ReplanReason]) {
     if why.is_empty() {
         return;
     }
     page.heading("Why you are asked");
     let reasons = why.iter().flat_map(|why| match why {
-        Why::Failing { .. } | Why::TooLarge { .. } | Why::Stalling => vec![(why, None)],
-        Why::Red { checks } => {
+        ReplanReason::Failing { .. } | ReplanReason::TooLarge { .. } | ReplanReason::Stalling => {
+            vec![(why, None)]
+        }
+        ReplanReason::Red { checks } => {
             std::iter::once((why, None)).chain(checks.iter().map(|red| (why, Some(red)))).collect()
         }
     });
@@ -90,21 +92,21 @@ fn why(page: &mut Page, state: &State, why: &[Why]) {
             entry.line(1, &one_line(&red.item, LINE_LIMIT));
             entry.quote(2, "reason of a red check", &red.reason, IN_FULL);
         }
-        (Why::Failing { atom }, None) => {
+        (ReplanReason::Failing { atom }, None) => {
             entry.line(0, &format!("{} fails again and again.", short(atom)));
             in_full(entry, state, atom);
         }
-        (Why::TooLarge { atom, reason }, None) => {
+        (ReplanReason::TooLarge { atom, reason }, None) => {
             entry.line(0, &format!("{} is too large for one go, a worker says:", short(atom)));
             entry.quote(1, "why it is too large", reason, IN_FULL);
             entry.line(1, "as described:");
             in_full(entry, state, atom);
         }
-        (Why::Stalling, None) => {
+        (ReplanReason::Stalling, None) => {
             let (count, limit) = (state.control.stall_count, state.constraints().max_stall_count);
             entry.line(0, &format!("{count} iterations in a row brought no progress; {limit} end the loop."));
         }
-        (Why::Red { .. }, None) => {
+        (ReplanReason::Red { .. }, None) => {
             entry.line(0, "Every atom is resolved, but these checks do not pass:");
         }
     });
@@ -115,12 +117,18 @@ fn in_full(entry: &mut Entry, state: &State, id: &AtomId) {
     entry.quote(1, &format!("description of {}", short(id)), &atom.description, IN_FULL);
 }
 
-pub(super) fn unresolved(page: &mut Page, state: &State, graph: &Graph, told: &Told<'_>, why: &[Why]) {
+pub(super) fn unresolved(
+    page: &mut Page,
+    state: &State,
+    graph: &Graph,
+    told: &Told<'_>,
+    why: &[ReplanReason],
+) {
     let first: HashSet<&AtomId> = why
         .iter()
         .filter_map(|why| match why {
-            Why::Failing { atom } | Why::TooLarge { atom, .. } => Some(atom),
-            Why::Stalling | Why::Red { .. } => None,
+            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => Some(atom),
+            ReplanReason::Stalling | ReplanReason::Red { .. } => None,
         })
         .collect();
     let mut indices: Vec<usize> =

@@ -1,7 +1,7 @@
 //! The state came from outside: somebody edited the file, or a redirect was made. What is in flight is compared with
 //! it, and what was remembered is forgotten.
 
-use super::talk::Effect;
+use super::protocol::Effect;
 use super::{Coordinator, Phase};
 use crate::rules::converge::PlanFor;
 use crate::rules::{Change, Ledger, backtrack, gate, redirect};
@@ -25,7 +25,7 @@ impl Coordinator {
         }
         backtrack::repair(&mut self.ledger);
         if !self.state().control.redirect_requested {
-            self.recheck_scouts();
+            self.end_stale_parallel_probes();
         }
     }
 
@@ -35,7 +35,7 @@ impl Coordinator {
             self.ledger.record(Change::RedirectEnded);
         }
         self.tampered = None;
-        if self.phase == Phase::Expecting {
+        if self.phase == Phase::AwaitingRedirect {
             self.take_up();
         }
         backtrack::repair(&mut self.ledger);
@@ -56,7 +56,7 @@ impl Coordinator {
         let now = self.ledger.now();
         self.ledger = Ledger::open(state, now);
         self.replaced = true;
-        self.sweep();
+        self.drop_stale_attempts();
         let flying = self.flight.atoms();
         let orphan = |index: &usize| !flying.contains(&self.ledger.atom(*index).id);
         let orphans: Vec<usize> = self.ledger.frontier().in_progress().filter(orphan).collect();
@@ -67,8 +67,8 @@ impl Coordinator {
         self.base_case = None;
         self.plan = PlanFor::Unasked;
         self.judges = None;
-        self.held.clear();
-        self.seen.clear();
+        self.awaiting_person.clear();
+        self.findings.clear();
         self.check_errors.clear();
     }
 

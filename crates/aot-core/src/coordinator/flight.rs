@@ -1,8 +1,8 @@
 //! What is in flight: attempts on atoms, and at most one replan. Knows who runs and how far along, and no rule.
 
-use super::talk::{Job, JobId, Task};
+use super::protocol::{Job, JobId, Task};
 use crate::rules::order::ProbeFinding;
-use crate::rules::plan::Why;
+use crate::rules::plan::ReplanReason;
 use crate::state::{AtomId, AtomStatus, State};
 
 /// One attempt on one atom, from its start to its last word.
@@ -18,25 +18,25 @@ pub struct Attempt {
     pub judged: u64,
     /// What its own probe saw, while others are still looking.
     pub saw: Option<ProbeFinding>,
-    pub scouts: Vec<Scout>,
+    pub parallel_probes: Vec<ParallelProbe>,
 }
 
 /// A look at a choice beside the selected one. Its number is that of the attempt it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scout {
+pub struct ParallelProbe {
     pub atom: AtomId,
-    look: Look,
+    look: ProbeState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Look {
-    Out,
-    Over(Option<ProbeFinding>),
+enum ProbeState {
+    Running,
+    Ended(Option<ProbeFinding>),
 }
 
-impl Scout {
-    pub fn sent(atom: AtomId) -> Scout {
-        Scout { atom, look: Look::Out }
+impl ParallelProbe {
+    pub fn sent(atom: AtomId) -> ParallelProbe {
+        ParallelProbe { atom, look: ProbeState::Running }
     }
 
     pub fn job(&self, number: u32) -> JobId {
@@ -44,17 +44,17 @@ impl Scout {
     }
 
     pub fn answer(&mut self, saw: Option<ProbeFinding>) {
-        self.look = Look::Over(saw);
+        self.look = ProbeState::Ended(saw);
     }
 
-    pub fn is_out(&self) -> bool {
-        self.look == Look::Out
+    pub fn is_running(&self) -> bool {
+        self.look == ProbeState::Running
     }
 
     fn saw(&self) -> Option<&ProbeFinding> {
         match &self.look {
-            Look::Out => None,
-            Look::Over(saw) => saw.as_ref(),
+            ProbeState::Running => None,
+            ProbeState::Ended(saw) => saw.as_ref(),
         }
     }
 }
@@ -64,24 +64,24 @@ impl Scout {
 pub enum Stage {
     Probing,
     /// Probed, while choices beside it are still looked at.
-    Weighing,
+    AwaitingProbes,
     Working,
     Checking,
     /// Done, while a rival of its race is landing.
-    Waiting,
+    AwaitingRival,
     Landing,
 }
 
 impl Attempt {
     pub fn new(atom: AtomId, number: u32, stage: Stage) -> Attempt {
-        let (findings, saw, scouts) = (None, None, Vec::new());
-        Attempt { atom, number, stage, findings, parked: false, judged: 0, saw, scouts }
+        let (findings, saw, parallel_probes) = (None, None, Vec::new());
+        Attempt { atom, number, stage, findings, parked: false, judged: 0, saw, parallel_probes }
     }
 
     pub fn job(&self) -> JobId {
         let task = match self.stage {
-            Stage::Probing | Stage::Weighing => Task::Probe(self.atom.clone()),
-            Stage::Working | Stage::Waiting | Stage::Landing => Task::Work(self.atom.clone()),
+            Stage::Probing | Stage::AwaitingProbes => Task::Probe(self.atom.clone()),
+            Stage::Working | Stage::AwaitingRival | Stage::Landing => Task::Work(self.atom.clone()),
             Stage::Checking => Task::Check(self.atom.clone()),
         };
         JobId { task, attempt: self.number }
@@ -89,18 +89,18 @@ impl Attempt {
 
     /// All that runs for it.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
-        let own = (self.stage != Stage::Weighing).then(|| self.job());
-        own.into_iter().chain(self.scouts_out())
+        let own = (self.stage != Stage::AwaitingProbes).then(|| self.job());
+        own.into_iter().chain(self.running_parallel_probes())
     }
 
-    pub fn scouts_out(&self) -> impl Iterator<Item = JobId> {
-        self.scouts.iter().filter(|scout| scout.is_out()).map(|scout| scout.job(self.number))
+    pub fn running_parallel_probes(&self) -> impl Iterator<Item = JobId> {
+        self.parallel_probes.iter().filter(|probe| probe.is_running()).map(|probe| probe.job(self.number))
     }
 
     /// What was seen of it and of the choices beside it.
     pub fn seen(&self) -> Vec<(AtomId, ProbeFinding)> {
         let own = self.saw.iter().map(|saw| (&self.atom, saw));
-        let beside = self.scouts.iter().filter_map(|scout| Some((&scout.atom, scout.saw()?)));
+        let beside = self.parallel_probes.iter().filter_map(|probe| Some((&probe.atom, probe.saw()?)));
         own.chain(beside).map(|(atom, saw)| (atom.clone(), saw.clone())).collect()
     }
 
@@ -108,7 +108,7 @@ impl Attempt {
     fn is(&self, job: &JobId) -> bool {
         let atom = match (&job.task, self.stage) {
             (Task::Probe(atom), Stage::Probing)
-            | (Task::Work(atom), Stage::Working | Stage::Waiting | Stage::Landing)
+            | (Task::Work(atom), Stage::Working | Stage::AwaitingRival | Stage::Landing)
             | (Task::Check(atom), Stage::Checking) => atom,
             (Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan, _) => return false,
         };
@@ -119,8 +119,8 @@ impl Attempt {
     pub fn runs_left(&self, judgements: u64) -> u64 {
         let judges = judgements.saturating_sub(self.judged);
         match self.stage {
-            Stage::Probing | Stage::Weighing => 1 + judges,
-            Stage::Working | Stage::Checking | Stage::Waiting | Stage::Landing => judges,
+            Stage::Probing | Stage::AwaitingProbes => 1 + judges,
+            Stage::Working | Stage::Checking | Stage::AwaitingRival | Stage::Landing => judges,
         }
     }
 
@@ -135,7 +135,7 @@ impl Attempt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replan {
     pub number: u32,
-    pub why: Vec<Why>,
+    pub why: Vec<ReplanReason>,
     pub atoms: Vec<AtomId>,
     pub parked: bool,
 }
@@ -168,11 +168,11 @@ impl Flight {
 
     /// Who takes a slot: attempts, scouts that are out, a replan.
     pub fn len(&self) -> usize {
-        self.attempts.len() + self.scouts_out() + usize::from(self.replan.is_some())
+        self.attempts.len() + self.running_parallel_probes() + usize::from(self.replan.is_some())
     }
 
-    fn scouts_out(&self) -> usize {
-        self.attempts.iter().map(|attempt| attempt.scouts_out().count()).sum()
+    fn running_parallel_probes(&self) -> usize {
+        self.attempts.iter().map(|attempt| attempt.running_parallel_probes().count()).sum()
     }
 
     /// The agents among them: a command, a check or a landing is none.
@@ -180,10 +180,10 @@ impl Flight {
         let by_agent = |attempt: &&Attempt| match attempt.stage {
             Stage::Probing => true,
             Stage::Working => state.atoms.get(&attempt.atom).is_some_and(|atom| atom.run.is_none()),
-            Stage::Weighing | Stage::Checking | Stage::Waiting | Stage::Landing => false,
+            Stage::AwaitingProbes | Stage::Checking | Stage::AwaitingRival | Stage::Landing => false,
         };
         let attempts = self.attempts.iter().filter(by_agent).count();
-        attempts + self.scouts_out() + usize::from(self.replan.is_some())
+        attempts + self.running_parallel_probes() + usize::from(self.replan.is_some())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -205,14 +205,14 @@ impl Flight {
     }
 
     /// The attempt that a scout belongs to, and which of its scouts it is.
-    pub fn find_scout(&self, job: &JobId) -> Option<(usize, usize)> {
+    pub fn find_parallel_probe(&self, job: &JobId) -> Option<(usize, usize)> {
         self.attempts.iter().enumerate().find_map(|(at, attempt)| {
-            let is = |scout: &Scout| scout.is_out() && scout.job(attempt.number) == *job;
-            attempt.scouts.iter().position(is).map(|scout| (at, scout))
+            let is = |probe: &ParallelProbe| probe.is_running() && probe.job(attempt.number) == *job;
+            attempt.parallel_probes.iter().position(is).map(|probe| (at, probe))
         })
     }
 }
 
 pub(super) fn blank_job(id: JobId) -> Job {
-    Job { id, findings: None, returned: None, why: Vec::new(), refusals: Vec::new() }
+    Job { id, findings: None, return_reason: None, why: Vec::new(), refusals: Vec::new() }
 }

@@ -5,10 +5,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Agents, Coordinator, Effect, Evaluation, Event, Hold, JobId, Outcome, Presence, Settings, Task, Usage,
+    Agents, Coordinator, Effect, Evaluation, Event, JobId, Outcome, Presence, RedirectLock, Settings, Task,
+    Usage,
 };
-use super::{CheckSeen, Found};
-use crate::rules::certificate::{Red, Verdict};
+use super::{CheckOutcome, UnrecordedLanding};
+use crate::rules::certificate::{RedCheck, Verdict};
 use crate::rules::gate::Aligned;
 use crate::state::{AtomId, Binding};
 
@@ -22,9 +23,14 @@ pub struct Forecast {
 
 /// Looks ahead. Atoms that need an agent are taken to have one.
 pub fn forecast(aligned: Aligned, settings: Settings, now: Timestamp) -> Forecast {
-    let crew = Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
-    let mut coordinator = Coordinator::resume(aligned, Settings { crew, ..settings }, now);
-    let begun = Event::Begun { found: Vec::<Found>::new(), fingerprint: None, redirect: Hold::Nobody };
+    let agents =
+        Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
+    let mut coordinator = Coordinator::resume(aligned, Settings { agents, ..settings }, now);
+    let begun = Event::Begun {
+        unrecorded: Vec::<UnrecordedLanding>::new(),
+        fingerprint: None,
+        redirect: RedirectLock::Free,
+    };
     let mut events = vec![begun];
     let mut steps: Vec<Vec<AtomId>> = Vec::new();
     loop {
@@ -57,7 +63,7 @@ pub fn forecast(aligned: Aligned, settings: Settings, now: Timestamp) -> Forecas
 
 fn ended(job: JobId) -> Event {
     // Whatever its check is, it is taken to pass.
-    let check = CheckSeen::Pass;
+    let check = CheckOutcome::Pass;
     let outcome = match job.task {
         Task::Probe(_) | Task::Replan => Outcome::Lost { reason: String::new() },
         Task::Work(_) | Task::Check(_) => {
@@ -76,7 +82,7 @@ fn landed(job: JobId) -> Event {
 fn verified(number: u32, unresolved: usize) -> Event {
     let evaluation = match unresolved {
         0 => Evaluation::Passed,
-        _ => Evaluation::Failed { red: vec![Red { item: String::new(), reason: String::new() }] },
+        _ => Evaluation::Failed { red: vec![RedCheck { item: String::new(), reason: String::new() }] },
     };
     Event::Verified { number, evaluation, usage: Usage::default() }
 }

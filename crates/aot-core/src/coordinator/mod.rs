@@ -1,23 +1,23 @@
 //! The loop as a function: an [`Event`] in, [`Effect`]s out. Holds the state and what is in flight, and contains no
 //! rule: those are in `rules`. Knows no process, no clock and no vendor.
 //!
-//! After every event (D7): take in what it says (`intake`), then judge, close and fill (`settle`).
+//! After every event (D7): handle it (`events`), then judge, close and fill (`step`).
 
 mod edits;
+mod events;
 mod flight;
 mod forecast;
-mod intake;
+mod parallel_probes;
+mod protocol;
 mod request;
-mod scouts;
-mod settle;
-mod talk;
+mod step;
 
-pub use talk::{
-    Answer, CheckSeen, Effect, Evaluation, Event, Feasible, Found, Hold, Job, JobId, Outcome, StopHow, Task,
-    Usage,
+pub use protocol::{
+    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, Job, JobId, Outcome, RedirectLock,
+    StopMode, Task, UnrecordedLanding, Usage,
 };
 
-pub use crate::rules::plan::{Agents, Presence, Why};
+pub use crate::rules::plan::{Agents, Presence, ReplanReason};
 pub use forecast::{Forecast, forecast};
 
 use std::collections::BTreeMap;
@@ -25,29 +25,29 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use flight::Flight;
-use scouts::Looks;
+use parallel_probes::ProbedChoices;
 
 use crate::rules::Ledger;
 use crate::rules::bound::{self, Bound};
-use crate::rules::certificate::Red;
-use crate::rules::converge::{BaseCase, PlanFor, Standing, Stop};
+use crate::rules::certificate::RedCheck;
+use crate::rules::converge::{BaseCase, JudgementInputs, PlanFor, Stop};
 use crate::rules::gate::Aligned;
 use crate::rules::order::ProbeFinding;
-use crate::rules::plan::Floor;
+use crate::rules::plan::DispatchInputs;
 use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
 
 /// What the coordinator has to know of the world, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    pub crew: Agents,
+    pub agents: Agents,
     pub dispatch: Dispatch,
     pub trees: Trees,
-    pub patience: Patience,
+    pub on_refused_start: OnRefusedStart,
 }
 
 /// What a start that is refused by a limit, or lost to a network that is down, leads to (D12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Patience {
+pub enum OnRefusedStart {
     /// The loop is parked, and tries again.
     #[default]
     Park,
@@ -95,7 +95,7 @@ pub struct Coordinator {
     /// The base case held, and then something landed: it has to be seen again, in an iteration of its own.
     stale_pass: bool,
     /// What was red when the base case was last evaluated.
-    red: Vec<Red>,
+    red: Vec<RedCheck>,
     plan: PlanFor,
     /// A replan has just come in; what it brought is started before the iteration is judged.
     plan_is_fresh: bool,
@@ -103,13 +103,13 @@ pub struct Coordinator {
     refusals: Vec<String>,
     too_large: BTreeMap<AtomId, String>,
     /// Why attempts came back without having failed.
-    returned: BTreeMap<AtomId, String>,
+    return_reason: BTreeMap<AtomId, String>,
     check_errors: BTreeMap<AtomId, u32>,
-    held: BTreeMap<AtomId, String>,
+    awaiting_person: BTreeMap<AtomId, String>,
     reserved: Vec<AtomId>,
-    looks: Looks,
+    probed_choices: ProbedChoices,
     /// What was seen of choices when they were put in order, until they have failed or are resolved.
-    seen: BTreeMap<AtomId, ProbeFinding>,
+    findings: BTreeMap<AtomId, ProbeFinding>,
     tampered: Option<String>,
     /// Something happened that only a person, or time, can mend; the first of it is told.
     blocked: Option<Stop>,
@@ -135,7 +135,7 @@ enum Phase {
     /// Before `Begun`, or in a host's hands.
     Idle,
     /// Begun while somebody held a redirect: the loop is taken up when it is made.
-    Expecting,
+    AwaitingRedirect,
     Running,
     Halted,
 }
@@ -167,12 +167,12 @@ impl Coordinator {
             plan_is_fresh: false,
             refusals: Vec::new(),
             too_large: BTreeMap::new(),
-            returned: BTreeMap::new(),
+            return_reason: BTreeMap::new(),
             check_errors: BTreeMap::new(),
-            held: BTreeMap::new(),
+            awaiting_person: BTreeMap::new(),
             reserved: Vec::new(),
-            looks: Looks::default(),
-            seen: BTreeMap::new(),
+            probed_choices: ProbedChoices::default(),
+            findings: BTreeMap::new(),
             tampered: None,
             blocked: None,
             abandoned: false,
@@ -196,10 +196,10 @@ impl Coordinator {
         if self.phase == Phase::Halted {
             return Vec::new();
         }
-        self.ledger.turn_clock(now);
-        self.take_in(event);
+        self.ledger.set_now(now);
+        self.handle(event);
         if self.phase != Phase::Halted {
-            self.settle();
+            self.advance();
         }
         self.answer()
     }
@@ -243,7 +243,8 @@ impl Coordinator {
         let judgements = bound::judgements(judges);
         let attempts = self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements)).sum();
         let evaluations = u64::from(self.may_evaluate());
-        let flight = bound::Flight { judges, looks: self.looked().len(), attempts, evaluations };
+        let flight =
+            bound::Flight { judges, probed_choices: self.probed_in_iteration().len(), attempts, evaluations };
         bound::left(self.ledger.state(), flight, self.seconds_spent())
     }
 
@@ -275,8 +276,8 @@ impl Coordinator {
     }
 
     /// Atoms that wait for a person, and why.
-    pub fn held(&self) -> &BTreeMap<AtomId, String> {
-        &self.held
+    pub fn awaiting_person(&self) -> &BTreeMap<AtomId, String> {
+        &self.awaiting_person
     }
 
     fn seconds_spent(&self) -> u64 {
@@ -291,10 +292,10 @@ impl Coordinator {
     }
 
     /// What the judgement sees.
-    fn with_standing<T>(&self, ask: impl FnOnce(&Ledger, &Standing<'_>) -> T) -> T {
-        let standing = Standing {
+    fn with_judgement_inputs<T>(&self, ask: impl FnOnce(&Ledger, &JudgementInputs<'_>) -> T) -> T {
+        let standing = JudgementInputs {
             // Conflicts pass; whether the loop can go on does not depend on what runs now.
-            floor: self.floor(&[]),
+            inputs: self.inputs(&[]),
             running: self.flight.len(),
             tampered: self.tampered.as_deref(),
             blocked: self.blocked.as_ref(),
@@ -306,19 +307,19 @@ impl Coordinator {
     }
 
     /// Choices that were looked at in the open iteration: each is a start of it (D8, D10).
-    fn looked(&self) -> &[AtomId] {
+    fn probed_in_iteration(&self) -> &[AtomId] {
         let control = &self.state().control;
-        if control.open.is_some() { self.looks.of(control.iteration) } else { &[] }
+        if control.open.is_some() { self.probed_choices.of(control.iteration) } else { &[] }
     }
 
-    fn floor<'f>(&'f self, running: &'f [AtomId]) -> Floor<'f> {
-        Floor {
+    fn inputs<'f>(&'f self, running: &'f [AtomId]) -> DispatchInputs<'f> {
+        DispatchInputs {
             running,
             replanned: self.flight.replan.as_ref().map_or(&[], |replan| &replan.atoms),
-            held: &self.held,
-            looked: self.looked(),
-            seen: &self.seen,
-            crew: self.settings.crew,
+            awaiting_person: &self.awaiting_person,
+            probed: self.probed_in_iteration(),
+            findings: &self.findings,
+            agents: self.settings.agents,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A host that dispatches by itself: the coordinator allows or refuses each start, and the iteration is judged when
 //! the host's turn ends. The rules are those of the loop that fills its own slots.
 
-use super::talk::Effect;
+use super::protocol::Effect;
 use super::{Coordinator, Dispatch, Trees};
 use crate::rules::plan::{self, Bar};
 use crate::rules::{Change, Refusal, converge};
@@ -15,7 +15,7 @@ impl Coordinator {
         }
         match self.allowed(&atom) {
             Ok(()) => {
-                let pick = plan::pick(&self.ledger, &self.floor(&[]), atom);
+                let pick = plan::pick(&self.ledger, &self.inputs(&[]), atom);
                 self.begin(pick);
             }
             Err(refusal) => self.effects.push(Effect::Refuse(refusal)),
@@ -29,12 +29,12 @@ impl Coordinator {
         if !self.ledger.frontier().is_due(index) {
             crate::rules::advance::may_start(&self.ledger, index)?;
         }
-        let bar = plan::barred(&self.ledger, &self.floor(&self.flight.atoms()), index);
+        let bar = plan::barred(&self.ledger, &self.inputs(&self.flight.atoms()), index);
         match bar {
             None => {}
             Some(Bar::StartedAlready) => return Err(Refusal::StartedAlready(atom.clone())),
             Some(Bar::BeingReplanned) => return Err(Refusal::BeingReplanned(atom.clone())),
-            Some(Bar::Held) => return Err(Refusal::Held(atom.clone())),
+            Some(Bar::AwaitingPerson) => return Err(Refusal::AwaitingPerson(atom.clone())),
             Some(Bar::NoAgent) => return Err(Refusal::NoAgent(atom.clone())),
             Some(Bar::StallLimit) => return Err(Refusal::GivenUp(atom.clone())),
             Some(Bar::Conflict(with)) => return Err(Refusal::InTheWay { atom: atom.clone(), with }),
@@ -71,7 +71,7 @@ impl Coordinator {
         let idle = control.open.as_ref().is_none_or(|open| open.started.is_empty());
         let opens = control.open.is_none() && control.iteration < self.state().constraints().max_iterations;
         if control.stall_count >= limit && idle && self.ledger.frontier().unresolved() > 0 {
-            self.blocked.get_or_insert(converge::gave_up(limit));
+            self.blocked.get_or_insert(converge::stall_limit_reached(limit));
         }
         if opens {
             self.ledger.record(Change::IterationOpened);

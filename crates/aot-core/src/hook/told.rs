@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::Role;
 use crate::rules::Ledger;
-use crate::rules::certificate::{Certificate, Red, next_steps};
-use crate::rules::plan::{self, FAILURES_FOR_A_PROBE, Why};
+use crate::rules::certificate::{Certificate, RedCheck, next_steps};
+use crate::rules::plan::{self, FAILURES_FOR_A_PROBE, ReplanReason};
 use crate::state::{AtomId, AtomStatus, Check, Checks, LoopStatus, State, Target, TrailEntry};
 
 /// Of a foreign text so many characters are told.
@@ -18,7 +18,7 @@ const LISTED: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Checks of the base case that did not pass, if it was evaluated.
-    pub red: Vec<Red>,
+    pub red: Vec<RedCheck>,
     /// What else there is to say: a conflict, a commit that stays.
     pub notes: Vec<String>,
 }
@@ -62,7 +62,7 @@ pub fn next(ledger: &Ledger, seen: &Seen) -> String {
         text += "A stop was asked for: nothing new may start. End your turn when nothing is in progress.";
         return text;
     }
-    text += &strategy(&plan::due(ledger, &BTreeMap::new(), red));
+    text += &strategy(&plan::replan_reasons(ledger, &BTreeMap::new(), red));
     let ready: Vec<usize> = frontier.due().chain(frontier.ready()).collect();
     if !ready.is_empty() {
         let shown = (constraints.max_parallel_agents as usize).clamp(1, LISTED);
@@ -76,24 +76,26 @@ pub fn next(ledger: &Ledger, seen: &Seen) -> String {
 }
 
 /// What the ladder asks for (D11).
-fn strategy(due: &[Why]) -> String {
+fn strategy(due: &[ReplanReason]) -> String {
     let mut text = String::new();
     for why in due.iter().take(LISTED) {
         match why {
-            Why::Failing { atom } => {
+            ReplanReason::Failing { atom } => {
                 text += &format!(
                     "{atom} keeps failing: change its plan. Cut it (`aot atom decompose {atom} --child …`), add another \
                      way (`aot atom add … --or-group …`, `aot or add`), or take an earlier choice back (`aot or switch`).\n"
                 );
             }
-            Why::TooLarge { atom, reason } => {
+            ReplanReason::TooLarge { atom, reason } => {
                 text += &format!(
                     "{atom} is too large ({}): `aot atom decompose {atom} --child …`.\n",
                     cut(reason)
                 );
             }
-            Why::Stalling => text += "One more iteration without progress and no plan is changed any more.\n",
-            Why::Red { .. } => {
+            ReplanReason::Stalling => {
+                text += "One more iteration without progress and no plan is changed any more.\n"
+            }
+            ReplanReason::Red { .. } => {
                 text += "Find out why, and add what is missing: `aot atom add \"…\" --check \"…\"`.\n";
             }
         }

@@ -159,7 +159,7 @@ fn is_wanted(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
         let (group, entry) = ledger.group_at(group);
         let (group, choice) = (group.clone(), ledger.id(above));
         if entry.failed.contains(&choice) {
-            return Err(Refusal::Burnt { atom, choice, group });
+            return Err(Refusal::ChoiceFailed { atom, choice, group });
         }
         if entry.selected != choice && graph.is_dormant(state, above) {
             return Err(Refusal::Dormant { atom, choice, group });

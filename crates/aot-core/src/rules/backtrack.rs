@@ -23,13 +23,13 @@ pub enum FailureOutcome {
 /// A worker's own failure or a red check, told by hand or by a host: an exhausted group stops the loop, at once if
 /// nothing is in progress that has to finish first.
 pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<FailureOutcome, Refusal> {
-    let fallout = failed(ledger, id, reason)?;
-    if let FailureOutcome::Exhausted { group } = &fallout
+    let outcome = failed(ledger, id, reason)?;
+    if let FailureOutcome::Exhausted { group } = &outcome
         && ledger.frontier().in_progress().len() == 0
     {
         ledger.record(Change::Stopped { reason: exhausted(group) });
     }
-    Ok(fallout)
+    Ok(outcome)
 }
 
 /// The same within the loop, which judges by itself when to stop.
@@ -95,9 +95,9 @@ pub fn exhausted(group: &GroupName) -> String {
 pub fn abandon_earlier_choice(ledger: &mut Ledger, id: &AtomId) -> Option<FailureOutcome> {
     let group = earlier_choice(ledger, id)?;
     let reason = format!("{id} rests on it and keeps failing");
-    let fallout = abandon(ledger, group, &reason)?;
+    let outcome = abandon(ledger, group, &reason)?;
     ledger.record(Change::ReplanNoted { atom: id.clone(), reason: "an earlier choice was given up".into() });
-    Some(fallout)
+    Some(outcome)
 }
 
 /// The group that [`abandon_earlier_choice`] would move.

@@ -25,7 +25,7 @@ pub struct Flight {
     /// [`judges`] of the state; it takes a walk over all atoms, so whoever asks often keeps it.
     pub judges: usize,
     /// Looks at choices that were starts of the open iteration (D10).
-    pub looks: usize,
+    pub probed_choices: usize,
     /// Runs that attempts in flight may still begin: the work after a probe, and judges.
     pub attempts: u64,
     /// Evaluations of the base case that are due or under way outside of an open iteration.
@@ -68,7 +68,7 @@ pub fn left(state: &State, flight: Flight, seconds_spent: u64) -> Bound {
     let mut runs = later.saturating_mul(iteration(state, flight.judges));
     runs = runs.saturating_add(flight.evaluations.saturating_mul(evaluation(state)));
     if let Some(open) = &state.control.open {
-        let started = open.started.len() + flight.looks;
+        let started = open.started.len() + flight.probed_choices;
         let starts = starts_per_iteration(constraints.max_parallel_agents).saturating_sub(started);
         runs = runs
             .saturating_add((starts as u64).saturating_mul(attempt(flight.judges)))
@@ -90,7 +90,8 @@ pub fn written(state: &State) -> Bound {
     let attempts = running
         .map(|atom| judgements(judges) + u64::from(state.control.attempts.contains_key(&atom.id)))
         .fold(0, u64::saturating_add);
-    let flight = Flight { judges, looks: 0, attempts, evaluations: u64::from(state.control.open.is_none()) };
+    let flight =
+        Flight { judges, probed_choices: 0, attempts, evaluations: u64::from(state.control.open.is_none()) };
     left(state, flight, state.control.spent.as_ref().map_or(0, |spent| spent.seconds))
 }
 

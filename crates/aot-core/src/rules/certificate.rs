@@ -77,7 +77,7 @@ pub struct Certificate {
     pub reason: String,
     pub exit: u8,
     /// Checks of the base case that did not pass when it was last evaluated.
-    pub red: Vec<Red>,
+    pub red: Vec<RedCheck>,
     /// The unresolved atoms that were tried, and how each try ended.
     pub tried: Vec<Tried>,
     /// Choices that nobody has tried yet.
@@ -93,7 +93,7 @@ pub const WORKING_TREE: &str = "the working tree";
 
 /// A check that does not pass, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Red {
+pub struct RedCheck {
     pub item: String,
     pub reason: String,
 }
@@ -112,7 +112,7 @@ pub struct Branch {
 }
 
 /// Writes the certificate of a halt.
-pub fn certify(ledger: &Ledger, verdict: Verdict, reason: String, red: Vec<Red>) -> Certificate {
+pub fn certify(ledger: &Ledger, verdict: Verdict, reason: String, red: Vec<RedCheck>) -> Certificate {
     let state = ledger.state();
     let branches = branches(state);
     // A person who is needed is asked about the checks only if they are why.
@@ -197,7 +197,7 @@ fn verdict_of(reason: &str) -> Verdict {
     }
 }
 
-fn next(verdict: &Verdict, branches: &[Branch], asked: &[Red], max_iterations: u32) -> Vec<String> {
+fn next(verdict: &Verdict, branches: &[Branch], asked: &[RedCheck], max_iterations: u32) -> Vec<String> {
     let mut next: Vec<String> = Vec::new();
     match verdict {
         Verdict::Completed => {}

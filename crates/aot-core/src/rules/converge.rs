@@ -1,15 +1,15 @@
 //! Judgement: when an iteration closes, whether it brought something, and when the loop stops (D7, D9, D11, D13, D14).
 //! Rules are read from top to bottom; the first that speaks decides.
 
-use super::certificate::{Budget, Red, Verdict};
-use super::plan::{self, Floor, Presence};
+use super::certificate::{Budget, RedCheck, Verdict};
+use super::plan::{self, DispatchInputs, Presence};
 use super::{Change, Ledger, backtrack};
 use crate::state::{AtomId, Constraints, Spent, Target, VerifyWhen};
 
 /// What the judgement must know besides the state.
 #[derive(Clone, Debug)]
-pub struct Standing<'s> {
-    pub floor: Floor<'s>,
+pub struct JudgementInputs<'s> {
+    pub inputs: DispatchInputs<'s>,
     /// Jobs in flight, a replan among them.
     pub running: usize,
     /// What is wrong with the fingerprint, if anything.
@@ -27,9 +27,9 @@ pub struct Standing<'s> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BaseCase {
     Holds,
-    Red(Vec<Red>),
+    Red(Vec<RedCheck>),
     /// It cannot be decided without a person.
-    Open(Vec<Red>),
+    Open(Vec<RedCheck>),
 }
 
 /// Whether there was a plan against a red base case.
@@ -63,7 +63,7 @@ pub fn is_over(ledger: &Ledger, running: usize) -> bool {
 
 /// Closes the open iteration and judges it (D9).
 pub fn close(ledger: &mut Ledger) {
-    ledger.settle_count();
+    ledger.record_count_shift();
     let unresolved = ledger.frontier().unresolved();
     let control = &ledger.state().control;
     let first = control.prev_pending_count < 0;
@@ -75,7 +75,7 @@ pub fn close(ledger: &mut Ledger) {
 
 /// Ends the open iteration, if there is one, without judging it: a redirect (D16).
 pub fn break_off(ledger: &mut Ledger) {
-    ledger.settle_count();
+    ledger.record_count_shift();
     if ledger.state().control.open.is_some() {
         let unresolved = count(ledger.frontier().unresolved());
         ledger.record(Change::IterationClosed { unresolved, stall_count: 0 });
@@ -106,7 +106,7 @@ pub fn count_red(ledger: &mut Ledger, red: usize) {
 }
 
 /// The stops that do not wait for an evaluation under way.
-pub fn urgent(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
+pub fn urgent_stop(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Option<Stop> {
     let control = &ledger.state().control;
     if control.stop_requested {
         let reason = control.stop_reason.clone().unwrap_or_else(|| "stopped by hand".into());
@@ -120,19 +120,19 @@ pub fn urgent(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
 }
 
 /// Whoever was asked is not logged in: only a person can help (D12).
-pub fn unable(reason: &str) -> Stop {
+pub fn not_logged_in(reason: &str) -> Stop {
     let reason = format!("needs a person: {reason}");
     Stop { verdict: Verdict::NeedsPerson, reason, running: Running::Finish }
 }
 
 /// A limit, and nobody wants to wait until it lifts (D12).
-pub fn limited(reason: &str) -> Stop {
+pub fn rate_limited(reason: &str) -> Stop {
     let reason = format!("limited: {reason}");
     Stop { verdict: Verdict::Budget { what: Budget::Allowance }, reason, running: Running::Finish }
 }
 
 /// At the stall limit a host did not even try what it still may (D11).
-pub fn gave_up(limit: u32) -> Stop {
+pub fn stall_limit_reached(limit: u32) -> Stop {
     Stop { verdict: Verdict::Stalled, reason: stalled(limit), running: Running::Finish }
 }
 
@@ -149,7 +149,7 @@ pub fn affords(constraints: &Constraints, spent: &Spent, running: usize) -> bool
 }
 
 /// The stop conditions in the order of D13, from the base case on.
-pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
+pub fn stop(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Option<Stop> {
     let (state, frontier) = (ledger.state(), ledger.frontier());
     let (control, constraints) = (&state.control, state.constraints());
     let unresolved = frontier.unresolved();
@@ -182,7 +182,7 @@ pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
                 format!("stalled: {limit} evaluations in a row brought nothing, the base case stays red");
             return finishes(Verdict::Stalled, reason);
         }
-        if standing.floor.crew.coordinator == Presence::Absent {
+        if standing.inputs.agents.coordinator == Presence::Absent {
             let reason =
                 "stalled: all atoms are resolved, the base case is red, and nobody can change the plan";
             return finishes(Verdict::Stalled, reason.into());
@@ -196,7 +196,7 @@ pub fn stop(ledger: &Ledger, standing: &Standing<'_>) -> Option<Stop> {
             return finishes(Verdict::Stalled, stalled(limit));
         }
     }
-    let dead = || idle && unresolved > 0 && !plan::anything(ledger, &standing.floor);
+    let dead = || idle && unresolved > 0 && !plan::anything(ledger, &standing.inputs);
     if control.stall_count >= limit && dead() {
         return finishes(Verdict::Stalled, stalled(limit));
     }
@@ -234,12 +234,12 @@ pub fn overspent(ledger: &Ledger, seconds: u64) -> Option<(Budget, String)> {
 }
 
 /// Stops that hold until a redirect changes them, asked before a stopped loop is taken up again (D15).
-pub fn holds(ledger: &Ledger, floor: &Floor<'_>) -> Option<Stop> {
+pub fn lasting_stop(ledger: &Ledger, inputs: &DispatchInputs<'_>) -> Option<Stop> {
     if ledger.frontier().unresolved() == 0 {
         return None;
     }
-    let standing = Standing {
-        floor: *floor,
+    let standing = JudgementInputs {
+        inputs: *inputs,
         running: 0,
         tampered: None,
         blocked: None,
@@ -261,14 +261,17 @@ pub fn holds(ledger: &Ledger, floor: &Floor<'_>) -> Option<Stop> {
 }
 
 /// Why nothing can go on: a person or an agent is missing, or all wait for one another.
-pub fn dead_end(ledger: &Ledger, standing: &Standing<'_>) -> Stop {
+pub fn dead_end(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Stop {
     let stop = |verdict, reason| Stop { verdict, reason, running: Running::Finish };
     let (state, frontier) = (ledger.state(), ledger.frontier());
     let ready: Vec<usize> = frontier.due().chain(frontier.ready()).collect();
-    let held: Vec<String> =
-        ready.iter().filter_map(|index| standing.floor.held.get(&ledger.atom(*index).id)).cloned().collect();
-    if !held.is_empty() {
-        return stop(Verdict::NeedsPerson, format!("needs a person: {}", held.join("; ")));
+    let awaiting_person: Vec<String> = ready
+        .iter()
+        .filter_map(|index| standing.inputs.awaiting_person.get(&ledger.atom(*index).id))
+        .cloned()
+        .collect();
+    if !awaiting_person.is_empty() {
+        return stop(Verdict::NeedsPerson, format!("needs a person: {}", awaiting_person.join("; ")));
     }
     if !ready.is_empty() {
         return no_agent(ready.iter().map(|index| ledger.id(*index)).collect());
@@ -300,7 +303,7 @@ fn waiting(ledger: &Ledger, index: usize) -> String {
     }
 }
 
-pub(super) fn needs_person(items: &[Red]) -> String {
+pub(super) fn needs_person(items: &[RedCheck]) -> String {
     let items: Vec<String> = items.iter().map(|red| format!("{} ({})", red.item, red.reason)).collect();
     format!("needs a person: {}", items.join("; "))
 }

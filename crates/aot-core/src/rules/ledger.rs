@@ -83,7 +83,7 @@ impl Ledger {
     }
 
     /// From now on, changes happen at this moment.
-    pub fn turn_clock(&mut self, now: Timestamp) {
+    pub fn set_now(&mut self, now: Timestamp) {
         self.now = now;
     }
 
@@ -93,13 +93,13 @@ impl Ledger {
 
     /// The state with all changes made, and the changes.
     pub fn close(mut self) -> (State, Vec<Change>) {
-        self.settle_count();
+        self.record_count_shift();
         (self.state, self.changes)
     }
 
     /// The changes made since they were last taken.
     pub fn take_changes(&mut self) -> Vec<Change> {
-        self.settle_count();
+        self.record_count_shift();
         std::mem::take(&mut self.changes)
     }
 
@@ -108,7 +108,7 @@ impl Ledger {
     }
 
     /// Moves the mark from which progress is measured by what was no resolution (D9).
-    pub fn settle_count(&mut self) {
+    pub fn record_count_shift(&mut self) {
         if let Some(mark) = self.mark.take() {
             let expected = mark.unresolved as i64 - mark.resolved_since as i64;
             let by = self.frontier().unresolved() as i64 - expected;

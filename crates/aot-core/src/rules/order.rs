@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::backtrack::{AUTO_BACKTRACK, FailureOutcome, next_choice, select};
-use super::plan::{self, Floor};
+use super::plan::{self, DispatchInputs};
 use super::{Change, Ledger};
 use crate::state::{AtomId, GroupName, OrGroup, State, TrailEntry};
 
@@ -34,15 +34,15 @@ pub enum Cost {
 
 /// Whether something can be done, as far as a probe could see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feasible {
-    Yes,
-    No,
+pub enum Feasibility {
+    Feasible,
+    Infeasible,
 }
 
 /// What a probe saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeFinding {
-    pub feasible: Feasible,
+    pub feasible: Feasibility,
     pub cost: Option<Cost>,
     pub findings: String,
 }
@@ -72,7 +72,7 @@ pub fn is_wanted(state: &State, name: &GroupName) -> bool {
 
 /// The choices to look at while the selected one is probed, in the written order: those that an agent would execute,
 /// that wait for nothing and for nobody, and that nobody has seen yet.
-pub fn beside(ledger: &Ledger, floor: &Floor<'_>, selected: usize) -> Vec<AtomId> {
+pub fn beside(ledger: &Ledger, inputs: &DispatchInputs<'_>, selected: usize) -> Vec<AtomId> {
     let (state, graph) = (ledger.state(), ledger.graph());
     let stuck = graph.group_of(selected).filter(|group| is_wanted(state, ledger.group_at(*group).0));
     let Some(group) = stuck else { return Vec::new() };
@@ -81,9 +81,9 @@ pub fn beside(ledger: &Ledger, floor: &Floor<'_>, selected: usize) -> Vec<AtomId
             index != selected
                 && plan::needs_agent(ledger, index)
                 && graph.waits_on(state, index).is_none()
-                && !floor.held.contains_key(*id)
-                && !floor.seen.contains_key(*id)
-                && !plan::had_its_turn(ledger, floor, id)
+                && !inputs.awaiting_person.contains_key(*id)
+                && !inputs.findings.contains_key(*id)
+                && !plan::was_started_or_probed(ledger, inputs, id)
         })
     };
     left(ledger.group_at(group).1).filter(worth_a_look).cloned().collect()
@@ -106,7 +106,7 @@ pub fn is_beside(ledger: &Ledger, selected: &AtomId, choice: &AtomId) -> bool {
 pub fn arrange(
     ledger: &mut Ledger,
     selected: usize,
-    seen: &BTreeMap<AtomId, ProbeFinding>,
+    findings: &BTreeMap<AtomId, ProbeFinding>,
 ) -> Option<FailureOutcome> {
     let group = ledger.graph().group_of(selected)?;
     let (name, entry) = ledger.group_at(group);
@@ -115,7 +115,7 @@ pub fn arrange(
         return None;
     }
     let mut ranked: Vec<AtomId> = left(entry).cloned().collect();
-    ranked.sort_by_key(|choice| (rank(ledger.state(), choice, seen), *choice != id));
+    ranked.sort_by_key(|choice| (rank(ledger.state(), choice, findings), *choice != id));
     // Those that have failed stay where they are.
     let mut next = ranked.iter();
     let choices: Vec<AtomId> = entry
@@ -128,8 +128,8 @@ pub fn arrange(
         ledger.record(Change::ChoicesOrdered { group: name.clone(), choices });
     }
     let best = ranked.first().filter(|best| **best != id)?;
-    let told: Vec<String> = ranked.iter().map(|choice| told(choice, seen)).collect();
-    let failure = seen.get(&id).map_or("it was put off", |sighting| sighting.findings.as_str());
+    let told: Vec<String> = ranked.iter().map(|choice| told(choice, findings)).collect();
+    let failure = findings.get(&id).map_or("it was put off", |finding| finding.findings.as_str());
     ledger.reset_all([selected]);
     select(ledger, group, best, &format!("{ORDERED}{}", told.join("; ")), failure);
     Some(FailureOutcome::Switched { group: name, to: best.clone() })
@@ -182,25 +182,25 @@ fn left(entry: &OrGroup) -> impl Iterator<Item = &AtomId> {
     entry.choices.iter().filter(|choice| !entry.failed.contains(choice))
 }
 
-fn rank(state: &State, choice: &AtomId, seen: &BTreeMap<AtomId, ProbeFinding>) -> Rank {
-    match seen.get(choice) {
-        Some(ProbeFinding { feasible: Feasible::Yes, cost: Some(cost), .. }) => Rank::Feasible(*cost),
-        Some(ProbeFinding { feasible: Feasible::Yes, cost: None, .. }) => Rank::FeasibleAtSomeCost,
-        Some(ProbeFinding { feasible: Feasible::No, .. }) => Rank::NotFeasible,
+fn rank(state: &State, choice: &AtomId, findings: &BTreeMap<AtomId, ProbeFinding>) -> Rank {
+    match findings.get(choice) {
+        Some(ProbeFinding { feasible: Feasibility::Feasible, cost: Some(cost), .. }) => Rank::Feasible(*cost),
+        Some(ProbeFinding { feasible: Feasibility::Feasible, cost: None, .. }) => Rank::FeasibleAtSomeCost,
+        Some(ProbeFinding { feasible: Feasibility::Infeasible, .. }) => Rank::NotFeasible,
         None if state.atoms.contains_key(choice) => Rank::Unseen,
         None => Rank::Unwritten,
     }
 }
 
-fn told(choice: &AtomId, seen: &BTreeMap<AtomId, ProbeFinding>) -> String {
-    let Some(ProbeFinding { feasible, cost, findings }) = seen.get(choice) else {
+fn told(choice: &AtomId, findings: &BTreeMap<AtomId, ProbeFinding>) -> String {
+    let Some(ProbeFinding { feasible, cost, findings }) = findings.get(choice) else {
         return format!("{choice} is unknown");
     };
     let findings = in_short(findings);
     match (feasible, cost) {
-        (Feasible::No, _) => format!("{choice} is not feasible ({findings})"),
-        (Feasible::Yes, None) => format!("{choice} is feasible ({findings})"),
-        (Feasible::Yes, Some(cost)) => format!("{choice} is feasible, {} ({findings})", word(*cost)),
+        (Feasibility::Infeasible, _) => format!("{choice} is not feasible ({findings})"),
+        (Feasibility::Feasible, None) => format!("{choice} is feasible ({findings})"),
+        (Feasibility::Feasible, Some(cost)) => format!("{choice} is feasible, {} ({findings})", word(*cost)),
     }
 }
 

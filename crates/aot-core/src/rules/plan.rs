@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Ledger;
-use super::certificate::Red;
+use super::certificate::RedCheck;
 use super::order::{self, ProbeFinding};
 use super::overlap::conflict;
 use crate::state::{AtomId, AtomStatus, Target};
@@ -25,18 +25,18 @@ pub enum Presence {
 
 /// What the planner must know besides the state.
 #[derive(Clone, Copy, Debug)]
-pub struct Floor<'f> {
+pub struct DispatchInputs<'f> {
     /// Atoms with an attempt in flight.
     pub running: &'f [AtomId],
     /// Atoms that a replan under way is about.
     pub replanned: &'f [AtomId],
     /// Atoms that wait for a person, and why.
-    pub held: &'f BTreeMap<AtomId, String>,
+    pub awaiting_person: &'f BTreeMap<AtomId, String>,
     /// Choices that were looked at in the open iteration, beside the selected one (D10).
-    pub looked: &'f [AtomId],
+    pub probed: &'f [AtomId],
     /// What was seen of choices when they were put in order: they need no other probe.
-    pub seen: &'f BTreeMap<AtomId, ProbeFinding>,
-    pub crew: Agents,
+    pub findings: &'f BTreeMap<AtomId, ProbeFinding>,
+    pub agents: Agents,
 }
 
 /// An attempt to begin.
@@ -63,7 +63,7 @@ pub enum Bar {
     /// A replan about it is under way (D8).
     BeingReplanned,
     /// It waits for a person (D17).
-    Held,
+    AwaitingPerson,
     /// It needs an agent, and there is none (D27).
     NoAgent,
     /// At the stall limit only what has failed less than twice is tried (D11).
@@ -74,7 +74,7 @@ pub enum Bar {
 
 /// Why the coordinator agent is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ReplanReason {
     /// It has failed too often since its plan last changed (D11).
     Failing { atom: AtomId },
     /// A worker calls it too large for one go.
@@ -82,7 +82,7 @@ pub enum Why {
     /// One more iteration without progress and replans end (D11).
     Stalling,
     /// Nothing is unresolved, and yet the base case does not hold (D14).
-    Red { checks: Vec<Red> },
+    Red { checks: Vec<RedCheck> },
 }
 
 /// At the stall limit atoms with so many failures are given up (D11); before it they are probed before the work.
@@ -95,24 +95,24 @@ pub fn starts_per_iteration(parallel: u32) -> usize {
 
 /// The next attempt to begin, if any: parents' checks first, then what is reserved, then the longest remaining path.
 /// An untried atom that has to wait for a conflict is reserved: what conflicts with it waits until it had its turn.
-pub fn next(ledger: &Ledger, floor: &Floor<'_>, reserved: &mut Vec<AtomId>) -> Option<Pick> {
+pub fn next(ledger: &Ledger, inputs: &DispatchInputs<'_>, reserved: &mut Vec<AtomId>) -> Option<Pick> {
     let frontier = ledger.frontier();
-    if let Some(parent) = frontier.due().find(|parent| barred(ledger, floor, *parent).is_none()) {
+    if let Some(parent) = frontier.due().find(|parent| barred(ledger, inputs, *parent).is_none()) {
         return Some(Pick { atom: ledger.id(parent), step: Step::Check });
     }
     // Only a conflict keeps a reservation: whatever else bars an atom may bar it for good.
     let bars = |id: &AtomId| {
         let index = ledger.index(id).ok().filter(|index| frontier.is_ready(*index));
-        index.map(|index| barred(ledger, floor, index))
+        index.map(|index| barred(ledger, inputs, index))
     };
     reserved.retain(|id| matches!(bars(id), Some(None | Some(Bar::Conflict(_)))));
     if let Some(at) = reserved.iter().position(|id| bars(id) == Some(None)) {
         let atom = reserved.remove(at);
-        return Some(pick(ledger, floor, atom));
+        return Some(pick(ledger, inputs, atom));
     }
     for index in frontier.ready() {
         let atom = ledger.atom(index);
-        match barred(ledger, floor, index) {
+        match barred(ledger, inputs, index) {
             None => {}
             Some(Bar::Conflict(_)) => {
                 if ledger.tally().failures(&atom.id) == 0 && !reserved.contains(&atom.id) {
@@ -120,59 +120,65 @@ pub fn next(ledger: &Ledger, floor: &Floor<'_>, reserved: &mut Vec<AtomId>) -> O
                 }
                 continue;
             }
-            Some(Bar::StartedAlready | Bar::BeingReplanned | Bar::Held | Bar::NoAgent | Bar::StallLimit) => {
+            Some(
+                Bar::StartedAlready
+                | Bar::BeingReplanned
+                | Bar::AwaitingPerson
+                | Bar::NoAgent
+                | Bar::StallLimit,
+            ) => {
                 continue;
             }
         }
         let in_the_way = |id: &AtomId| *id != atom.id && conflict(atom, &ledger.state().atoms[id]);
         if !reserved.iter().any(in_the_way) {
-            return Some(pick(ledger, floor, atom.id.clone()));
+            return Some(pick(ledger, inputs, atom.id.clone()));
         }
     }
     None
 }
 
 /// Whether anything at all could be started, were nothing running and the iteration new.
-pub fn anything(ledger: &Ledger, floor: &Floor<'_>) -> bool {
+pub fn anything(ledger: &Ledger, inputs: &DispatchInputs<'_>) -> bool {
     let frontier = ledger.frontier();
-    frontier.due().chain(frontier.ready()).any(|index| barred_for_good(ledger, floor, index).is_none())
+    frontier.due().chain(frontier.ready()).any(|index| barred_for_good(ledger, inputs, index).is_none())
 }
 
 /// The first rule that keeps a ready atom from starting now.
-pub fn barred(ledger: &Ledger, floor: &Floor<'_>, index: usize) -> Option<Bar> {
+pub fn barred(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> Option<Bar> {
     let atom = ledger.atom(index);
-    if had_its_turn(ledger, floor, &atom.id) {
+    if was_started_or_probed(ledger, inputs, &atom.id) {
         return Some(Bar::StartedAlready);
     }
-    if floor.replanned.contains(&atom.id) {
+    if inputs.replanned.contains(&atom.id) {
         return Some(Bar::BeingReplanned);
     }
-    if let Some(bar) = barred_for_good(ledger, floor, index) {
+    if let Some(bar) = barred_for_good(ledger, inputs, index) {
         return Some(bar);
     }
     if ledger.graph().is_decomposed(index) {
         return None;
     }
     let other =
-        floor.running.iter().find(|id| ledger.state().atoms.get(*id).is_some_and(|b| conflict(atom, b)));
+        inputs.running.iter().find(|id| ledger.state().atoms.get(*id).is_some_and(|b| conflict(atom, b)));
     other.map(|other| Bar::Conflict(other.clone()))
 }
 
 /// Whether an atom was started in the open iteration, or looked at without an answer. What was seen of it leads to the
 /// work, and to no second look.
-pub fn had_its_turn(ledger: &Ledger, floor: &Floor<'_>, id: &AtomId) -> bool {
+pub fn was_started_or_probed(ledger: &Ledger, inputs: &DispatchInputs<'_>, id: &AtomId) -> bool {
     let open = ledger.state().control.open.as_ref();
     open.is_some_and(|open| open.started.contains(id))
-        || (floor.looked.contains(id) && !floor.seen.contains_key(id))
+        || (inputs.probed.contains(id) && !inputs.findings.contains_key(id))
 }
 
-fn barred_for_good(ledger: &Ledger, floor: &Floor<'_>, index: usize) -> Option<Bar> {
+fn barred_for_good(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> Option<Bar> {
     let atom = ledger.atom(index);
     let control = &ledger.state().control;
-    if floor.held.contains_key(&atom.id) {
-        return Some(Bar::Held);
+    if inputs.awaiting_person.contains_key(&atom.id) {
+        return Some(Bar::AwaitingPerson);
     }
-    if needs_agent(ledger, index) && floor.crew.worker == Presence::Absent {
+    if needs_agent(ledger, index) && inputs.agents.worker == Presence::Absent {
         return Some(Bar::NoAgent);
     }
     if control.stall_count >= ledger.state().constraints().max_stall_count
@@ -190,8 +196,8 @@ pub fn needs_agent(ledger: &Ledger, index: usize) -> bool {
 
 /// Atoms that nobody could solve: they need an agent, and there is none (D27). Choices that may still be selected are
 /// among them.
-pub fn lacking(ledger: &Ledger, crew: Agents) -> Vec<AtomId> {
-    if crew.worker == Presence::Available {
+pub fn lacking(ledger: &Ledger, agents: Agents) -> Vec<AtomId> {
+    if agents.worker == Presence::Available {
         return Vec::new();
     }
     let (state, graph) = (ledger.state(), ledger.graph());
@@ -207,11 +213,11 @@ pub fn lacking(ledger: &Ledger, crew: Agents) -> Vec<AtomId> {
 }
 
 /// What an attempt on a ready atom, or on a parent that is due, begins with.
-pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
+pub fn pick(ledger: &Ledger, inputs: &DispatchInputs<'_>, atom: AtomId) -> Pick {
     let index = ledger.index(&atom).expect("only what is in the graph is picked");
     let step = if ledger.graph().is_decomposed(index) {
         Step::Check
-    } else if floor.crew.probe == Presence::Available && wants_probe(ledger, floor, index) {
+    } else if inputs.agents.probe == Presence::Available && wants_probe(ledger, inputs, index) {
         Step::Probe
     } else {
         Step::Work
@@ -219,9 +225,9 @@ pub fn pick(ledger: &Ledger, floor: &Floor<'_>, atom: AtomId) -> Pick {
     Pick { atom, step }
 }
 
-fn wants_probe(ledger: &Ledger, floor: &Floor<'_>, index: usize) -> bool {
+fn wants_probe(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> bool {
     let atom = ledger.atom(index);
-    if atom.run.is_some() || floor.seen.contains_key(&atom.id) {
+    if atom.run.is_some() || inputs.findings.contains_key(&atom.id) {
         return false;
     }
     let failures = ledger.tally().failures(&atom.id);
@@ -233,48 +239,52 @@ fn wants_probe(ledger: &Ledger, floor: &Floor<'_>, index: usize) -> bool {
 }
 
 /// Why the plan is to change at the opening of the next iteration; empty if it is not (D8, D11, D14).
-pub fn due(ledger: &Ledger, too_large: &BTreeMap<AtomId, String>, red: Option<&[Red]>) -> Vec<Why> {
+pub fn replan_reasons(
+    ledger: &Ledger,
+    too_large: &BTreeMap<AtomId, String>,
+    red: Option<&[RedCheck]>,
+) -> Vec<ReplanReason> {
     let (control, limit) = (&ledger.state().control, ledger.state().constraints().max_stall_count);
     if control.stall_count >= limit {
         return Vec::new();
     }
     let stalling = control.stall_count + 1 == limit;
     if let Some(checks) = red {
-        let stalling = (stalling && control.stall_count > 0).then_some(Why::Stalling);
-        return std::iter::once(Why::Red { checks: checks.to_vec() }).chain(stalling).collect();
+        let stalling = (stalling && control.stall_count > 0).then_some(ReplanReason::Stalling);
+        return std::iter::once(ReplanReason::Red { checks: checks.to_vec() }).chain(stalling).collect();
     }
     let waits = |id: &AtomId| {
         ledger.index(id).is_ok_and(|index| {
             ledger.frontier().counts(index) && ledger.atom(index).status == AtomStatus::Pending
         })
     };
-    let mut due: Vec<Why> = Vec::new();
-    let mut failing: Vec<&AtomId> = ledger.tally().worn().filter(|id| waits(id)).collect();
+    let mut due: Vec<ReplanReason> = Vec::new();
+    let mut failing: Vec<&AtomId> = ledger.tally().needs_replan().filter(|id| waits(id)).collect();
     if stalling {
         failing = ledger.tally().failed().filter(|id| waits(id)).collect();
     }
     failing.sort_by_key(|id| ledger.index(id).ok());
-    due.extend(failing.into_iter().map(|atom| Why::Failing { atom: atom.clone() }));
+    due.extend(failing.into_iter().map(|atom| ReplanReason::Failing { atom: atom.clone() }));
     for (atom, reason) in too_large.iter().filter(|(id, _)| waits(id)) {
-        due.push(Why::TooLarge { atom: atom.clone(), reason: reason.clone() });
+        due.push(ReplanReason::TooLarge { atom: atom.clone(), reason: reason.clone() });
     }
     if stalling && (control.stall_count > 0 || !due.is_empty()) {
-        due.push(Why::Stalling);
+        due.push(ReplanReason::Stalling);
     }
     due
 }
 
 /// The atoms that a replan is about.
-pub fn asked_about(why: &[Why]) -> Vec<AtomId> {
+pub fn atoms_to_replan(why: &[ReplanReason]) -> Vec<AtomId> {
     let mut atoms: Vec<AtomId> = Vec::new();
     for why in why {
         match why {
-            Why::Failing { atom } | Why::TooLarge { atom, .. } => {
+            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => {
                 if !atoms.contains(atom) {
                     atoms.push(atom.clone());
                 }
             }
-            Why::Stalling | Why::Red { .. } => {}
+            ReplanReason::Stalling | ReplanReason::Red { .. } => {}
         }
     }
     atoms

@@ -19,7 +19,7 @@ pub enum Refusal {
     #[error("atom `{atom}` lies under `{choice}`, which OR group `{group}` has not selected")]
     Dormant { atom: AtomId, choice: AtomId, group: GroupName },
     #[error("atom `{atom}` lies under `{choice}`, which has failed in OR group `{group}`")]
-    Burnt { atom: AtomId, choice: AtomId, group: GroupName },
+    ChoiceFailed { atom: AtomId, choice: AtomId, group: GroupName },
     #[error("a stop is requested; nothing new starts")]
     StopRequested,
     #[error("a redirect is under way; nothing new starts")]
@@ -67,7 +67,7 @@ pub enum Refusal {
     #[error("atom `{atom}` would get in the way of `{with}`, which is being worked on")]
     InTheWay { atom: AtomId, with: AtomId },
     #[error("atom `{0}` waits for a person")]
-    Held(AtomId),
+    AwaitingPerson(AtomId),
     #[error("atom `{0}` has failed too often to be tried again at the stall limit")]
     GivenUp(AtomId),
     #[error("the plan of atom `{0}` is being changed")]
@@ -104,7 +104,7 @@ impl Refusal {
             Refusal::Waiting { .. } => "waiting",
             Refusal::IsDecomposed(_) => "decomposed",
             Refusal::Dormant { .. } => "dormant",
-            Refusal::Burnt { .. } => "choice_failed",
+            Refusal::ChoiceFailed { .. } => "choice_failed",
             Refusal::StopRequested => "stop_requested",
             Refusal::RedirectRequested => "redirect_requested",
             Refusal::CheckNotSeen(_) => "check_not_seen",
@@ -128,7 +128,7 @@ impl Refusal {
             Refusal::IterationFull(_) => "iteration_full",
             Refusal::IterationLimit(_) => "iteration_limit",
             Refusal::InTheWay { .. } => "in_the_way",
-            Refusal::Held(_) => "held",
+            Refusal::AwaitingPerson(_) => "held",
             Refusal::GivenUp(_) => "given_up",
             Refusal::BeingReplanned(_) => "being_replanned",
             Refusal::NoAgent(_) => "no_agent",
@@ -163,7 +163,7 @@ impl Refusal {
             Refusal::IsDecomposed(atom) => {
                 format!("work on the children of `{atom}`; it resolves with the last")
             }
-            Refusal::Dormant { group, choice, .. } | Refusal::Burnt { group, choice, .. } => {
+            Refusal::Dormant { group, choice, .. } | Refusal::ChoiceFailed { group, choice, .. } => {
                 format!("select it with `aot or switch {group} {choice} --reason …`")
             }
             Refusal::StopRequested => "`aot run` takes a stopped loop up again".into(),
@@ -191,7 +191,9 @@ impl Refusal {
                 format!("raise it with `aot redirect --max-iterations {}`", limit.saturating_add(10))
             }
             Refusal::InTheWay { with, .. } => format!("wait until `{with}` is resolved or failed"),
-            Refusal::Held(_) => "confirm what it asks for, or repair its check; then `aot run`".into(),
+            Refusal::AwaitingPerson(_) => {
+                "confirm what it asks for, or repair its check; then `aot run`".into()
+            }
             Refusal::GivenUp(_) => "change the plan: decompose it, or add an alternative".into(),
             Refusal::BeingReplanned(_) => "wait for the new plan".into(),
             Refusal::NoAgent(_) => "name an agent with `--agent`, or give the atom a `run` command".into(),

@@ -15,7 +15,7 @@ pub struct PlanChange {
     pub reason: String,
     /// Decompositions to take back, before anything else is done (D3).
     pub withdrawals: Vec<AtomId>,
-    pub decompositions: Vec<Cut>,
+    pub decompositions: Vec<NewDecomposition>,
     /// New atoms beside the others.
     pub atoms: Vec<NewAtom>,
     pub alternatives: Vec<Alternative>,
@@ -26,7 +26,7 @@ pub struct PlanChange {
 
 /// An atom to be cut into new ones.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cut {
+pub struct NewDecomposition {
     pub parent: AtomId,
     pub children: Vec<NewAtom>,
     pub reason: String,

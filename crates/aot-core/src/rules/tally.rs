@@ -12,7 +12,7 @@ pub const FAILURES_FOR_A_REPLAN: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     failures: HashMap<AtomId, usize>,
-    worn: BTreeSet<AtomId>,
+    needs_replan: BTreeSet<AtomId>,
 }
 
 impl Tally {
@@ -27,8 +27,8 @@ impl Tally {
                 TrailEntry::Selection { .. } | TrailEntry::UserCorrection { .. } => {}
             }
         }
-        let worn: Vec<AtomId> = tally.failures.keys().cloned().collect();
-        worn.iter().for_each(|atom| tally.judge(state, atom));
+        let needs_replan: Vec<AtomId> = tally.failures.keys().cloned().collect();
+        needs_replan.iter().for_each(|atom| tally.judge(state, atom));
         tally
     }
 
@@ -38,8 +38,8 @@ impl Tally {
     }
 
     /// Unresolved atoms whose plan is to change.
-    pub fn worn(&self) -> impl Iterator<Item = &AtomId> {
-        self.worn.iter()
+    pub fn needs_replan(&self) -> impl Iterator<Item = &AtomId> {
+        self.needs_replan.iter()
     }
 
     /// Atoms with any failure since their plan last changed.
@@ -53,7 +53,7 @@ impl Tally {
             self.judge(state, atom);
         } else if let Change::ReplanNoted { atom, .. } = change {
             self.failures.remove(atom);
-            self.worn.remove(atom);
+            self.needs_replan.remove(atom);
         } else if let Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
         | Change::AtomRemoved { atom } = change
@@ -69,9 +69,9 @@ impl Tally {
     fn judge(&mut self, state: &State, atom: &AtomId) {
         let open = state.atoms.get(atom).is_some_and(|atom| atom.status != AtomStatus::Resolved);
         if open && self.failures(atom) >= FAILURES_FOR_A_REPLAN {
-            self.worn.insert(atom.clone());
+            self.needs_replan.insert(atom.clone());
         } else {
-            self.worn.remove(atom);
+            self.needs_replan.remove(atom);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What the roles are told, and how strictly their answers are read.
 
 use aot_core::brief::{
-    self, Asked, Cost, Given, JudgeAnswer, Leftover, ProbeAnswer, Red, Role, Said, TEXT_LIMIT, Unreadable,
-    VerifierAnswer, Why, WorkerAnswer, read_plan_change,
+    self, Asked, Cost, Given, JudgeAnswer, Leftover, ProbeAnswer, RedCheck, ReplanReason, Role, Said,
+    TEXT_LIMIT, Unreadable, VerifierAnswer, WorkerAnswer, read_plan_change,
 };
 use aot_core::rules::Refusal;
-use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
+use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
 use aot_core::state::{
     Atom, AtomId, AtomStatus, Binding, Check, Checks, Constraints, Control, Criterion, Decomposition, Graph,
@@ -307,7 +307,7 @@ fn judge_brief() {
 fn coordinator_brief() {
     let state = login();
     let asked = Asked {
-        why: vec![Why::Failing { atom: "A5".into() }, Why::Stalling],
+        why: vec![ReplanReason::Failing { atom: "A5".into() }, ReplanReason::Stalling],
         refusals: vec!["the change would make a cycle: A5 -> A6 -> A5".into()],
     };
     let brief = brief::coordinator(&state, &Graph::new(&state), &asked);
@@ -359,7 +359,7 @@ fn coordinator_brief() {
 
     ## Answer
     Within 30m, end with exactly one JSON object and nothing else. All fields are required:
-    - `reason` (text): Why, in a sentence.
+    - `reason` (text): ReplanReason, in a sentence.
     - `withdrawals` (a list of texts): Atoms whose cut is taken back, so that they are solved whole; possible while none of their parts is resolved.
     - `decompositions` (a list of objects): Atoms to cut into parts. The atom is then resolved by its parts.
       - `parent` (text): The id of the atom to cut.
@@ -388,8 +388,8 @@ fn coordinator_brief_on_a_red_base_case() {
     let mut state = login();
     bind(&mut state, "A5", "Login answers 200", &[]);
     bind(&mut state, "A2", "Completed via A3, A4_alt resolution", &[]);
-    let red = Red { item: "No vulnerabilities".into(), reason: "exit 0\n2 high".into() };
-    let asked = Asked { why: vec![Why::Red { checks: vec![red] }], refusals: vec![] };
+    let red = RedCheck { item: "No vulnerabilities".into(), reason: "exit 0\n2 high".into() };
+    let asked = Asked { why: vec![ReplanReason::Red { checks: vec![red] }], refusals: vec![] };
     let text = brief::coordinator(&state, &Graph::new(&state), &asked).text;
     let end = text.find("\n## Goal").unwrap();
     insta::assert_snapshot!(text[..end], @r"
@@ -562,7 +562,7 @@ fn schemas() {
     {
       "type": "object",
       "properties": {
-        "reason": {"type":"string","description":"Why, in a sentence."},
+        "reason": {"type":"string","description":"ReplanReason, in a sentence."},
         "withdrawals": {
           "type": "array",
           "items": {"type":"string"},
@@ -1187,7 +1187,7 @@ fn a_plan_change_arrives_whole() {
     let wanted = PlanChange {
         reason: "r".into(),
         withdrawals: vec!["A2".into()],
-        decompositions: vec![Cut {
+        decompositions: vec![NewDecomposition {
             parent: "A5".into(),
             children: vec![
                 NewAtom { id: Some("A6".into()), check: Some(make), ..atom("route") },
@@ -1450,12 +1450,12 @@ proptest! {
         rubric[0].description = Some(text.clone());
         let quality = Quality { criteria: Some(text.clone()), rubric, pass_threshold: 3.0, scope: None };
         assert_sound(&brief::judge(&state, None, &text, &quality, &vec![text.clone(); 500]));
-        let red = vec![Red { item: text.clone(), reason: text.clone() }; 20];
+        let red = vec![RedCheck { item: text.clone(), reason: text.clone() }; 20];
         let why = vec![
-            Why::TooLarge { atom: id.clone(), reason: text.clone() },
-            Why::Failing { atom: id },
-            Why::Stalling,
-            Why::Red { checks: red },
+            ReplanReason::TooLarge { atom: id.clone(), reason: text.clone() },
+            ReplanReason::Failing { atom: id },
+            ReplanReason::Stalling,
+            ReplanReason::Red { checks: red },
         ];
         assert_sound(&brief::coordinator(&state, &graph, &Asked { why, refusals: vec![text; 10] }));
     }

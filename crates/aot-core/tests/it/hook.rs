@@ -4,7 +4,7 @@ use aot_core::hook::{
     Call, Known, Place, Role, Ruling, Seen, Standing, before_tool, misshapen, next, settles_on, welcome,
 };
 use aot_core::rules::Ledger;
-use aot_core::rules::certificate::Red;
+use aot_core::rules::certificate::RedCheck;
 use aot_core::state::{LoopStatus, State};
 use serde_json::{Value, json};
 
@@ -397,7 +397,7 @@ fn a_red_base_case_is_told_with_its_checks() {
     let text = LOOP.replace("status: pending, depends_on: [A1]", "status: resolved, depends_on: [A1]");
     let text = text.replace("status: pending, depends_on: [A2]", "status: resolved, depends_on: [A2]");
     let ledger = Ledger::open(state(&text), "2025-01-15T11:00:00Z".parse().expect("a moment"));
-    let red = vec![Red { item: "It holds".into(), reason: "exit 1".into() }];
+    let red = vec![RedCheck { item: "It holds".into(), reason: "exit 1".into() }];
     let told = next(&ledger, &Seen { red, notes: Vec::new() });
     assert!(told.contains("It holds: exit 1") && told.contains("aot atom add"), "{told}");
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use aot_core::rules::certificate::Red;
+use aot_core::rules::certificate::RedCheck;
 use aot_core::state::{AtomId, Check, Checks, Stamp, State};
 use aot_core::verdict::{
     Evidence, Jobs, Leaf, Next, Outcome, Schedule, Sheet, Source, Verdict, said_by_person,
@@ -101,7 +101,7 @@ impl Evaluation {
     }
 
     /// The checks because of which the verdict is not better than it is.
-    pub fn in_the_way(&self) -> Vec<Red> {
+    pub fn in_the_way(&self) -> Vec<RedCheck> {
         let wanted = match self.verdict {
             Verdict::Passed => return Vec::new(),
             Verdict::Failed => Outcome::Fail,
@@ -112,7 +112,7 @@ impl Evaluation {
         let places = (0..self.seen.len())
             .filter(|place| self.seen[*place].0 == wanted && !self.sheet.is_decided(*place, &seen));
         places
-            .map(|place| Red {
+            .map(|place| RedCheck {
                 item: self.sheet.leaves[place].name.clone(),
                 reason: self.seen[place].1.why.clone(),
             })

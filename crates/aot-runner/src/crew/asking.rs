@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, WorkerAnswer, read_plan_change};
-use aot_core::coordinator::{Answer, Feasible, JobId, Outcome, Usage};
+use aot_core::coordinator::{Answer, Feasibility, JobId, Outcome, Usage};
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
@@ -163,7 +163,7 @@ impl Desk {
             .and_then(|answer| ProbeAnswer::read(&answer).map_err(|unreadable| failed(unreadable.reason)));
         match answer {
             Ok(ProbeAnswer { feasible, findings, cost_estimate }) => Outcome::Probed {
-                feasible: if feasible { Feasible::Yes } else { Feasible::No },
+                feasible: if feasible { Feasibility::Feasible } else { Feasibility::Infeasible },
                 findings,
                 cost: cost_estimate as Option<Cost>,
             },
@@ -214,7 +214,7 @@ impl Desk {
                 Err(unreadable) => no(unreadable.reason),
             },
             Err(Outcome::Refused { reason, retry_after }) => Answer::Refused { reason, retry_after },
-            Err(Outcome::Unable { reason }) => Answer::Unable { reason },
+            Err(Outcome::NotLoggedIn { reason }) => Answer::NotLoggedIn { reason },
             Err(Outcome::Failed { reason } | Outcome::TooLarge { reason } | Outcome::Lost { reason }) => {
                 no(reason)
             }
@@ -276,7 +276,7 @@ pub(super) fn answered(agent: &Agent, report: Report) -> Result<Value, Outcome> 
         Said::Unauthenticated { reason } => {
             let hint = &agent.profile.login.hint;
             let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-            Outcome::Unable { reason: format!("{name} is not logged in ({reason}){hint}") }
+            Outcome::NotLoggedIn { reason: format!("{name} is not logged in ({reason}){hint}") }
         }
         Said::Failed { reason } => failed(format!("{name}: {reason}")),
         Said::OutOfTime { reason } => failed(format!("{name}: {reason}")),

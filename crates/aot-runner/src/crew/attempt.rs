@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use aot_core::brief::Brief;
-use aot_core::coordinator::{CheckSeen, JobId, Outcome, Task};
+use aot_core::coordinator::{CheckOutcome, JobId, Outcome, Task};
 use aot_core::state::{Atom, Binding, State};
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
@@ -112,8 +112,8 @@ impl Desk {
             self.give_back(lent, End::Discarded { reason: "it was killed".into() });
             return lost("it was killed".into());
         }
-        let lands =
-            matches!(check, CheckSeen::None | CheckSeen::Pass) && matches!(order.job.task, Task::Work(_));
+        let lands = matches!(check, CheckOutcome::None | CheckOutcome::Pass)
+            && matches!(order.job.task, Task::Work(_));
         if lands {
             let (summary, artifacts) = (summary.clone(), artifacts.clone());
             hand.put(Done { lent, order, summary, artifacts });
@@ -125,10 +125,10 @@ impl Desk {
             }
         } else {
             let end = match &check {
-                CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason } => {
-                    End::Failed { reason: reason.clone() }
-                }
-                CheckSeen::None | CheckSeen::Pass => {
+                CheckOutcome::Fail { reason }
+                | CheckOutcome::Error { reason }
+                | CheckOutcome::Pending { reason } => End::Failed { reason: reason.clone() },
+                CheckOutcome::None | CheckOutcome::Pass => {
                     End::Discarded { reason: "a check leaves nothing".into() }
                 }
             };
@@ -149,7 +149,7 @@ impl Desk {
                 let touched = protected(&order.state.objective.protected, &changed);
                 let check = match touched.is_empty() {
                     true => seen(self, &order, &lent, &hand.switch, &meter),
-                    false => CheckSeen::Fail {
+                    false => CheckOutcome::Fail {
                         reason: format!("it changed what is protected: {}", touched.join(", ")),
                     },
                 };
@@ -273,14 +273,14 @@ pub fn clear_outputs(project: &Project) {
 }
 
 /// Runs the check of the atom, and says what the program itself saw (D22).
-pub(super) fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, meter: &Meter) -> CheckSeen {
-    let Some(checks) = &order.atom.check else { return CheckSeen::None };
+pub(super) fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, meter: &Meter) -> CheckOutcome {
+    let Some(checks) = &order.atom.check else { return CheckOutcome::None };
     let project = Project { root: lent.root().to_path_buf(), ..desk.kit.project.clone() };
     let guard = desk.kit.guard.under(switch);
     let scratch = match desk.scratch() {
         Ok(scratch) => scratch,
         Err(error) => {
-            return CheckSeen::Error { reason: format!("no scratch folder could be made: {error}") };
+            return CheckOutcome::Error { reason: format!("no scratch folder could be made: {error}") };
         }
     };
     let name = format!("{}-{}", order.atom.id, order.job.attempt);
@@ -299,14 +299,16 @@ pub(super) fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, met
     });
     let evaluation = match evaluated {
         Ok(evaluation) => evaluation,
-        Err(error) => return CheckSeen::Error { reason: format!("the tree cannot be looked at: {error}") },
+        Err(error) => {
+            return CheckOutcome::Error { reason: format!("the tree cannot be looked at: {error}") };
+        }
     };
     let reason = why(&evaluation);
     match evaluation.verdict {
-        Verdict::Passed => CheckSeen::Pass,
-        Verdict::Failed => CheckSeen::Fail { reason },
-        Verdict::Error => CheckSeen::Error { reason },
-        Verdict::Pending => CheckSeen::Pending { reason },
+        Verdict::Passed => CheckOutcome::Pass,
+        Verdict::Failed => CheckOutcome::Fail { reason },
+        Verdict::Error => CheckOutcome::Error { reason },
+        Verdict::Pending => CheckOutcome::Pending { reason },
     }
 }
 
@@ -322,7 +324,7 @@ fn why(evaluation: &crate::checks::Evaluation) -> String {
 fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Failed { reason } | Outcome::TooLarge { reason } => End::Failed { reason: reason.clone() },
-        Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
+        Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => {
             End::Discarded { reason: reason.clone() }
         }
         Outcome::Done { .. } | Outcome::Probed { .. } => {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aot_core::brief::{Brief, Role};
-use aot_core::coordinator::{Patience, Usage};
+use aot_core::coordinator::{OnRefusedStart, Usage};
 use aot_core::state::AtomId;
 
 use super::meter::{Meter, Told};
@@ -73,7 +73,7 @@ impl Desk {
             project: &self.kit.project,
             wall,
             idle: self.kit.idle,
-            waits: self.kit.patience == Patience::Park,
+            waits: self.kit.on_refused_start == OnRefusedStart::Park,
             name,
             asked: AtomicU32::new(1),
             tree: &tree,

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::brief::Brief;
-use aot_core::coordinator::{CheckSeen, JobId, Patience, Task, Usage};
+use aot_core::coordinator::{CheckOutcome, JobId, OnRefusedStart, Task, Usage};
 use aot_core::state::{AtomId, Binding, State};
 use aot_core::verdict::Jobs;
 use jiff::Timestamp;
@@ -53,7 +53,7 @@ pub struct RunConfig {
     pub team: Team,
     pub station: AgentLauncher,
     /// Whether a limit is waited for.
-    pub patience: Patience,
+    pub on_refused_start: OnRefusedStart,
     pub cage: Caging,
     /// The variables that workers see, besides those of the job.
     pub environment: Vec<(OsString, OsString)>,
@@ -376,10 +376,10 @@ impl Desk {
     /// The atom's check on the merged tree.
     fn recheck(&self, order: &Order, lent: &Lent, switch: &Switch, meter: &Meter) -> Result<(), String> {
         match attempt::seen(self, order, lent, switch, meter) {
-            CheckSeen::None | CheckSeen::Pass => Ok(()),
-            CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason } => {
-                Err(format!("on top of what landed meanwhile, {reason}"))
-            }
+            CheckOutcome::None | CheckOutcome::Pass => Ok(()),
+            CheckOutcome::Fail { reason }
+            | CheckOutcome::Error { reason }
+            | CheckOutcome::Pending { reason } => Err(format!("on top of what landed meanwhile, {reason}")),
         }
     }
 

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{self, Given};
 use aot_core::coordinator::{
-    Agents, CheckSeen, Coordinator, Dispatch, Effect, Evaluation, Event, Hold, Job, JobId, Outcome, Patience,
-    Presence, Settings, StopHow, Task, Trees, Usage,
+    Agents, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, Job, JobId, OnRefusedStart,
+    Outcome, Presence, RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::hook::{self, Seen};
-use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::rules::certificate::{Certificate, RedCheck};
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
@@ -74,7 +74,7 @@ pub struct Came {
 /// A result that the program did not see proven.
 #[derive(Clone, Debug)]
 pub struct Unproven {
-    pub check: CheckSeen,
+    pub check: CheckOutcome,
     /// How often it may still be handed in; with none left it was taken for what it is.
     pub left: u32,
 }
@@ -134,8 +134,8 @@ pub fn begin(mut store: Store, kit: RunConfig, session: &str) -> Result<Came, Ru
         })?;
     }
     let redirect = match hold::holder(store.file().home()) {
-        Some(_) => Hold::Somebody,
-        None => Hold::Nobody,
+        Some(_) => RedirectLock::Held,
+        None => RedirectLock::Free,
     };
     let was_running = state.control.status == LoopStatus::Running;
     Note::change(&kit.project.sidecar, session, |note| {
@@ -148,7 +148,10 @@ pub fn begin(mut store: Store, kit: RunConfig, session: &str) -> Result<Came, Ru
     });
     let mut step = Step::with(store, kit, ground, loop_id, session.to_owned(), Some(turn));
     let mut coordinator = Coordinator::resume(gate(state)?, step.settings(), Timestamp::now());
-    step.play(&mut coordinator, Event::Begun { found, fingerprint: Some(seal.fingerprint()), redirect })?;
+    step.play(
+        &mut coordinator,
+        Event::Begun { unrecorded: found, fingerprint: Some(seal.fingerprint()), redirect },
+    )?;
     step.end(&coordinator)
 }
 
@@ -198,7 +201,7 @@ pub fn resolve(mut store: Store, kit: RunConfig, atom: &AtomId, binding: Binding
         None => (Outcome::Lost { reason: "its tree is gone".into() }, Usage::default()),
     };
     let unproven = match &outcome {
-        Outcome::Done { check: CheckSeen::None | CheckSeen::Pass, .. } => None,
+        Outcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. } => None,
         Outcome::Done { check, .. } => Some(check.clone()),
         _ => None,
     };
@@ -263,7 +266,7 @@ pub fn turn_ended(store: Store, kit: RunConfig) -> Result<Came, RunError> {
 }
 
 /// The loop is to stop.
-pub fn stop(store: Store, kit: RunConfig, how: StopHow, reason: Option<String>) -> Result<Came, RunError> {
+pub fn stop(store: Store, kit: RunConfig, how: StopMode, reason: Option<String>) -> Result<Came, RunError> {
     let mut step = Step::enter(store, kit)?;
     let mut coordinator = step.coordinator()?;
     step.play(&mut coordinator, Event::StopAsked { how, reason })?;
@@ -334,15 +337,16 @@ fn order(state: &State, atom: &AtomId) -> Result<Order, Refusal> {
 
 fn reason_of(outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::Done { check: CheckSeen::None | CheckSeen::Pass, .. } | Outcome::Probed { .. } => None,
+        Outcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. } | Outcome::Probed { .. } => None,
         Outcome::Done {
-            check: CheckSeen::Fail { reason } | CheckSeen::Error { reason } | CheckSeen::Pending { reason },
+            check:
+                CheckOutcome::Fail { reason } | CheckOutcome::Error { reason } | CheckOutcome::Pending { reason },
             ..
         }
         | Outcome::Failed { reason }
         | Outcome::TooLarge { reason }
         | Outcome::Refused { reason, .. }
-        | Outcome::Unable { reason }
+        | Outcome::NotLoggedIn { reason }
         | Outcome::Lost { reason } => Some(reason.clone()),
     }
 }
@@ -394,7 +398,7 @@ impl Step {
     fn settings(&self) -> Settings {
         Settings {
             // The host's agents are there; when to look before working is whoever coordinates told, not made.
-            crew: Agents {
+            agents: Agents {
                 worker: Presence::Available,
                 probe: Presence::Absent,
                 coordinator: Presence::Available,
@@ -404,7 +408,7 @@ impl Step {
                 Kind::Worktrees | Kind::Unisolated => Trees::Separate,
                 Kind::InPlace => Trees::Shared,
             },
-            patience: Patience::Park,
+            on_refused_start: OnRefusedStart::Park,
         }
     }
 
@@ -545,7 +549,7 @@ impl Step {
             return None;
         }
         let work = Work { atom: id.clone(), attempt: job.id.attempt };
-        let given = Given { findings: None, returned: job.returned.as_deref(), left: &[] };
+        let given = Given { findings: None, returned: job.return_reason.as_deref(), left: &[] };
         let lent = self.crew.ground().lend(&work).map_err(|error| error.to_string());
         let brief = brief::worker(state, graph, id, given).map_err(|refusal| refusal.to_string());
         match (lent, brief) {
@@ -635,7 +639,7 @@ impl Step {
         let (evaluation, usage) = match said {
             Said::Lost(reason) => {
                 // Asked for again at once it would be lost again: the check cannot be run.
-                let items = vec![Red { item: "the evaluation".into(), reason }];
+                let items = vec![RedCheck { item: "the evaluation".into(), reason }];
                 (Evaluation::Error { items }, Usage::default())
             }
             Said::Tampered(altered) => {

@@ -1,8 +1,8 @@
 //! What random lives found in the coordinator, each as a life of a few events. The audit watches every step.
 
 use aot_core::coordinator::{
-    Agents, CheckSeen, Dispatch, Effect, Evaluation, Event, Hold, Outcome, Patience, Presence, Settings,
-    StopHow, Task, Trees, Usage,
+    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, OnRefusedStart, Outcome, Presence,
+    RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::Verdict;
@@ -30,15 +30,19 @@ impl Scene {
             state.atoms.insert(atom.id.clone(), atom);
         }
         shape(&mut state);
-        let crew = Agents {
+        let agents = Agents {
             worker: Presence::Available,
             probe: Presence::Available,
             coordinator: Presence::Available,
         };
-        let settings =
-            Settings { crew, dispatch: Dispatch::Rolling, trees: Trees::Separate, patience: Patience::Park };
+        let settings = Settings {
+            agents,
+            dispatch: Dispatch::Rolling,
+            trees: Trees::Separate,
+            on_refused_start: OnRefusedStart::Park,
+        };
         let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
-        stage.begin(Hold::Nobody, Cut::Never).expect("it begins");
+        stage.begin(RedirectLock::Free, Cut::Never).expect("it begins");
         let mut scene = Scene { stage };
         let evaluation = Evaluation::Failed { red: Vec::new() };
         scene.tell(Event::Verified { number: 1, evaluation, usage: Usage::default() });
@@ -75,7 +79,7 @@ impl Scene {
 }
 
 fn done() -> Outcome {
-    Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check: CheckSeen::None }
+    Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check: CheckOutcome::None }
 }
 
 /// D8: the first replan was forgotten while its agent ran on.
@@ -98,7 +102,7 @@ fn a_replan_that_outlives_its_iteration_is_not_asked_for_again() {
 #[test]
 fn tampering_kills_what_a_stopping_loop_lets_finish() {
     let mut scene = Scene::new(1, 1, 3);
-    scene.tell(Event::StopAsked { how: StopHow::Finish, reason: None });
+    scene.tell(Event::StopAsked { how: StopMode::Finish, reason: None });
     assert_eq!(scene.verdict(), None);
     scene.tell(Event::Tampered { what: "tests/a.rs".into() });
     assert!(scene.stage.world.flights().is_empty());
@@ -144,7 +148,7 @@ fn what_landed_beside_a_winner_before_a_crash_is_reverted() {
         let _ = scene.stage.world.commit(&flight.job.id);
     }
     scene.stage.restart();
-    scene.stage.begin(Hold::Nobody, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
+    scene.stage.begin(RedirectLock::Free, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
     let left: Vec<&str> = scene.stage.world.branch().iter().map(|commit| commit.atom.as_str()).collect();
     assert_eq!(left, ["A1"]);
 }
@@ -187,13 +191,13 @@ fn a_parent_that_a_hand_left_without_work_resolves() {
         state.decompositions.push(Decomposition { parent, children, reason: "too large".into() });
     });
     scene.solves("A2");
-    scene.tell(Event::StopAsked { how: StopHow::Now, reason: None });
+    scene.tell(Event::StopAsked { how: StopMode::Now, reason: None });
     let mut state = scene.stage.world.recorded().clone();
     state.atoms.shift_remove("A3");
     state.decompositions[0].children.pop();
     scene.stage.edited_while_stopped(state);
     scene.stage.restart();
-    scene.stage.begin(Hold::Nobody, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
+    scene.stage.begin(RedirectLock::Free, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
     assert_eq!(scene.stage.world.recorded().atoms[0].status, AtomStatus::Resolved);
     assert_eq!(scene.verdict(), None);
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
-use aot_core::coordinator::StopHow;
+use aot_core::coordinator::StopMode;
 use aot_core::hook::{
     self, Call, Known, Place, REASKS, Role, Ruling, Standing, before_tool, misshapen, settles_on,
     starts_one_of_ours,
@@ -414,7 +414,7 @@ fn must_be_judged(state: &State) -> bool {
 fn stopped_for_idling(invocation: &Invocation, mut store: Store, idle: u32) -> Result<Option<Came>, Failure> {
     let run_config = step::run_config(invocation, store.load()?.1)?;
     let reason = format!("stopped: the session ended its turn {idle} times without doing anything");
-    Ok(Some(session::stop(store, run_config, StopHow::Now, Some(reason))?))
+    Ok(Some(session::stop(store, run_config, StopMode::Now, Some(reason))?))
 }
 
 fn turn_ended(invocation: &Invocation, mut store: Store) -> Result<Came, Failure> {

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{Agents, Dispatch, Patience, Presence, Settings, Trees, forecast};
+use aot_core::coordinator::{Agents, Dispatch, OnRefusedStart, Presence, Settings, Trees, forecast};
 use aot_core::rules::Ledger;
 use aot_core::rules::bound::{self, Bound};
 use aot_core::rules::certificate::{Certificate, Verdict};
@@ -69,8 +69,8 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    fn patience(&self) -> Patience {
-        if self.no_park { Patience::Stop } else { Patience::Park }
+    fn on_refused_start(&self) -> OnRefusedStart {
+        if self.no_park { OnRefusedStart::Stop } else { OnRefusedStart::Park }
     }
 }
 
@@ -108,11 +108,12 @@ pub fn run(invocation: &Invocation, args: &RunArgs) -> Result<(), Failure> {
             Some(IsolationMode::Worktree | IsolationMode::None) | None => Trees::Separate,
         };
         // Without an agent that is found the order and the bound are the same.
-        let crew = match &team {
+        let agents = match &team {
             Ok(team) => driver::seats(team, &state),
             Err(_) => NOBODY,
         };
-        let settings = Settings { crew, dispatch: Dispatch::Rolling, trees, patience: Patience::Park };
+        let settings =
+            Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start: OnRefusedStart::Park };
         let ahead = forecast(aligned, settings, jiff::Timestamp::now());
         return dry_run(invocation, &state, &ahead);
     }
@@ -156,7 +157,7 @@ fn drive(
     let began = Instant::now();
     let (words, inbox) = channel();
     *ear.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
-    let run_config = workspace.run_config(team.clone(), args.patience())?;
+    let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
     let live = invocation.format == OutputFormat::Text && print::is_watched();
     let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
     let mut show = screen::Screen::new(Ink::of(Stream::Out), began);

@@ -1,6 +1,6 @@
 //! The verbs in a host's session: the same words, with a tree, a check and a landing behind them. Hands over and tells.
 
-use aot_core::coordinator::{CheckSeen, Outcome, Patience, StopHow};
+use aot_core::coordinator::{CheckOutcome, OnRefusedStart, Outcome, StopMode};
 use aot_core::hook;
 use aot_core::rules::{Change, Refusal, bound};
 use aot_core::state::{AtomId, Binding, LoopStatus, State};
@@ -161,7 +161,7 @@ pub fn fail(invocation: &Invocation, id: &AtomId, reason: String, too_large: boo
 
 pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Result<(), Failure> {
     let (store, run_config) = open(invocation)?;
-    let how = if now { StopHow::Now } else { StopHow::Finish };
+    let how = if now { StopMode::Now } else { StopMode::Finish };
     let came = session::stop(store, run_config, how, reason.clone())?;
     let line = match &came.halted {
         Some(_) => "stopped",
@@ -181,7 +181,7 @@ pub fn run_config(invocation: &Invocation, state: &State) -> Result<RunConfig, F
         || state.atoms.values().any(|atom| atom.check.as_ref().is_some_and(judged));
     // Workers are the host's; only a judge may be somebody else, and without one a person is asked.
     let team = workspace.team(&[], state, alone).unwrap_or_default();
-    workspace.run_config(team, Patience::Stop)
+    workspace.run_config(team, OnRefusedStart::Stop)
 }
 
 fn open(invocation: &Invocation) -> Result<(Store, RunConfig), Failure> {
@@ -211,12 +211,12 @@ fn ended(invocation: &Invocation, id: &AtomId, came: &Came) -> Result<(), Failur
     Ok(())
 }
 
-fn why(check: &CheckSeen) -> String {
+fn why(check: &CheckOutcome) -> String {
     match check {
-        CheckSeen::None | CheckSeen::Pass => String::new(),
-        CheckSeen::Fail { reason } => format!("its check failed: {reason}"),
-        CheckSeen::Error { reason } => format!("its check cannot be run: {reason}"),
-        CheckSeen::Pending { reason } => format!("its check waits for a person: {reason}"),
+        CheckOutcome::None | CheckOutcome::Pass => String::new(),
+        CheckOutcome::Fail { reason } => format!("its check failed: {reason}"),
+        CheckOutcome::Error { reason } => format!("its check cannot be run: {reason}"),
+        CheckOutcome::Pending { reason } => format!("its check waits for a person: {reason}"),
     }
 }
 

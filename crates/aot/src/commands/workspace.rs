@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use aot_core::coordinator::Patience;
+use aot_core::coordinator::OnRefusedStart;
 use aot_core::state::{Checks, State};
 use aot_core::verdict::Jobs;
 use aot_runner::agents::{AgentLauncher, Chosen, Team, Wish};
@@ -64,7 +64,7 @@ impl Workspace {
     }
 
     /// What workers are given. What does not hold them in is told.
-    pub fn run_config(&self, team: Team, patience: Patience) -> Result<RunConfig, Failure> {
+    pub fn run_config(&self, team: Team, on_refused_start: OnRefusedStart) -> Result<RunConfig, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
         Home::of(&self.project.state)?.ready()?;
         let launcher = self.launcher()?;
@@ -84,7 +84,7 @@ impl Workspace {
             },
             team,
             station: launcher,
-            patience,
+            on_refused_start,
             environment: environment::allowed(std::env::vars_os(), &work.environment),
             idle: work.idle_timeout,
         })

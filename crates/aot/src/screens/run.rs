@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use aot_core::coordinator::{Forecast, JobId, Task};
 use aot_core::rules::Change;
 use aot_core::rules::bound::Bound;
-use aot_core::rules::certificate::{Certificate, Red};
+use aot_core::rules::certificate::{Certificate, RedCheck};
 use aot_core::state::{AtomId, State};
 use aot_core::verdict::Verdict;
 use aot_runner::agents::{ROLES, Team};
@@ -253,7 +253,7 @@ impl Screen {
             .unwrap_or_default()
     }
 
-    fn verified(&self, verdict: Verdict, red: &[Red], took: Duration) -> Vec<String> {
+    fn verified(&self, verdict: Verdict, red: &[RedCheck], took: Duration) -> Vec<String> {
         let (unicode, ascii, paint, text) = match verdict {
             Verdict::Passed => ("✓", "+", Paint::Green, "holds"),
             Verdict::Failed => ("○", "o", Paint::Yellow, "does not hold yet"),

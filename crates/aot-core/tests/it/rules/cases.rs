@@ -1,6 +1,6 @@
 //! The cases that broke a naive reading of the rules, each by its number.
 
-use aot_core::coordinator::{Event, Found, Hold};
+use aot_core::coordinator::{Event, RedirectLock, UnrecordedLanding};
 use aot_core::rules::{Ledger, Refusal, decompose};
 use aot_core::state::{AtomId, AtomStatus, Binding, Closes, Graph};
 
@@ -34,9 +34,9 @@ fn cases_1_to_13() {
             "redirect redirected redirect redirected",
             "#2 stall 0 halt iteration_limit",
         ),
-        ("case 4", "crew=wc; A", "A+ v- r0", "#2 stall 0 halt stalled | exit 11 | red 1"),
+        ("case 4", "agents=wc; A", "A+ v- r0", "#2 stall 0 halt stalled | exit 11 | red 1"),
         ("case 4", "A", "A+ v-", "#1 stall 0 halt stalled | exit 11"),
-        ("case 4", "crew=wc; s=2; A", "A+ v- r- r-", "#3 stall 2 halt stalled"),
+        ("case 4", "agents=wc; s=2; A", "A+ v- r- r-", "#3 stall 2 halt stalled"),
         // A healthy long one finishes, and brings the loop back.
         ("case 5", "m=2; L; S; T", "S- T- S- T- S- T- S- T-", "#4 stall 3 | L"),
         ("case 5", "m=2; L; S; T", "S- T- S- T- S- T- S- T- L+", "#5 stall 0 | S T | done L"),
@@ -56,18 +56,18 @@ fn cases_1_to_13() {
         ("case 8", "m=2; X(a/**) <- Y; S(a/1); T(a/2); U(a/3); Y", "Y+", "#1 stall 0 | S"),
         ("case 8", "m=2; X(a/**) <- Y; S(a/1); T(a/2); U(a/3); Y", "Y+ S+", "#2 stall 0 | X"),
         ("case 8", "m=2; X(a/**) <- Y; S(a/1); T(a/2); U(a/3); Y", "Y+ S+ X+", "#3 stall 0 | T U"),
-        ("case 9", "crew=wc; m=1; A", "A- A- A-", "#4 stall 2 | replan | why A- stalling"),
-        ("case 9", "crew=wc; m=1; s=2; A", "A- A-", "#3 stall 1 | replan | why A- stalling"),
-        ("case 9", "crew=wc; m=1; s=1; A", "A-", "#2 stall 0 | replan | why A- stalling"),
+        ("case 9", "agents=wc; m=1; A", "A- A- A-", "#4 stall 2 | replan | why A- stalling"),
+        ("case 9", "agents=wc; m=1; s=2; A", "A- A-", "#3 stall 1 | replan | why A- stalling"),
+        ("case 9", "agents=wc; m=1; s=1; A", "A-", "#2 stall 0 | replan | why A- stalling"),
         (
             "case 10",
-            "crew=wc; m=1; A",
+            "agents=wc; m=1; A",
             "A+ v- r(+B) B+ v- r(+C) C+ v- r(+D) D+ v-",
             "#4 stall 0 halt stalled | fruitless 3",
         ),
         (
             "case 10",
-            "crew=wc; m=1; A",
+            "agents=wc; m=1; A",
             "A+ v-3 r(+B) B+ v-2 r(+C) C+ v-1 r(+D) D+ v-1",
             "#5 stall 0 | replan | fruitless 1",
         ),
@@ -94,7 +94,7 @@ fn cases_14_to_25() {
         ("case 16", "G=A|B; B -> C", "A-", "#2 stall 0 | C | left 2"),
         ("case 17", "G=A|B; B -> C; E <- C", "A+", "#2 stall 0 | E"),
         ("case 18", "A -> B; B <- A", "", "#0 stall 0 halt deadlock | exit 14"),
-        ("case 19", "crew=wc; m=1; s=2; A", "A- A- r(A->)", "#3 stall 1 | A | trail A- A-"),
+        ("case 19", "agents=wc; m=1; s=2; A", "A- A- r(A->)", "#3 stall 1 | A | trail A- A-"),
         ("case 20", "G=A4|A4_alt; A5 <- A4", "A4- A4_alt+", "#3 stall 0 | A5"),
         ("case 21", "m=1; A", "redirect redirected A@1+", "#2 stall 0 | A | done "),
         ("case 21", "m=1; A", "redirect redirected A@1- A+ v+", "#2 stall 0 halt completed | trail "),
@@ -140,8 +140,8 @@ fn case_19_an_empty_decomposition_is_refused() {
 fn case_24_a_commit_of_another_attempt_is_not_ours() {
     let mut world = World::play("A", "");
     let binding = Binding { summary: "old".into(), artifacts: Vec::new(), commit: Some("c0".into()) };
-    let found = vec![Found { atom: "A".into(), attempt: 7, binding }];
-    world.send(Event::Begun { found, fingerprint: None, redirect: Hold::Nobody });
+    let found = vec![UnrecordedLanding { atom: "A".into(), attempt: 7, binding }];
+    world.send(Event::Begun { unrecorded: found, fingerprint: None, redirect: RedirectLock::Free });
     assert_eq!(world.file.atoms["A"].status, AtomStatus::InProgress);
     assert_eq!(world.file.control.attempts["A"], 2, "it was started again, as attempt 2");
 }

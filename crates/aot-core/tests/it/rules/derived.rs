@@ -24,9 +24,9 @@ impl Dice {
 
 /// Atoms in the written order; later ones depend on earlier ones, groups and cuts nest.
 fn graph(dice: &mut Dice) -> String {
-    let crew = ["w", "wp", "wc", "wpc"][dice.below(4)];
+    let agents = ["w", "wp", "wc", "wpc"][dice.below(4)];
     let mut text =
-        format!("m={}; N={}; s={}; crew={crew}", 1 + dice.below(3), 2 + dice.below(9), 1 + dice.below(3));
+        format!("m={}; N={}; s={}; agents={agents}", 1 + dice.below(3), 2 + dice.below(9), 1 + dice.below(3));
     if dice.one_in(4) {
         text.push_str("; each");
     }

@@ -60,17 +60,17 @@ fn an_atom_starts_once_in_an_iteration() {
         ("D8", "m=2; A; B; C", "A- B-", "#2 stall 0 | C A"),
         ("D8", "m=2; G=A|B; C; D", "A-", "#1 stall 0 | C B"),
         // A replan is asked for at the opening, once; empty, refused or failed, it is asked again in the next.
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A-", "#4 stall 2 | replan | replans 1"),
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r-", "#4 stall 2 | A | replans 1"),
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r0", "#4 stall 2 | A | replans 1"),
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(A<-A)", "#4 stall 2 | A | replans 1"),
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r- A-", "#5 stall 3 | replan | replans 2"),
-        ("D8", "crew=wc; m=1; s=9; A", "A# r0 A%", "#3 stall 1 | replan | why A# | replans 2"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A-", "#4 stall 2 | replan | replans 1"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r-", "#4 stall 2 | A | replans 1"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r0", "#4 stall 2 | A | replans 1"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r(A<-A)", "#4 stall 2 | A | replans 1"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r- A-", "#5 stall 3 | replan | replans 2"),
+        ("D8", "agents=wc; m=1; s=9; A", "A# r0 A%", "#3 stall 1 | replan | why A# | replans 2"),
         // What it is about waits for it; the rest goes on.
-        ("D8", "crew=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+", "#4 stall 0 | E replan | why A-"),
-        ("D8", "crew=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+ r-", "#4 stall 0 | E A"),
+        ("D8", "agents=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+", "#4 stall 0 | E replan | why A-"),
+        ("D8", "agents=wc; m=2; s=9; A; B; C; D; E", "A- B+ A- C+ A- D+ r-", "#4 stall 0 | E A"),
         // The agent of a replan takes a slot.
-        ("D8", "crew=wc; m=1; s=9; A; B", "A- A- A-", "#4 stall 2 | replan"),
+        ("D8", "agents=wc; m=1; s=9; A; B", "A- A- A-", "#4 stall 2 | replan"),
     ]);
 }
 
@@ -87,10 +87,10 @@ fn progress_is_a_net_resolution() {
         ("D9", "m=2; s=9; A; D; G=B|C", "A- D- A- D-", "#3 stall 1 | B A"),
         ("D9", "m=2; s=9; A; D; G=B|C", "A- D- A- D- B- A-", "#4 stall 0 | D A"),
         // Growth moves the mark: only resolutions are progress.
-        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B | left 3 | prev 3"),
-        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B+", "#5 stall 0 | C | left 2 | prev 2"),
-        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B-", "#5 stall 3 | B | left 3 | prev 3"),
-        ("D9", "crew=wc; m=1; s=9; A", "A- A- A- r(+B)", "#4 stall 2 | A | left 2 | prev 2"),
+        ("D9", "agents=wc; m=1; s=9; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B | left 3 | prev 3"),
+        ("D9", "agents=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B+", "#5 stall 0 | C | left 2 | prev 2"),
+        ("D9", "agents=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B-", "#5 stall 3 | B | left 3 | prev 3"),
+        ("D9", "agents=wc; m=1; s=9; A", "A- A- A- r(+B)", "#4 stall 2 | A | left 2 | prev 2"),
         // A switch to a larger choice is no loss.
         ("D9", "m=1; X; G=A|B; B -> C, D", "X+ A-", "#3 stall 0 | C | left 3 | prev 3"),
         ("D9", "m=1; X; G=A|B; B -> C, D", "X+ A- C+", "#4 stall 0 | D | left 2"),
@@ -131,8 +131,8 @@ fn the_bound_is_the_formula() {
         ("D8", "m=2; N=3; Q=1; A", "", "#1 stall 0 | A | bound 24"),
         ("D8", "m=2; N=3; Q=1; A; B", "A+ B+", "#1 stall 0 | verify | bound 20"),
         ("D8", "m=2; N=3; Q=1; A; B", "A+ B+ v+", "#1 stall 0 halt completed"),
-        ("D8", "crew=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 25"),
-        ("D8", "crew=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 24 | runs 2"),
+        ("D8", "agents=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 25"),
+        ("D8", "agents=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 24 | runs 2"),
         ("D8", "m=1; N=9; A$", "A+ v+", "#1 stall 0 halt completed | runs 0"),
         // A judge of the attempt in flight may still be asked, and asked again.
         ("D8", "m=1; N=1; A%", "", "#1 stall 0 | A | bound 2"),

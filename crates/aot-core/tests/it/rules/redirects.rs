@@ -209,7 +209,7 @@ fn new_choices_bring_an_exhausted_group_back() {
         ("D10", "m=2; G=A|B; L; M", "A- B- fix(G|C)", "#2 stall 0 | L M | sel G:C | failed G:A,B"),
         ("D21", "m=1; A", "tampered", "#1 stall 0 halt tampered"),
         ("D21", "m=1; A", "redirect tampered fix(accept)", "#2 stall 0 | A | corrections ObjectiveChange!"),
-        ("D14", "crew=wc; m=1; A", "A+ v-2 fix(base)", "#2 stall 0 | verify | fruitless 0 | verified None"),
+        ("D14", "agents=wc; m=1; A", "A+ v-2 fix(base)", "#2 stall 0 | verify | fruitless 0 | verified None"),
     ]);
 }
 

@@ -1,7 +1,7 @@
 //! Stop conditions and their order (D13), evaluations of the base case (D14), limits in time and money (D12), resuming
 //! (D15), and a host that dispatches by itself.
 
-use aot_core::coordinator::{CheckSeen, Event, Hold, Outcome, Usage};
+use aot_core::coordinator::{CheckOutcome, Event, Outcome, RedirectLock, Usage};
 use aot_core::rules::certificate::next_steps;
 use aot_core::rules::gate;
 use aot_core::state::{AtomStatus, Checks, Fingerprint, LoopStatus, State};
@@ -51,7 +51,7 @@ fn stops_in_their_order() {
         ("D13", "m=2; N=1; L; A; B; C", "A+ B+", "#1 stall 0 | L"),
         ("D13", "m=2; N=1; L; A; B; C", "A+ B+ L+", "#1 stall 0 halt iteration_limit | done L A B | left 1"),
         ("D13", "m=2; N=1; L; A; B", "A+ B+ L+ v+", "#1 stall 0 halt completed"),
-        ("D13", "crew=wc; m=1; N=1; A", "A+ v-", "#1 stall 0 halt iteration_limit | red 1"),
+        ("D13", "agents=wc; m=1; N=1; A", "A+ v-", "#1 stall 0 halt iteration_limit | red 1"),
         // Time kills.
         ("D12", "m=1; wall=60; A", "wait30", "#1 stall 0 | A"),
         ("D12", "m=1; wall=60; A", "wait60", "#1 stall 0 halt budget | exit 15 | killed A"),
@@ -74,12 +74,12 @@ fn stops_in_their_order() {
         ),
         ("D13", "m=9; L; A <- B; B <- A; X", "X+", "#1 stall 0 | L"),
         // No agent: before the first start.
-        ("D27", "crew=; A$; B", "", "#0 stall 0 halt no_agent | exit 3 | reason no agent for B"),
-        ("D27", "crew=; A$; G=B$|C", "", "#0 stall 0 halt no_agent | reason no agent for C"),
-        ("D27", "crew=; A$", "", "#1 stall 0 | A"),
-        ("D27", "crew=; A$", "A+ v+", "#1 stall 0 halt completed"),
-        ("D27", "crew=; G=A$|:B", "A-", "#1 stall 0 halt no_agent | reason no agent for B"),
-        ("D27", "crew=; P -> A$", "", "#1 stall 0 | A"),
+        ("D27", "agents=; A$; B", "", "#0 stall 0 halt no_agent | exit 3 | reason no agent for B"),
+        ("D27", "agents=; A$; G=B$|C", "", "#0 stall 0 halt no_agent | reason no agent for C"),
+        ("D27", "agents=; A$", "", "#1 stall 0 | A"),
+        ("D27", "agents=; A$", "A+ v+", "#1 stall 0 halt completed"),
+        ("D27", "agents=; G=A$|:B", "A-", "#1 stall 0 halt no_agent | reason no agent for B"),
+        ("D27", "agents=; P -> A$", "", "#1 stall 0 | A"),
     ]);
 }
 
@@ -100,34 +100,34 @@ fn the_base_case_decides() {
         ("D14", "A", "A+ v?", "#1 stall 0 halt needs_person | exit 17 | reason needs a person: C0 (red)"),
         ("D14", "A", "A+ vx", "#1 stall 0 halt needs_person | exit 17"),
         ("D14", "A", "A+ v. v+", "#1 stall 0 halt completed"),
-        ("D14", "crew=wc; A", "A+ v!", "#1 stall 0 halt needs_person"),
+        ("D14", "agents=wc; A", "A+ v!", "#1 stall 0 halt needs_person"),
         ("D14", "A", "A+ v? crash v+", "#1 stall 0 halt completed"),
         // A red one goes to a replan at the opening of the next iteration.
-        ("D14", "crew=wc; A", "A+ v-2", "#2 stall 0 | replan | why red2"),
-        ("D14", "crew=wc; s=1; A", "A+ v-", "#2 stall 0 | replan | why red1"),
-        ("D14", "crew=wc; A", "A+ v- r(+B)", "#2 stall 0 | B"),
-        ("D14", "crew=wc; A", "A+ v- r(+B) B+ v+", "#2 stall 0 halt completed"),
-        ("D14", "crew=wc; A", "A+ v- r-", "#3 stall 1 | replan | why red1"),
-        ("D14", "crew=wc; A", "A+ v- r- r-", "#4 stall 2 | replan | why red1 stalling"),
-        ("D14", "crew=wc; A", "A+ v- r(A<-A)", "#3 stall 1 | replan"),
-        ("D14", "crew=wc; A", "A+ v- r- r- r-", "#4 stall 3 halt stalled"),
+        ("D14", "agents=wc; A", "A+ v-2", "#2 stall 0 | replan | why red2"),
+        ("D14", "agents=wc; s=1; A", "A+ v-", "#2 stall 0 | replan | why red1"),
+        ("D14", "agents=wc; A", "A+ v- r(+B)", "#2 stall 0 | B"),
+        ("D14", "agents=wc; A", "A+ v- r(+B) B+ v+", "#2 stall 0 halt completed"),
+        ("D14", "agents=wc; A", "A+ v- r-", "#3 stall 1 | replan | why red1"),
+        ("D14", "agents=wc; A", "A+ v- r- r-", "#4 stall 2 | replan | why red1 stalling"),
+        ("D14", "agents=wc; A", "A+ v- r(A<-A)", "#3 stall 1 | replan"),
+        ("D14", "agents=wc; A", "A+ v- r- r- r-", "#4 stall 3 halt stalled"),
         // Fruitless unless fewer checks are red than ever before.
-        ("D14", "crew=wc; s=2; A", "A+ v-2 r(+B) B+ v-2", "#3 stall 0 | replan | fruitless 1"),
+        ("D14", "agents=wc; s=2; A", "A+ v-2 r(+B) B+ v-2", "#3 stall 0 | replan | fruitless 1"),
         (
             "D14",
-            "crew=wc; s=2; A",
+            "agents=wc; s=2; A",
             "A+ v-2 r(+B) B+ v-2 r(+C) C+ v-2",
             "#3 stall 0 halt stalled | fruitless 2",
         ),
-        ("D14", "crew=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 r(+C) C+ v-1", "#4 stall 0 | replan | fruitless 0"),
+        ("D14", "agents=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 r(+C) C+ v-1", "#4 stall 0 | replan | fruitless 0"),
         (
             "D14",
-            "crew=wc; s=2; A",
+            "agents=wc; s=2; A",
             "A+ v-2 r(+B) B+ v-3 r(+C) C+ v-2",
             "#3 stall 0 halt stalled | fruitless 2",
         ),
         // The count is kept in the state.
-        ("D14", "crew=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 crash", "#3 stall 0 | verify | fruitless 1"),
+        ("D14", "agents=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 crash", "#3 stall 0 | verify | fruitless 1"),
         // At each close, if asked for.
         ("D14", "m=1; each; A; B", "A+", "#1 stall 0 | verify | done A"),
         ("D14", "m=1; each; A; B", "A+ v-", "#2 stall 0 | B"),
@@ -162,7 +162,8 @@ fn an_atoms_check_that_cannot_run_or_waits() {
 fn an_unseen_check_is_no_pass() {
     let mut world = World::play("m=1; A!", "");
     let job = world.coordinator.running().remove(0);
-    let outcome = Outcome::Done { summary: "trust me".into(), artifacts: Vec::new(), check: CheckSeen::None };
+    let outcome =
+        Outcome::Done { summary: "trust me".into(), artifacts: Vec::new(), check: CheckOutcome::None };
     world.send(Event::Ended { job, outcome, usage: Usage::default() });
     assert_eq!(world.tell("#2 stall 0 | A | done "), "#2 stall 0 | A | done ", "D22");
 }
@@ -201,7 +202,7 @@ fn refused_starts_park_the_loop_and_waits_double() {
         ("D12", "m=2; A; B; C", "A< B+ wait30", "#1 stall 0 | A C"),
         ("D12", "m=1; A", "A< stop", "#1 stall 0 halt stopped_by_hand"),
         ("D12", "m=1; A", "A< redirect redirected", "#2 stall 0 | A"),
-        ("D12", "crew=wc; A", "A+ v- r< wait30 r(+B)", "#2 stall 0 | B"),
+        ("D12", "agents=wc; A", "A+ v- r< wait30 r(+B)", "#2 stall 0 | B"),
         ("D12", "m=1; wall=100; A", "A< wait100", "#1 stall 0 halt budget"),
     ]);
     let mut world = World::play("m=1; A", "A<");
@@ -233,12 +234,12 @@ fn whoever_is_not_logged_in_stops_the_loop() {
         ("D12", "m=2; A; B; C", "A/ B-", "#1 stall 0 halt needs_person | trail B-"),
         ("D12", "m=2; A; B; C", "B= A/", "#1 stall 0 | B^"),
         ("D12", "m=2; A; B; C", "A/ B<", "#1 stall 0 halt needs_person | trail "),
-        ("D12", "crew=wp; m=2; A?; B", "B/ A?+", "#1 stall 0 halt needs_person"),
+        ("D12", "agents=wp; m=2; A?; B", "B/ A?+", "#1 stall 0 halt needs_person"),
         // It is nobody's failure.
         ("D12", "m=1; G=A|B", "A/", "#1 stall 0 halt needs_person | sel G:A | failed  | trail "),
         // Whoever it is.
-        ("D12", "crew=wp; m=1; A?", "A?/", "#1 stall 0 halt needs_person | exit 17"),
-        ("D12", "crew=wc; A", "A+ v- r/", "#2 stall 1 halt needs_person | exit 17 | red 1"),
+        ("D12", "agents=wp; m=1; A?", "A?/", "#1 stall 0 halt needs_person | exit 17"),
+        ("D12", "agents=wc; A", "A+ v- r/", "#2 stall 1 halt needs_person | exit 17 | red 1"),
         ("D12", "m=1; P! -> A", "A+ P/", "#2 stall 1 halt needs_person | done A"),
         // The base case comes first, and a stop by hand before it.
         ("D13", "m=2; each; L; A; B; C", "A+ B+ v+ L/", "#1 stall 0 halt completed"),
@@ -260,7 +261,7 @@ fn whoever_is_not_logged_in_stops_the_loop() {
     ]);
     let mut world = World::play("m=1; A", "A/");
     world.word("crash");
-    assert_eq!(world.last_job().returned, None, "what is remembered is lost with the process");
+    assert_eq!(world.last_job().return_reason, None, "what is remembered is lost with the process");
 }
 
 #[test]
@@ -278,8 +279,13 @@ fn whoever_does_not_wait_stops_at_a_limit() {
         // The first that is told is told.
         ("D12", "impatient; m=2; A; B", "A< B/", "#1 stall 0 halt budget | exit 15"),
         ("D12", "impatient; m=2; A; B", "A/ B<", "#1 stall 0 halt needs_person | exit 17"),
-        ("D12", "impatient; crew=wp; m=1; A?", "A?<", "#1 stall 0 halt budget | reason limited: rate limit"),
-        ("D12", "impatient; crew=wc; A", "A+ v- r<", "#2 stall 1 halt budget | reason limited: rate limit"),
+        (
+            "D12",
+            "impatient; agents=wp; m=1; A?",
+            "A?<",
+            "#1 stall 0 halt budget | reason limited: rate limit",
+        ),
+        ("D12", "impatient; agents=wc; A", "A+ v- r<", "#2 stall 1 halt budget | reason limited: rate limit"),
         ("D15", "impatient; m=1; A", "A< crash", "#2 stall 0 | A | reason none"),
         ("D15", "impatient; m=1; A", "A< crash A<", "#2 stall 0 halt budget"),
         // Other ends are what they were.
@@ -315,7 +321,7 @@ fn what_is_spent_counts_at_once() {
         ("D12", "m=2; usd=5; A; B", "A= cost5 spent A^", "#1 stall 0 halt budget | done A"),
         // An evaluation under way is not waited for.
         ("D12", "usd=5; A", "A+ cost5 spent", "#1 stall 0 halt budget"),
-        ("D12", "crew=wc; usd=5; A", "A+ v- cost5 spent", "#2 stall 0 halt budget | killed replan"),
+        ("D12", "agents=wc; usd=5; A", "A+ v- cost5 spent", "#2 stall 0 halt budget | killed replan"),
         ("D12", "usd=5; A", "stop cost5 spent", "#1 stall 0 halt stopped_by_hand | killed A"),
         // Without a limit it is only written down.
         ("D12", "m=1; A", "cost50 spent", "#1 stall 0 | A | runs 1"),
@@ -354,13 +360,13 @@ fn money_is_reserved_before_a_start() {
         // A replan needs its share too, and waits for it.
         (
             "D12",
-            "crew=wc; m=2; s=9; usd=20; L; X <- L; A; B; C; D; E",
+            "agents=wc; m=2; s=9; usd=20; L; X <- L; A; B; C; D; E",
             "A- B+ A- C+ cost9 A- cost9 D+",
             "#3 stall 0 | L | replans 0",
         ),
         (
             "D12",
-            "crew=wc; m=2; s=9; usd=20; L; X <- L; A; B; C; D; E",
+            "agents=wc; m=2; s=9; usd=20; L; X <- L; A; B; C; D; E",
             "A- B+ A- C+ cost9 A- cost9 D+ L+",
             "#4 stall 0 | replan | why A-",
         ),
@@ -401,7 +407,7 @@ fn a_redirect_interrupts_everything_and_closes_without_a_stall() {
         ("D16", "m=1; s=9; A", "A- A- redirect redirected", "#4 stall 0 | A"),
         ("D16", "m=1; A", "A+ redirect", "#1 stall 0 | -"),
         ("D16", "m=1; A", "A+ redirect redirected", "#1 stall 0 | verify"),
-        ("D16", "crew=wc; A", "A+ v- redirect", "#2 stall 0 | - | killed replan"),
+        ("D16", "agents=wc; A", "A+ v- redirect", "#2 stall 0 | - | killed replan"),
         ("D16", "m=2; A; B", "A= redirect", "#1 stall 0 | A^ | killed B"),
         ("D16", "m=2; A; B", "A= redirect A^", "#1 stall 0 | - | done A"),
         ("D16", "m=2; A; B", "A= redirect A^ redirected", "#2 stall 0 | B | done A"),
@@ -465,7 +471,8 @@ fn hand_edits_are_kept_and_recorded() {
 #[test]
 fn the_fingerprint_is_compared_when_a_run_begins() {
     let print = |base_case: &str| Fingerprint { base_case: base_case.into(), protected: "p".into() };
-    let begun = |fingerprint| Event::Begun { found: Vec::new(), fingerprint, redirect: Hold::Nobody };
+    let begun =
+        |fingerprint| Event::Begun { unrecorded: Vec::new(), fingerprint, redirect: RedirectLock::Free };
     let mut world = World::new("A");
     world.send(begun(Some(print("b"))));
     assert_eq!(world.file.control.fingerprint, Some(print("b")), "D21: a missing one is written");
@@ -478,7 +485,7 @@ fn the_fingerprint_is_compared_when_a_run_begins() {
 #[test]
 fn a_redirect_that_somebody_holds_is_waited_for() {
     let mut world = World::play("A", "redirect");
-    world.send(Event::Begun { found: Vec::new(), fingerprint: None, redirect: Hold::Somebody });
+    world.send(Event::Begun { unrecorded: Vec::new(), fingerprint: None, redirect: RedirectLock::Held });
     assert_eq!(world.tell("#1 stall 0 | -"), "#1 stall 0 | -", "D16");
     world.word("redirected");
     assert_eq!(world.tell("#2 stall 0 | A | status running"), "#2 stall 0 | A | status running", "D16");
@@ -552,7 +559,7 @@ fn a_certificate_says_what_to_do_next() {
         ("D13", "wall=60; A", "wait60", "#1 stall 0 halt budget | next aot redirect --set max_wall_time=…"),
         ("D13", "A <- B; B <- A", "", "#0 stall 0 halt deadlock | next aot redirect --remove A; aot graph"),
         ("D13", "A", "A+ v?", "#1 stall 0 halt needs_person | next aot confirm \"C0\"; aot run"),
-        ("D13", "crew=; A", "", "#0 stall 0 halt no_agent | next aot run --agent NAME"),
+        ("D13", "agents=; A", "", "#0 stall 0 halt no_agent | next aot run --agent NAME"),
     ]);
     // The file does not name what waits for a person: an evaluation does.
     let world = World::play("A", "A+ v?");
@@ -590,7 +597,7 @@ fn a_host_asks_for_each_start() {
         ("D24", "host; shared; m=2; A; B", "ask(A) ask(B)", "#1 stall 0 | A | refused slots_full"),
         ("host", "host; m=2; A", "ask(A) A+ turn", "#1 stall 0 | verify"),
         ("host", "host; m=2; A", "ask(A) A+ turn v+", "#1 stall 0 halt completed"),
-        ("host", "host; crew=wc; m=2; A", "ask(A) A+ turn v-", "#1 stall 0 | - | fruitless 0"),
+        ("host", "host; agents=wc; m=2; A", "ask(A) A+ turn v-", "#1 stall 0 | - | fruitless 0"),
         ("host", "host; m=2; G=A|B", "ask(A) A- ask(B)", "#1 stall 0 | B"),
         ("host", "host; m=2; G=A|B", "ask(A) A- ask(B) B- turn", "#1 stall 0 halt exhausted"),
         ("host", "host; m=2; A; B", "ask(A) stop", "#1 stall 0 | A"),

@@ -1,6 +1,6 @@
 //! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
 
-use aot_core::coordinator::{Event, Feasible, Outcome, Usage};
+use aot_core::coordinator::{Event, Feasibility, Outcome, Usage};
 use aot_core::rules::order::{self, Cost, ProbeFinding};
 use aot_core::rules::replan::PlanChange;
 use aot_core::rules::{Ledger, backtrack, replan, reshape};
@@ -29,7 +29,7 @@ fn what_fails_a_choice() {
         ("D10", "m=9; G=A|D; A -> B, C", "B- C- B+ C+ v+", "#2 stall 0 halt completed | failed "),
         ("D10", "m=1; G=A|D; A -> H=B|C; B -> X", "X- X-", "#3 stall 0 | C | failed H:B"),
         ("D10", "m=1; G=A|D; A -> B; B -> X", "X- X-", "#3 stall 0 | D | failed G:A"),
-        ("D10", "crew=wc; m=1; s=9; G=A|D; A -> B, C", "B# r(B<-C) C+ B-", "#4 stall 1 | B | failed "),
+        ("D10", "agents=wc; m=1; s=9; G=A|D; A -> B, C", "B# r(B<-C) C+ B-", "#4 stall 1 | B | failed "),
         // An exhausted group fails the choice around it; with none, the loop halts.
         ("D10", "m=1; G=A|B", "A- B-", "#2 stall 1 halt exhausted | exit 13 | reason OR group exhausted: G"),
         ("D10", "m=1; G=A|D; A -> H=B|C", "B- C-", "#3 stall 0 | D | trail H:C C- G:D"),
@@ -60,61 +60,66 @@ fn what_fails_a_choice() {
 #[test]
 fn probes_order_what_is_left() {
     table(&[
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A-", "#2 stall 0 | B"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C?"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?+", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?.", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?-", "#4 stall 0 | D | sel G:D | failed G:A,B"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D", "A- B- C?- D-", "#5 stall 0 | C | failed G:A,B,D"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D|E", "A- B- C?- D?-", "#5 stall 0 | E | trail G:B G:C G:D G:E"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C|D|E", "A- B- C?- D?- E-", "#6 stall 0 | C?"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C|D", "A-", "#2 stall 0 | B"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C?"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C|D", "A- B- C?+", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C|D", "A- B- C?.", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C|D", "A- B- C?-", "#4 stall 0 | D | sel G:D | failed G:A,B"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C|D", "A- B- C?- D-", "#5 stall 0 | C | failed G:A,B,D"),
+        (
+            "D10",
+            "agents=wp; m=1; s=9; G=A|B|C|D|E",
+            "A- B- C?- D?-",
+            "#5 stall 0 | E | trail G:B G:C G:D G:E",
+        ),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C|D|E", "A- B- C?- D?- E-", "#6 stall 0 | C?"),
         // What another group has put off does not count here.
-        ("D10", "crew=wp; m=1; G=A?|B; H=C?|D", "A?- B+ C?-", "#4 stall 0 | D | sel G:B H:D"),
+        ("D10", "agents=wp; m=1; G=A?|B; H=C?|D", "A?- B+ C?-", "#4 stall 0 | D | sel G:B H:D"),
         ("D10", "m=1; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=1; s=9; G=A|B|C$|D", "A- B-", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=1; s=9; G=A|B|C$|D", "A- B-", "#3 stall 0 | C"),
     ]);
 }
 
 #[test]
 fn probes_look_at_all_that_is_left_at_once() {
     table(&[
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A-", "#2 stall 0 | B"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C? D? | runs 4 | left 1"),
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E", "A- B-", "#3 stall 0 | C? D? E?"),
-        ("D10", "crew=wp; m=9; s=9; G=A?|B|C|D", "A?- B- C-", "#4 stall 0 | D? A?"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A-", "#2 stall 0 | B"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C? D? | runs 4 | left 1"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C|D|E", "A- B-", "#3 stall 0 | C? D? E?"),
+        ("D10", "agents=wp; m=9; s=9; G=A?|B|C|D", "A?- B- C-", "#4 stall 0 | D? A?"),
         // As far as there are slots; alone, it is put off as before.
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D|E", "A- B-", "#3 stall 0 | C? D?"),
-        ("D10", "crew=wp; m=2; s=9; L; K <- L; G=A|B|C|D", "A- B-", "#2 stall 0 | L C?"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D|E", "A- B-", "#3 stall 0 | C? D?"),
+        ("D10", "agents=wp; m=2; s=9; L; K <- L; G=A|B|C|D", "A- B-", "#2 stall 0 | L C?"),
         (
             "D10",
-            "crew=wp; m=2; s=9; L; K <- L; G=A|B|C|D",
+            "agents=wp; m=2; s=9; L; K <- L; G=A|B|C|D",
             "A- B- C?-",
             "#2 stall 0 | L D | choices G:A,B,D,C",
         ),
-        ("D10", "crew=wp; shared; m=3; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C?"),
+        ("D10", "agents=wp; shared; m=3; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C?"),
         // Each look is a start of the iteration: without it R would start.
         (
             "D8",
-            "crew=wp; m=2; N=4; s=9; G=A|B|C|D; K <- A; P; Q; R",
+            "agents=wp; m=2; N=4; s=9; G=A|B|C|D; K <- A; P; Q; R",
             "A- P+ B- crash C?+1 D?. Q+",
             "#3 stall 0 | C | bound 7",
         ),
         // And needs its share of the money.
-        ("D12", "crew=wp; m=3; s=9; usd=9; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C? D?"),
-        ("D12", "crew=wp; m=3; s=9; usd=7; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C?"),
+        ("D12", "agents=wp; m=3; s=9; usd=9; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C? D?"),
+        ("D12", "agents=wp; m=3; s=9; usd=7; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C?"),
         // Commands, what is cut and what waits are not looked at, nor what has no atom.
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D$|E", "A- B-", "#3 stall 0 | C? E?"),
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E; D -> X", "A- B-", "#3 stall 0 | C? E?"),
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E; D <- Z; Z", "A- B-", "#1 stall 0 | Z C? E?"),
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C|:D|E", "A- B-", "#3 stall 0 | C? E?"),
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C|:D", "A- B- C?+", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C|D$|E", "A- B-", "#3 stall 0 | C? E?"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C|D|E; D -> X", "A- B-", "#3 stall 0 | C? E?"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C|D|E; D <- Z; Z", "A- B-", "#1 stall 0 | Z C? E?"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C|:D|E", "A- B-", "#3 stall 0 | C? E?"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C|:D", "A- B- C?+", "#3 stall 0 | C"),
         // A command or a parent is tried as it is, a race anyway.
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C$|D|E", "A- B-", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C|D|E; C -> X", "A- B-", "#3 stall 0 | X"),
-        ("D10", "crew=wp; m=9; s=9; A||B||C||D", "A- B-", "#1 stall 0 | C D"),
-        ("D10", "crew=w; m=9; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=9; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C$|D|E", "A- B-", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C|D|E; C -> X", "A- B-", "#3 stall 0 | X"),
+        ("D10", "agents=wp; m=9; s=9; A||B||C||D", "A- B-", "#1 stall 0 | C D"),
+        ("D10", "agents=w; m=9; s=9; G=A|B|C|D", "A- B-", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=9; s=9; G=A|B|C", "A- B-", "#3 stall 0 | C"),
     ]);
 }
 
@@ -122,62 +127,62 @@ fn probes_look_at_all_that_is_left_at_once() {
 fn the_cheapest_feasible_choice_goes_first() {
     table(&[
         // All are heard before one goes on.
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1", "#3 stall 0 | D? | done "),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- D?+1", "#3 stall 0 | C? | sel G:C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1 D?+2", "#3 stall 0 | C | choices G:A,B,C,D"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1", "#3 stall 0 | D? | done "),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- D?+1", "#3 stall 0 | C? | sel G:C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1 D?+2", "#3 stall 0 | C | choices G:A,B,C,D"),
         (
             "D10",
-            "crew=wp; m=2; s=9; G=A|B|C|D",
+            "agents=wp; m=2; s=9; G=A|B|C|D",
             "A- B- C?+2 D?+1",
             "#4 stall 0 | D | choices G:A,B,D,C | failed G:A,B | trail G:B G:C G:D",
         ),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- D?+1 C?+2", "#4 stall 0 | D | runs 5"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+2 D?+2", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?+", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?+5", "#4 stall 0 | D"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- D?+1 C?+2", "#4 stall 0 | D | runs 5"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+2 D?+2", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?+", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?+5", "#4 stall 0 | D"),
         // Feasible, unknown, not feasible; one must be tried.
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-1 D?+5", "#4 stall 0 | D | failed G:A,B"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?+", "#4 stall 0 | D"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?.", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?-", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?.", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-2 D?-1", "#3 stall 0 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D|E", "A- B- C?- D?-", "#4 stall 0 | E | choices G:A,B,E,C,D"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-1 D?+5", "#4 stall 0 | D | failed G:A,B"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?+", "#4 stall 0 | D"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?.", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?. D?-", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+ D?.", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-2 D?-1", "#3 stall 0 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D|E", "A- B- C?- D?-", "#4 stall 0 | E | choices G:A,B,E,C,D"),
         (
             "D10",
-            "crew=wp; m=3; s=9; G=A|B|C|D|E",
+            "agents=wp; m=3; s=9; G=A|B|C|D|E",
             "A- B- C?- D?+ E?+4",
             "#4 stall 0 | E | choices G:A,B,E,D,C",
         ),
         (
             "D10",
-            "crew=wp; m=4; s=9; G=A|B|C|:D|E|F",
+            "agents=wp; m=4; s=9; G=A|B|C|:D|E|F",
             "A- B- C?- E?. F?+",
             "#4 stall 0 | F | choices G:A,B,F,E,D,C",
         ),
-        ("D4", "crew=wp; m=3; s=9; G=A|B|C|:D|E", "A- B- C?- E?-", "#4 stall 0 | D | atoms A,B,C,E,D"),
+        ("D4", "agents=wp; m=3; s=9; G=A|B|C|:D|E", "A- B- C?- E?-", "#4 stall 0 | D | atoms A,B,C,E,D"),
         // Whoever was looked at without an answer has had its turn in the iteration, and is not probed again.
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?- D?.", "#4 stall 0 | D | sel G:D"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?- D?. D.", "#5 stall 1 | D"),
-        ("D10", "crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?- D?.", "#1 stall 0 | L | sel G:D"),
-        ("D10", "crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?- D?. L+", "#2 stall 0 | K D"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?- D?.", "#4 stall 0 | D | sel G:D"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?- D?. D.", "#5 stall 1 | D"),
+        ("D10", "agents=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?- D?.", "#1 stall 0 | L | sel G:D"),
+        ("D10", "agents=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?- D?. L+", "#2 stall 0 | K D"),
         // With an answer it starts at once.
-        ("D10", "crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?+2 D?+1", "#1 stall 0 | L D"),
+        ("D10", "agents=wp; m=4; s=9; L; K <- L; G=A|B|C|D", "A- B- C?+2 D?+1", "#1 stall 0 | L D"),
         // The next in the order needs no other look; what nobody saw does.
-        ("D10", "crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B- C?+3 D?+2 E?+1 E-", "#5 stall 0 | D"),
-        ("D10", "crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B- C?+3 D?+2 E?+1 E- D-", "#6 stall 0 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D|E|F|H", "A- B- C?+2 D?+1 D- C-", "#6 stall 0 | E? F?"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1 D?+2 C.", "#4 stall 1 | C"),
-        ("D10", "crew=wp; m=2; s=9; G=A|B|C?|D?", "A- B- C?+2 D?+1", "#4 stall 0 | D"),
+        ("D10", "agents=wp; m=3; s=9; G=A|B|C|D|E", "A- B- C?+3 D?+2 E?+1 E-", "#5 stall 0 | D"),
+        ("D10", "agents=wp; m=3; s=9; G=A|B|C|D|E", "A- B- C?+3 D?+2 E?+1 E- D-", "#6 stall 0 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D|E|F|H", "A- B- C?+2 D?+1 D- C-", "#6 stall 0 | E? F?"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+1 D?+2 C.", "#4 stall 1 | C"),
+        ("D10", "agents=wp; m=2; s=9; G=A|B|C?|D?", "A- B- C?+2 D?+1", "#4 stall 0 | D"),
         // A move of the group is no stall, and what stays behind is a result.
-        ("D9", "crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+2 D?+1 D+ v+", "#4 stall 0 halt completed"),
-        ("D7", "crew=wp; m=2; s=9; G=A|B|C|D; X", "A- X+ B- C?+2 D?+1 D-", "#4 stall 0 | C"),
+        ("D9", "agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+2 D?+1 D+ v+", "#4 stall 0 halt completed"),
+        ("D7", "agents=wp; m=2; s=9; G=A|B|C|D; X", "A- X+ B- C?+2 D?+1 D-", "#4 stall 0 | C"),
     ]);
 }
 
 #[test]
 fn scouts_end_with_the_attempt_they_belong_to() {
-    let graph = "crew=wp; m=2; s=9; G=A|B|C|D";
+    let graph = "agents=wp; m=2; s=9; G=A|B|C|D";
     table(&[
         ("D16", graph, "A- B- redirect", "#3 stall 0 | - | killed C? D?"),
         ("D16", graph, "A- B- C?+ redirect", "#3 stall 0 | - | killed D?"),
@@ -190,7 +195,7 @@ fn scouts_end_with_the_attempt_they_belong_to() {
         ("D13", graph, "A- B- tampered", "#3 stall 0 halt tampered | killed C? D?"),
         (
             "D12",
-            "crew=wp; m=2; usd=5; G=A|B|C|D",
+            "agents=wp; m=2; usd=5; G=A|B|C|D",
             "A- B- cost5 spent",
             "#3 stall 0 halt budget | killed C? D?",
         ),
@@ -214,7 +219,7 @@ fn scouts_end_with_the_attempt_they_belong_to() {
         ("D12", graph, "A- B- C?/", "#3 stall 1 halt needs_person | killed D? | failed G:A,B"),
         (
             "D12",
-            "impatient; crew=wp; m=2; G=A|B|C|D",
+            "impatient; agents=wp; m=2; G=A|B|C|D",
             "A- B- C?+ D?<",
             "#3 stall 1 halt budget | exit 15 | reason limited: rate limit",
         ),
@@ -235,9 +240,9 @@ fn a_hand_on_the_file_calls_scouts_back() {
         world
     };
     let told = "#4 stall 0 | D | killed C? D?";
-    assert_eq!(switched("crew=wp; m=2; s=9; G=A|B|C|D").tell(told), told);
+    assert_eq!(switched("agents=wp; m=2; s=9; G=A|B|C|D").tell(told), told);
     let told = "#1 stall 0 | L | killed C? D?";
-    let world = switched("crew=wp; m=4; s=9; L; K <- L; G=A|B|C|D");
+    let world = switched("agents=wp; m=4; s=9; L; K <- L; G=A|B|C|D");
     assert_eq!(world.tell(told), told, "D had its turn in this iteration");
     // A choice that is looked at is taken away.
     let without = |world: &World, atom: &str| {
@@ -245,19 +250,19 @@ fn a_hand_on_the_file_calls_scouts_back() {
         reshape::remove(&mut ledger, &atom.into()).expect("it can be removed");
         ledger.close().0
     };
-    let mut world = World::play("crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B-");
+    let mut world = World::play("agents=wp; m=3; s=9; G=A|B|C|D|E", "A- B-");
     let state = without(&world, "D");
     world.edit(state);
     let told = "#3 stall 0 | C? E? | killed D?";
     assert_eq!(world.tell(told), told);
     // It was the last that was awaited.
-    let mut world = World::play("crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B- E?+1 C?+2");
+    let mut world = World::play("agents=wp; m=3; s=9; G=A|B|C|D|E", "A- B- E?+1 C?+2");
     let state = without(&world, "D");
     world.edit(state);
     let told = "#4 stall 0 | E | killed D?";
     assert_eq!(world.tell(told), told);
     // Another one is selected, and the one that is probed left as it was: nobody waits for an order.
-    let mut world = World::play("crew=wp; m=3; s=9; G=A|B|C|D|E", "A- B-");
+    let mut world = World::play("agents=wp; m=3; s=9; G=A|B|C|D|E", "A- B-");
     let mut state = world.file.clone();
     state.or_groups["G"].selected = "D".into();
     world.edit(state);
@@ -268,11 +273,11 @@ fn a_hand_on_the_file_calls_scouts_back() {
 #[test]
 fn the_brief_and_the_trail_hold_what_probes_found() {
     let findings = |script: &str| {
-        let world = World::play("crew=wp; m=2; s=9; G=A|B|C|D", script);
+        let world = World::play("agents=wp; m=2; s=9; G=A|B|C|D", script);
         let job = world.last_job().clone();
         (job.id.task.atom().map(|atom| atom.to_string()).expect("an atom"), job.findings)
     };
-    assert_eq!(findings("A- B-"), ("D".into(), None), "a scout looks with fresh eyes");
+    assert_eq!(findings("A- B-"), ("D".into(), None), "a probe looks with fresh eyes");
     assert_eq!(findings("A- B- C?+1 D?+2"), ("C".into(), Some("fine".into())));
     assert_eq!(findings("A- B- C?+2 D?+1"), ("D".into(), Some("fine".into())));
     assert_eq!(findings("A- B- C?- D?+1 D-"), ("C".into(), Some("too hard".into())));
@@ -287,22 +292,22 @@ fn the_brief_and_the_trail_hold_what_probes_found() {
         }
     };
     assert_eq!(
-        reason("crew=wp; m=3; s=9; G=A|B|C|D|E|F", "A- B- C?- D?+ E?+4"),
+        reason("agents=wp; m=3; s=9; G=A|B|C|D|E|F", "A- B- C?- D?+ E?+4"),
         "Probes: E is feasible, large (fine); D is feasible (fine); F is unknown; C is not feasible (too hard)"
     );
-    let by_order = reason("crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+3 D?+1");
+    let by_order = reason("agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+3 D?+1");
     assert_eq!(by_order, "Probes: D is feasible, tiny (fine); C is feasible, medium (fine)");
     assert!(order::is_by_order(&by_order));
-    assert!(!order::is_by_order(&reason("crew=wp; m=1; G=A?|B", "A?-")), "one probe has put it off");
+    assert!(!order::is_by_order(&reason("agents=wp; m=1; G=A?|B", "A?-")), "one probe has put it off");
     assert!(!order::is_by_order(&reason("m=1; G=A|B", "A-")));
 }
 
 #[test]
 fn findings_in_the_trail_are_one_short_line() {
-    let mut world = World::play("crew=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-");
+    let mut world = World::play("agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-");
     let job = world.coordinator.running().remove(0);
     let findings = format!("first\n\n  second {}", "é".repeat(400));
-    let outcome = Outcome::Probed { feasible: Feasible::Yes, findings, cost: None };
+    let outcome = Outcome::Probed { feasible: Feasibility::Feasible, findings, cost: None };
     world.send(Event::Ended { job, outcome, usage: Usage::default() });
     let Some(TrailEntry::Selection { reason, .. }) = world.file.trail.last() else { panic!("a selection") };
     let cut = format!("first second {}…", "é".repeat(200 - "first second ".len()));
@@ -315,7 +320,7 @@ fn among_equals_the_selected_choice_goes_first() {
     let (mut state, _) = parse("G=A|B|C|D|E");
     state.or_groups["G"].failed = vec!["A".into(), "C".into()];
     state.or_groups["G"].selected = "E".into();
-    let arrange = |state: &State, seen: &[(&str, Feasible, Option<Cost>)]| {
+    let arrange = |state: &State, seen: &[(&str, Feasibility, Option<Cost>)]| {
         let seen = seen.iter().map(|(atom, feasible, cost)| {
             let (feasible, cost, findings) = (*feasible, *cost, String::new());
             (AtomId::from(*atom), ProbeFinding { feasible, cost, findings })
@@ -327,7 +332,7 @@ fn among_equals_the_selected_choice_goes_first() {
         (ids(&group.choices), group.selected.to_string())
     };
     let told = |choices: &str, selected: &str| (choices.to_owned(), selected.to_owned());
-    let (yes, no) = (Feasible::Yes, Feasible::No);
+    let (yes, no) = (Feasibility::Feasible, Feasibility::Infeasible);
     assert_eq!(arrange(&state, &[]), told("A,E,C,B,D", "E"), "what has failed keeps its place");
     assert_eq!(arrange(&state, &[("D", yes, None)]), told("A,D,C,E,B", "D"));
     assert_eq!(arrange(&state, &[("E", no, Some(Cost::Tiny))]), told("A,B,C,D,E", "B"));
@@ -345,64 +350,64 @@ fn among_equals_the_selected_choice_goes_first() {
 fn the_ladder() {
     table(&[
         // 1: again, with the failure in the brief.
-        ("D11", "crew=wpc; m=1; s=9; A", "A-", "#2 stall 0 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A", "A-", "#2 stall 0 | A"),
         // 2: probe and then work, in the same iteration.
-        ("D11", "crew=wpc; m=1; s=9; A", "A- A-", "#3 stall 1 | A?"),
-        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?+", "#3 stall 1 | A"),
-        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?-", "#3 stall 1 | A"),
-        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?.", "#3 stall 1 | A"),
-        ("D11", "crew=w; m=1; s=9; A", "A- A-", "#3 stall 1 | A"),
-        ("D11", "crew=wp; m=1; s=9; A$", "A- A-", "#3 stall 1 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A", "A- A-", "#3 stall 1 | A?"),
+        ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?+", "#3 stall 1 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?-", "#3 stall 1 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?.", "#3 stall 1 | A"),
+        ("D11", "agents=w; m=1; s=9; A", "A- A-", "#3 stall 1 | A"),
+        ("D11", "agents=wp; m=1; s=9; A$", "A- A-", "#3 stall 1 | A"),
         // 3: the plan changes.
-        ("D11", "crew=wpc; m=1; s=9; A", "A- A- A?+ A-", "#4 stall 2 | replan | why A-"),
+        ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?+ A-", "#4 stall 2 | replan | why A-"),
         (
             "D11",
-            "crew=wc; m=1; s=9; A",
+            "agents=wc; m=1; s=9; A",
             "A- A- A- r(A->B,C)",
             "#4 stall 2 | B | atoms A,B,C | trail A- A- A- A~",
         ),
-        ("D11", "crew=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B+ C+ v+", "#5 stall 0 halt completed"),
-        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B)", "#4 stall 2 | B | trail A- A- A- A~"),
-        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+", "#5 stall 0 | A"),
+        ("D11", "agents=wc; m=1; s=9; A", "A- A- A- r(A->B,C) B+ C+ v+", "#5 stall 0 halt completed"),
+        ("D11", "agents=wc; m=1; s=9; A; B", "A- A- A- r(A<-B)", "#4 stall 2 | B | trail A- A- A- A~"),
+        ("D11", "agents=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+", "#5 stall 0 | A"),
         // The ladder begins anew after a change of the plan.
-        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+ A-", "#6 stall 1 | A"),
-        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+ A- A- A-", "#8 stall 3 | replan"),
+        ("D11", "agents=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+ A-", "#6 stall 1 | A"),
+        ("D11", "agents=wc; m=1; s=9; A; B", "A- A- A- r(A<-B) B+ A- A- A-", "#8 stall 3 | replan"),
         (
             "D11",
-            "crew=wc; m=1; s=9; A; C <- A",
+            "agents=wc; m=1; s=9; A; C <- A",
             "A- A- A- r(A|B)",
             "#4 stall 2 | B | sel A_or:B | failed A_or:A",
         ),
-        ("D11", "crew=wc; m=1; s=9; A; C <- A", "A- A- A- r(A|B) B+", "#5 stall 0 | C"),
-        ("D11", "crew=wc; m=1; s=9; A; C <- A", "A- A- A- r(A|B) B-", "#4 stall 0 halt exhausted"),
+        ("D11", "agents=wc; m=1; s=9; A; C <- A", "A- A- A- r(A|B) B+", "#5 stall 0 | C"),
+        ("D11", "agents=wc; m=1; s=9; A; C <- A", "A- A- A- r(A|B) B-", "#4 stall 0 halt exhausted"),
         (
             "D11",
-            "crew=wc; m=1; s=9; G=A|B; C <- A",
+            "agents=wc; m=1; s=9; G=A|B; C <- A",
             "A+ C- C- C- r(^G)",
             "#5 stall 3 | B | failed G:A | done ",
         ),
         (
             "D11",
-            "crew=wc; m=1; s=9; G=A|B; C <- A",
+            "agents=wc; m=1; s=9; G=A|B; C <- A",
             "A+ C- C- C- r(^G) B+ C+ v+",
             "#6 stall 0 halt completed",
         ),
         // A worker may call it too large.
-        ("D11", "crew=wc; m=1; s=9; A", "A#", "#2 stall 0 | replan | why A#"),
-        ("D11", "crew=wc; m=1; s=9; A", "A# r(A->B)", "#2 stall 0 | B"),
+        ("D11", "agents=wc; m=1; s=9; A", "A#", "#2 stall 0 | replan | why A#"),
+        ("D11", "agents=wc; m=1; s=9; A", "A# r(A->B)", "#2 stall 0 | B"),
         ("D11", "m=1; s=9; A", "A#", "#2 stall 0 | A"),
         // One below the limit, whatever has failed is asked about.
-        ("D11", "crew=wc; m=1; s=2; A; B", "A- A-", "#3 stall 1 | replan | why A- stalling"),
-        ("D11", "crew=wc; m=2; s=2; A; B", "A- B- A- B-", "#3 stall 1 | replan | why A- B- stalling"),
-        ("D11", "crew=wc; m=1; s=2; A; B", "A% A%", "#3 stall 1 | replan | why stalling"),
+        ("D11", "agents=wc; m=1; s=2; A; B", "A- A-", "#3 stall 1 | replan | why A- stalling"),
+        ("D11", "agents=wc; m=2; s=2; A; B", "A- B- A- B-", "#3 stall 1 | replan | why A- B- stalling"),
+        ("D11", "agents=wc; m=1; s=2; A; B", "A% A%", "#3 stall 1 | replan | why stalling"),
         // What sleeps is not asked about.
         (
             "D11",
-            "crew=wc; m=1; s=2; G=A|D; A -> B; C",
+            "agents=wc; m=1; s=2; G=A|D; A -> B; C",
             "B- B- D+ C-",
             "#5 stall 1 | replan | why C- stalling",
         ),
-        ("D11", "crew=wc; m=2; s=2; A; B", "A% B% A% B%", "#3 stall 1 | A replan | why stalling"),
+        ("D11", "agents=wc; m=2; s=2; A; B", "A% B% A% B%", "#3 stall 1 | A replan | why stalling"),
     ]);
 }
 
@@ -445,13 +450,13 @@ fn without_a_coordinator_agent_an_earlier_choice_is_given_up() {
 fn at_the_stall_limit() {
     table(&[
         // Replans end; what has failed less than twice is still tried.
-        ("D11", "crew=wc; m=1; s=1; A", "A- r0 A-", "#2 stall 1 halt stalled | exit 11"),
-        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A-", "#3 stall 1 | B"),
-        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B-", "#4 stall 2 | B"),
-        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B- B-", "#4 stall 3 halt stalled | tried A:2 B:2"),
-        ("D11", "crew=wc; m=1; A; X <- A; B", "A- A- A- r- A-", "#5 stall 3 | B | replans 1"),
+        ("D11", "agents=wc; m=1; s=1; A", "A- r0 A-", "#2 stall 1 halt stalled | exit 11"),
+        ("D11", "agents=wc; m=1; s=1; A; B", "A- r0 A-", "#3 stall 1 | B"),
+        ("D11", "agents=wc; m=1; s=1; A; B", "A- r0 A- B-", "#4 stall 2 | B"),
+        ("D11", "agents=wc; m=1; s=1; A; B", "A- r0 A- B- B-", "#4 stall 3 halt stalled | tried A:2 B:2"),
+        ("D11", "agents=wc; m=1; A; X <- A; B", "A- A- A- r- A-", "#5 stall 3 | B | replans 1"),
         // Any resolution brings it back.
-        ("D11", "crew=wc; m=1; s=1; A; B", "A- r0 A- B+", "#4 stall 0 | replan | why A- stalling"),
+        ("D11", "agents=wc; m=1; s=1; A; B", "A- r0 A- B+", "#4 stall 0 | replan | why A- stalling"),
         ("D11", "m=2; s=1; L; A; B <- L", "A- L-", "#2 stall 0 | L A"),
         // What has never failed, only come back, is tried until the iterations are used up.
         ("D11", "m=1; s=1; N=4; A", "A% A% A% A%", "#4 stall 3 halt iteration_limit"),
@@ -461,19 +466,19 @@ fn at_the_stall_limit() {
 #[test]
 fn unknown_territory_is_probed_first() {
     table(&[
-        ("req 7.3.1", "crew=wp; m=1; A?", "", "#1 stall 0 | A?"),
-        ("req 7.3.1", "crew=wp; m=1; A?", "A?+", "#1 stall 0 | A"),
-        ("req 7.3.1", "crew=wp; m=1; A?", "A?+ A+ v+", "#1 stall 0 halt completed"),
-        ("req 7.3.1", "crew=wp; m=1; A?", "A?+ A-", "#2 stall 0 | A"),
-        ("req 7.3.1", "crew=wp; m=1; A?; B", "A?-", "#1 stall 0 | A"),
-        ("req 7.3.1", "crew=w; m=1; A?", "", "#1 stall 0 | A"),
-        ("req 7.3.1", "crew=wp; m=1; G=A?|B", "A?-", "#2 stall 0 | B | failed  | sel G:B"),
-        ("req 7.3.1", "crew=wp; m=1; G=A?|B", "A?- B-", "#3 stall 0 | A? | failed G:B"),
-        ("req 7.3.1", "crew=wp; m=1; G=A?|B", "A?- B- A?-", "#3 stall 0 | A"),
-        ("req 7.3.1", "crew=wp; m=2; A?||B", "A?-", "#1 stall 0 | A B"),
+        ("req 7.3.1", "agents=wp; m=1; A?", "", "#1 stall 0 | A?"),
+        ("req 7.3.1", "agents=wp; m=1; A?", "A?+", "#1 stall 0 | A"),
+        ("req 7.3.1", "agents=wp; m=1; A?", "A?+ A+ v+", "#1 stall 0 halt completed"),
+        ("req 7.3.1", "agents=wp; m=1; A?", "A?+ A-", "#2 stall 0 | A"),
+        ("req 7.3.1", "agents=wp; m=1; A?; B", "A?-", "#1 stall 0 | A"),
+        ("req 7.3.1", "agents=w; m=1; A?", "", "#1 stall 0 | A"),
+        ("req 7.3.1", "agents=wp; m=1; G=A?|B", "A?-", "#2 stall 0 | B | failed  | sel G:B"),
+        ("req 7.3.1", "agents=wp; m=1; G=A?|B", "A?- B-", "#3 stall 0 | A? | failed G:B"),
+        ("req 7.3.1", "agents=wp; m=1; G=A?|B", "A?- B- A?-", "#3 stall 0 | A"),
+        ("req 7.3.1", "agents=wp; m=2; A?||B", "A?-", "#1 stall 0 | A B"),
         // A loop that stops starts no work after a probe.
-        ("D13", "crew=wp; m=1; A?", "stop A?+", "#1 stall 0 halt stopped_by_hand"),
-        ("D13", "crew=wp; m=2; A?; B", "stop A?+", "#1 stall 0 | B"),
+        ("D13", "agents=wp; m=1; A?", "stop A?+", "#1 stall 0 halt stopped_by_hand"),
+        ("D13", "agents=wp; m=2; A?; B", "stop A?+", "#1 stall 0 | B"),
     ]);
 }
 
@@ -481,40 +486,40 @@ fn unknown_territory_is_probed_first() {
 fn plans_are_refused_with_their_reason() {
     table(&[
         // A cycle, an unknown atom, nothing inside, an id that is taken.
-        ("D8", "crew=wc; m=1; s=9; A; B <- A", "A- A- A- r(A<-B)", "#4 stall 2 | A | trail A- A- A-"),
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(A<-Z)", "#4 stall 2 | A"),
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(A->)", "#4 stall 2 | A"),
-        ("D8", "crew=wc; m=1; s=9; A; B", "A- A- A- r(A->B)", "#4 stall 2 | A | atoms A,B"),
+        ("D8", "agents=wc; m=1; s=9; A; B <- A", "A- A- A- r(A<-B)", "#4 stall 2 | A | trail A- A- A-"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r(A<-Z)", "#4 stall 2 | A"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r(A->)", "#4 stall 2 | A"),
+        ("D8", "agents=wc; m=1; s=9; A; B", "A- A- A- r(A->B)", "#4 stall 2 | A | atoms A,B"),
         // What is resolved or running stays as it is.
-        ("D8", "crew=wc; m=1; s=9; B; X <- B; A", "B+ X- X- X- r(B->C)", "#5 stall 3 | X | atoms B,X,A"),
+        ("D8", "agents=wc; m=1; s=9; B; X <- B; A", "B+ X- X- X- r(B->C)", "#5 stall 3 | X | atoms B,X,A"),
         (
             "D8",
-            "crew=wc; m=2; s=9; L; X <- L; A; B; C; D; E",
+            "agents=wc; m=2; s=9; L; X <- L; A; B; C; D; E",
             "A- B+ A- C+ A- D+ r(L->M)",
             "#4 stall 0 | L A",
         ),
         // One part that cannot be refuses the whole.
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(+B;A<-Z)", "#4 stall 2 | A | atoms A"),
-        ("D8", "crew=wc; m=1; s=9; A", "A- A- A- r(^G)", "#4 stall 2 | A"),
-        ("D8", "crew=wc; m=1; s=9; G=A|B; C <- A", "A- B+ C- C- C- r(^G)", "#6 stall 3 | C | sel G:B"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r(+B;A<-Z)", "#4 stall 2 | A | atoms A"),
+        ("D8", "agents=wc; m=1; s=9; A", "A- A- A- r(^G)", "#4 stall 2 | A"),
+        ("D8", "agents=wc; m=1; s=9; G=A|B; C <- A", "A- B+ C- C- C- r(^G)", "#6 stall 3 | C | sel G:B"),
         // A decomposition is not taken back while a child is being worked on.
         (
             "D8",
-            "crew=wc; m=2; s=9; P -> L; X <- P; A; B; C; D; E",
+            "agents=wc; m=2; s=9; P -> L; X <- P; A; B; C; D; E",
             "A- B+ A- C+ A- D+ r(~P)",
             "#4 stall 0 | L A | atoms P,L,X,A,B,C,D,E",
         ),
         // More than the iterations left can start.
-        ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B"),
-        ("D8", "crew=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | A | atoms A"),
-        ("D8", "crew=wc; m=2; s=9; N=4; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | B C"),
+        ("D8", "agents=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C)", "#4 stall 2 | B"),
+        ("D8", "agents=wc; m=1; s=9; N=5; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | A | atoms A"),
+        ("D8", "agents=wc; m=2; s=9; N=4; A", "A- A- A- r(A->B,C,D)", "#4 stall 2 | B C"),
         // What is too much already may be changed, as long as it does not grow.
-        ("D8", "crew=wc; m=1; s=9; N=4; A; B; C; D", "A- A- A- r(A<-B)", "#4 stall 2 | B | needs A:B"),
+        ("D8", "agents=wc; m=1; s=9; N=4; A; B; C; D", "A- A- A- r(A<-B)", "#4 stall 2 | B | needs A:B"),
         // Withdrawn, the parent is executed as a whole again.
-        ("D3", "crew=wc; m=1; s=9; A -> B", "B- B- B- r(~A)", "#4 stall 2 | A | atoms A"),
-        ("D3", "crew=wc; m=1; s=9; A -> B, C; C <- B", "B+ C- C- C- r(~A)", "#5 stall 3 | C | atoms A,B,C"),
+        ("D3", "agents=wc; m=1; s=9; A -> B", "B- B- B- r(~A)", "#4 stall 2 | A | atoms A"),
+        ("D3", "agents=wc; m=1; s=9; A -> B, C; C <- B", "B+ C- C- C- r(~A)", "#5 stall 3 | C | atoms A,B,C"),
     ]);
-    let world = World::play("crew=wc; m=1; s=9; A; B <- A", "A- A- A- r(A<-B) A-");
+    let world = World::play("agents=wc; m=1; s=9; A; B <- A", "A- A- A- r(A<-B) A-");
     assert_eq!(
         world.refusals(),
         ["the change would make a cycle: A -> B -> A"],
@@ -525,17 +530,17 @@ fn plans_are_refused_with_their_reason() {
 #[test]
 fn a_way_beside_another_is_taken_only_by_what_has_failed() {
     table(&[
-        ("D11", "crew=wc; m=1; s=9; A; B", "A- A- A- r(B|X)", "#4 stall 2 | A | sel B_or:B | failed "),
+        ("D11", "agents=wc; m=1; s=9; A; B", "A- A- A- r(B|X)", "#4 stall 2 | A | sel B_or:B | failed "),
         (
             "D11",
-            "crew=wc; m=1; s=9; G=A|B; D <- A",
+            "agents=wc; m=1; s=9; G=A|B; D <- A",
             "A- B+ D- D- D- r(A|C)",
             "#6 stall 3 | D | sel G:B | choices G:A,B,C | failed G:A",
         ),
         // Giving a choice up changes the plan of what rests on it and has failed, of nothing else.
         (
             "D11",
-            "crew=wc; m=1; s=9; G=A|B; C <- A; D <- A",
+            "agents=wc; m=1; s=9; G=A|B; C <- A; D <- A",
             "A+ C- C- C- r(^G)",
             "#5 stall 3 | B | trail C- C- C- G:B C~",
         ),
@@ -580,7 +585,7 @@ fn a_brief_is_told_why_the_last_attempt_came_back() {
     let job = world.coordinator.running().remove(0);
     let outcome = Outcome::Lost { reason: "the machine slept".into() };
     world.send(Event::Ended { job, outcome, usage: Usage::default() });
-    assert_eq!(world.last_job().returned.as_deref(), Some("the machine slept"));
-    let world = World::play("crew=wp; m=1; A?", "A?+");
+    assert_eq!(world.last_job().return_reason.as_deref(), Some("the machine slept"));
+    let world = World::play("agents=wp; m=1; A?", "A?+");
     assert_eq!(world.last_job().findings.as_deref(), Some("fine"));
 }

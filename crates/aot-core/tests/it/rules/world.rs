@@ -5,7 +5,7 @@
 //! a race; in a cut, `A -> B|C, D` makes a group of children. Marks behind a name: `!` has a check, `%` has one that a
 //! judge answers, `$` has a `run` command, `?` is to be probed, `@db` uses a resource, `(src/**)` writes; `:A` is listed
 //! as a choice without an atom.
-//! `m=2`, `N=5`, `s=3` are the constraints, `each` verifies each iteration, `crew=wpc` names the roles with an agent,
+//! `m=2`, `N=5`, `s=3` are the constraints, `each` verifies each iteration, `agents=wpc` names the roles with an agent,
 //! `shared` has one tree for all, `Q=1` gives the base case quality items, `wall=60`, `usd=5` and `tok=9` are
 //! limits, `host` dispatches on request, `impatient` does not wait for a limit to lift.
 //!
@@ -28,9 +28,9 @@ use std::collections::BTreeMap;
 use aot_core::brief::Cost;
 use aot_core::coordinator::*;
 use aot_core::rules::bound;
-use aot_core::rules::certificate::{Certificate, Red, Verdict, next_steps};
+use aot_core::rules::certificate::{Certificate, RedCheck, Verdict, next_steps};
 use aot_core::rules::redirect::{self, CorrectionRequest};
-use aot_core::rules::replan::{Abandon, Alternative, Cut, PlanChange, Rewire};
+use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
 use aot_core::rules::{Ledger, Tally, apply, backtrack, gate};
 use aot_core::state::*;
@@ -135,8 +135,8 @@ impl World {
         }
     }
 
-    fn begin(&mut self, found: Vec<Found>) {
-        self.send(Event::Begun { found, fingerprint: None, redirect: Hold::Nobody });
+    fn begin(&mut self, found: Vec<UnrecordedLanding>) {
+        self.send(Event::Begun { unrecorded: found, fingerprint: None, redirect: RedirectLock::Free });
     }
 
     pub fn send(&mut self, event: Event) {
@@ -243,8 +243,10 @@ impl World {
     pub fn word(&mut self, word: &str) {
         self.now = self.now.checked_add(SignedDuration::from_secs(1)).expect("time goes on");
         match word {
-            "stop" => return self.send(Event::StopAsked { how: StopHow::Finish, reason: None }),
-            "now" => return self.send(Event::StopAsked { how: StopHow::Now, reason: Some("enough".into()) }),
+            "stop" => return self.send(Event::StopAsked { how: StopMode::Finish, reason: None }),
+            "now" => {
+                return self.send(Event::StopAsked { how: StopMode::Now, reason: Some("enough".into()) });
+            }
             "redirect" => return self.send(Event::RedirectAsked),
             "redirected" => {
                 let mut state = self.file.clone();
@@ -390,7 +392,7 @@ impl World {
     fn crash(&mut self, found: Vec<&str>) {
         let found = found
             .into_iter()
-            .map(|atom| Found {
+            .map(|atom| UnrecordedLanding {
                 atom: atom.into(),
                 attempt: self.file.control.attempts.get(&AtomId::from(atom)).copied().unwrap_or(0),
                 binding: binding(atom),
@@ -411,8 +413,9 @@ impl World {
 
     fn evaluated(&mut self, rest: &str) {
         let number = self.verify.take().expect("an evaluation is under way");
-        let red =
-            |count: usize| (0..count).map(|n| Red { item: format!("C{n}"), reason: "red".into() }).collect();
+        let red = |count: usize| {
+            (0..count).map(|n| RedCheck { item: format!("C{n}"), reason: "red".into() }).collect()
+        };
         let evaluation = match rest {
             "+" => Evaluation::Passed,
             "?" => Evaluation::Pending { items: red(1) },
@@ -438,7 +441,7 @@ impl World {
             "0" => Answer::Plan(PlanChange::default()),
             "-" => Answer::Failed { reason: "no answer".into() },
             "<" => Answer::Refused { reason: "rate limit".into(), retry_after: None },
-            "/" => Answer::Unable { reason: "nobody is logged in".into() },
+            "/" => Answer::NotLoggedIn { reason: "nobody is logged in".into() },
             plan => Answer::Plan(parse_plan(plan.trim_matches(['(', ')']))),
         };
         self.send(Event::Replanned { job, answer, usage: Usage::default() });
@@ -469,7 +472,7 @@ impl World {
             let outcome = match probe {
                 "." => Outcome::Lost { reason: "lost".into() },
                 "<" => Outcome::Refused { reason: "rate limit".into(), retry_after: None },
-                "/" => Outcome::Unable { reason: "nobody is logged in".into() },
+                "/" => Outcome::NotLoggedIn { reason: "nobody is logged in".into() },
                 answer => probed(answer),
             };
             return self.send(Event::Ended { job, outcome, usage });
@@ -492,17 +495,17 @@ impl World {
         let why = || "boom".to_owned();
         let done = |check| Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
         let checked = self.file.atoms.get(&atom).is_some_and(|atom| atom.check.is_some());
-        let pass = if checked { CheckSeen::Pass } else { CheckSeen::None };
+        let pass = if checked { CheckOutcome::Pass } else { CheckOutcome::None };
         let outcome = match how {
             "+" | "=" | "%" => done(pass),
             "-" => Outcome::Failed { reason: why() },
-            "*" => done(CheckSeen::Fail { reason: why() }),
-            "~" => done(CheckSeen::Error { reason: why() }),
-            "&" => done(CheckSeen::Pending { reason: why() }),
+            "*" => done(CheckOutcome::Fail { reason: why() }),
+            "~" => done(CheckOutcome::Error { reason: why() }),
+            "&" => done(CheckOutcome::Pending { reason: why() }),
             "." => Outcome::Lost { reason: why() },
             "#" => Outcome::TooLarge { reason: why() },
             "<" => Outcome::Refused { reason: why(), retry_after: None },
-            "/" => Outcome::Unable { reason: "nobody is logged in".into() },
+            "/" => Outcome::NotLoggedIn { reason: "nobody is logged in".into() },
             other => panic!("{other}?"),
         };
         if matches!(how, "+" | "=" | "%") {
@@ -656,12 +659,12 @@ fn entry(entry: &TrailEntry) -> String {
     }
 }
 
-fn why(why: &Why) -> String {
+fn why(why: &ReplanReason) -> String {
     match why {
-        Why::Failing { atom } => format!("{atom}-"),
-        Why::TooLarge { atom, .. } => format!("{atom}#"),
-        Why::Stalling => "stalling".into(),
-        Why::Red { checks } => format!("red{}", checks.len()),
+        ReplanReason::Failing { atom } => format!("{atom}-"),
+        ReplanReason::TooLarge { atom, .. } => format!("{atom}#"),
+        ReplanReason::Stalling => "stalling".into(),
+        ReplanReason::Red { checks } => format!("red{}", checks.len()),
     }
 }
 
@@ -678,8 +681,8 @@ fn name(job: &JobId) -> String {
 fn probed(answer: &str) -> Outcome {
     let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
     let (feasible, findings) = match &answer[..1] {
-        "+" => (Feasible::Yes, "fine"),
-        "-" => (Feasible::No, "too hard"),
+        "+" => (Feasibility::Feasible, "fine"),
+        "-" => (Feasibility::Infeasible, "too hard"),
         other => panic!("?{other}?"),
     };
     let cost = answer[1..].parse::<usize>().ok().map(|number| costs[number - 1]);
@@ -721,13 +724,13 @@ struct Known(Settings);
 
 impl Default for Known {
     fn default() -> Known {
-        let crew =
+        let agents =
             Agents { worker: Presence::Available, probe: Presence::Absent, coordinator: Presence::Absent };
         Known(Settings {
-            crew,
+            agents,
             dispatch: Dispatch::Rolling,
             trees: Trees::Separate,
-            patience: Patience::Park,
+            on_refused_start: OnRefusedStart::Park,
         })
     }
 }
@@ -762,7 +765,7 @@ impl Reader {
     fn setting(&mut self, statement: &str) -> bool {
         let state = self.state.as_mut().expect("it is there");
         let constraints = &mut state.objective.constraints;
-        let crew = &mut self.settings.0.crew;
+        let agents = &mut self.settings.0.agents;
         match statement.split_once('=') {
             Some(("m", number)) => constraints.max_parallel_agents = number.parse().expect("m"),
             Some(("N", number)) => constraints.max_iterations = number.parse().expect("N"),
@@ -776,14 +779,14 @@ impl Reader {
                 let item = Item { item: "good".into(), wants: Wants::Check(quality()) };
                 state.objective.base_case = Some(Checks::Checklist(vec![item; number.parse().expect("Q")]));
             }
-            Some(("crew", roles)) => {
+            Some(("agents", roles)) => {
                 let seat = |role| if roles.contains(role) { Presence::Available } else { Presence::Absent };
-                *crew = Agents { worker: seat('w'), probe: seat('p'), coordinator: seat('c') };
+                *agents = Agents { worker: seat('w'), probe: seat('p'), coordinator: seat('c') };
             }
             _ => match statement {
                 "each" => state.objective.verify = Some(VerifyWhen::EachIteration),
                 "shared" => self.settings.0.trees = Trees::Shared,
-                "impatient" => self.settings.0.patience = Patience::Stop,
+                "impatient" => self.settings.0.on_refused_start = OnRefusedStart::Stop,
                 "host" => self.settings.0.dispatch = Dispatch::OnRequest,
                 _ => return false,
             },
@@ -872,7 +875,11 @@ fn parse_plan(text: &str) -> PlanChange {
             plan.atoms.push(NewAtom { depends_on: list(wanted), ..new(name) });
         } else if let Some((parent, children)) = part.split_once("->") {
             let children = children.split(',').filter(|name| !name.is_empty()).map(new).collect();
-            plan.decompositions.push(Cut { parent: parent.into(), children, reason: String::new() });
+            plan.decompositions.push(NewDecomposition {
+                parent: parent.into(),
+                children,
+                reason: String::new(),
+            });
         } else if let Some((atom, wanted)) = part.split_once("<-") {
             plan.dependencies.push(Rewire { atom: atom.into(), depends_on: list(wanted) });
         } else if let Some((to, name)) = part.split_once('|') {

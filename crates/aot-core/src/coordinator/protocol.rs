@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::rules::certificate::{Certificate, Red};
+use crate::rules::certificate::{Certificate, RedCheck};
 use crate::rules::order::Cost;
-pub use crate::rules::order::Feasible;
-use crate::rules::plan::Why;
+pub use crate::rules::order::Feasibility;
+use crate::rules::plan::ReplanReason;
 use crate::rules::replan::PlanChange;
 use crate::rules::{Change, Refusal};
 use crate::state::{AtomId, Binding, Fingerprint, Span, State};
@@ -16,9 +16,9 @@ pub enum Event {
     /// A run begins: the first event of a process that dispatches. What stands in progress is an orphan, unless its
     /// commit was found.
     Begun {
-        found: Vec<Found>,
+        unrecorded: Vec<UnrecordedLanding>,
         fingerprint: Option<Fingerprint>,
-        redirect: Hold,
+        redirect: RedirectLock,
     },
     /// A job has ended by itself. Late answers of killed jobs are ignored.
     Ended {
@@ -64,7 +64,7 @@ pub enum Event {
         what: String,
     },
     StopAsked {
-        how: StopHow,
+        how: StopMode,
         reason: Option<String>,
     },
     /// A person wants to redirect: everything is interrupted until [`Event::Redirected`].
@@ -87,7 +87,7 @@ pub enum Event {
 
 /// A commit of this loop for an atom that stood in progress: it landed, but the record was lost (D23).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct UnrecordedLanding {
     pub atom: AtomId,
     pub attempt: u32,
     pub binding: Binding,
@@ -95,13 +95,13 @@ pub struct Found {
 
 /// Whether somebody holds the redirect that the state shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    Nobody,
-    Somebody,
+pub enum RedirectLock {
+    Free,
+    Held,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopHow {
+pub enum StopMode {
     /// Nothing new starts; what runs finishes and lands.
     Finish,
     /// What runs is killed.
@@ -113,24 +113,24 @@ pub enum StopHow {
 pub enum Outcome {
     /// A worker or a command says that it is done (or a parent's check was run). `check` is what the program itself
     /// saw of the atom's check, on the worker's own tree.
-    Done { summary: String, artifacts: Vec<String>, check: CheckSeen },
+    Done { summary: String, artifacts: Vec<String>, check: CheckOutcome },
     /// The worker's own failure: it said so, ran out of its time, touched what is protected, or gave no answer.
     Failed { reason: String },
     /// The worker calls the atom too large for one go: a failure, and a replan is due.
     TooLarge { reason: String },
     /// A probe's answer.
-    Probed { feasible: Feasible, findings: String, cost: Option<Cost> },
+    Probed { feasible: Feasibility, findings: String, cost: Option<Cost> },
     /// The start was refused by a rate limit, or the network is down: no agent run, the loop is parked (D12).
     Refused { reason: String, retry_after: Option<Span> },
     /// Whoever was asked is not logged in: nobody but a person can help, and the loop stops (D12).
-    Unable { reason: String },
+    NotLoggedIn { reason: String },
     /// Lost through nobody's fault: killed from outside, the machine slept, the tree could not be made.
     Lost { reason: String },
 }
 
 /// What became of an atom's own check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckSeen {
+pub enum CheckOutcome {
     /// The atom has none.
     None,
     Pass,
@@ -161,7 +161,7 @@ pub enum Answer {
         retry_after: Option<Span>,
     },
     /// Not logged in: the loop stops.
-    Unable {
+    NotLoggedIn {
         reason: String,
     },
 }
@@ -171,15 +171,15 @@ pub enum Answer {
 pub enum Evaluation {
     Passed,
     Failed {
-        red: Vec<Red>,
+        red: Vec<RedCheck>,
     },
     /// Machine checks pass, and a person has to confirm the rest.
     Pending {
-        items: Vec<Red>,
+        items: Vec<RedCheck>,
     },
     /// A check cannot run.
     Error {
-        items: Vec<Red>,
+        items: Vec<RedCheck>,
     },
     /// It holds, but `completed` may not be written on this tree (D20).
     Prevented {
@@ -235,9 +235,9 @@ pub struct Job {
     /// What a probe found, before the work.
     pub findings: Option<String>,
     /// Why the last attempt came back without being a failure: a conflict, a check that could not run.
-    pub returned: Option<String>,
+    pub return_reason: Option<String>,
     /// Why a replan is asked for; empty for all other tasks.
-    pub why: Vec<Why>,
+    pub why: Vec<ReplanReason>,
     /// Why earlier changes of the plan were refused, the latest first.
     pub refusals: Vec<String>,
 }

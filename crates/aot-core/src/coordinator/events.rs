@@ -4,14 +4,15 @@
 use jiff::SignedDuration;
 
 use super::flight::Stage;
-use super::talk::{
-    Answer, CheckSeen, Effect, Evaluation, Event, Feasible, Found, Hold, JobId, Outcome, StopHow, Usage,
+use super::protocol::{
+    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, JobId, Outcome, RedirectLock, StopMode,
+    UnrecordedLanding, Usage,
 };
-use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Patience, Phase};
+use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, OnRefusedStart, Phase};
 use crate::rules::advance::{self, Proof};
-use crate::rules::certificate::{Red, WORKING_TREE};
+use crate::rules::certificate::{RedCheck, WORKING_TREE};
 use crate::rules::converge::{self, BaseCase, PlanFor, Stop};
-use crate::rules::plan::{self, Why};
+use crate::rules::plan::{self, ReplanReason};
 use crate::rules::replan::{self, PlanChange};
 use crate::rules::{Change, backtrack, order};
 use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span, Stamp};
@@ -23,9 +24,11 @@ const CHECK_ERRORS: u32 = 2;
 const REFUSALS_KEPT: usize = 3;
 
 impl Coordinator {
-    pub(super) fn take_in(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, event: Event) {
         match event {
-            Event::Begun { found, fingerprint, redirect } => self.begun(found, fingerprint, redirect),
+            Event::Begun { unrecorded, fingerprint, redirect } => {
+                self.begun(unrecorded, fingerprint, redirect)
+            }
             Event::Ended { job, outcome, usage } => {
                 self.charge(usage);
                 self.ended(job, outcome, usage);
@@ -52,7 +55,7 @@ impl Coordinator {
             Event::Edited { state } => self.edited(*state),
             Event::Tampered { what } => self.tampered = Some(what),
             Event::StopAsked { how, reason } => {
-                self.ledger.record(Change::StopRequested { reason, now: how == StopHow::Now });
+                self.ledger.record(Change::StopRequested { reason, now: how == StopMode::Now });
             }
             Event::RedirectAsked => self.ledger.record(Change::RedirectRequested),
             Event::Redirected { state } => self.redirected(*state),
@@ -63,26 +66,32 @@ impl Coordinator {
         }
     }
 
-    fn begun(&mut self, found: Vec<Found>, fingerprint: Option<Fingerprint>, redirect: Hold) {
-        self.adopt(found);
+    fn begun(
+        &mut self,
+        unrecorded: Vec<UnrecordedLanding>,
+        fingerprint: Option<Fingerprint>,
+        redirect: RedirectLock,
+    ) {
+        self.adopt(unrecorded);
         self.flight.attempts.clear();
         self.blocked = None;
         self.since = self.ledger.now();
         if self.state().control.redirect_requested {
             match redirect {
-                Hold::Somebody => self.phase = Phase::Expecting,
-                Hold::Nobody => self.abandon_redirect(),
+                RedirectLock::Held => self.phase = Phase::AwaitingRedirect,
+                RedirectLock::Free => self.abandon_redirect(),
             }
             return;
         }
         if self.state().control.status == LoopStatus::Stopped {
             backtrack::repair(&mut self.ledger);
-            let stop = self.with_standing(|ledger, standing| converge::holds(ledger, &standing.floor));
+            let stop = self
+                .with_judgement_inputs(|ledger, standing| converge::lasting_stop(ledger, &standing.inputs));
             if let Some(stop) = stop {
                 return self.halt(stop);
             }
         }
-        let lacking = plan::lacking(&self.ledger, self.settings.crew);
+        let lacking = plan::lacking(&self.ledger, self.settings.agents);
         if !lacking.is_empty() {
             return self.halt(converge::no_agent(lacking));
         }
@@ -99,8 +108,8 @@ impl Coordinator {
     }
 
     /// Results that landed before a crash count; whatever else stands in progress is an orphan (D23).
-    fn adopt(&mut self, found: Vec<Found>) {
-        for Found { atom, attempt, binding } in found {
+    fn adopt(&mut self, unrecorded: Vec<UnrecordedLanding>) {
+        for UnrecordedLanding { atom, attempt, binding } in unrecorded {
             let ours = self.flight.attempts.iter().any(|a| a.atom == atom && a.number == attempt);
             let commit = binding.commit.clone();
             if ours && advance::resolve(&mut self.ledger, &atom, binding, Proof::Seen).is_ok() {
@@ -145,42 +154,42 @@ impl Coordinator {
 
     fn ended(&mut self, job: JobId, outcome: Outcome, usage: Usage) {
         let Some(at) = self.flight.find(&job) else {
-            if let Some((at, scout)) = self.flight.find_scout(&job) {
-                self.scouted(at, scout, outcome);
+            if let Some((at, probe)) = self.flight.find_parallel_probe(&job) {
+                self.parallel_probe_ended(at, probe, outcome);
             } else if self.flight.replan.as_ref().is_some_and(|replan| replan.job() == job) {
                 self.replanned(job, Answer::Failed { reason: "it gave no plan".into() });
             }
             return;
         };
         if let Outcome::Refused { reason, retry_after } = &outcome {
-            match self.settings.patience {
-                Patience::Park => {
+            match self.settings.on_refused_start {
+                OnRefusedStart::Park => {
                     self.flight.attempts[at].parked = true;
                     self.park(*retry_after);
                 }
-                Patience::Stop => self.give_up(at, converge::limited(reason), reason),
+                OnRefusedStart::Stop => self.stop_attempt(at, converge::rate_limited(reason), reason),
             }
             return;
         }
-        if let Outcome::Unable { reason } = &outcome {
-            self.give_up(at, converge::unable(reason), reason);
+        if let Outcome::NotLoggedIn { reason } = &outcome {
+            self.stop_attempt(at, converge::not_logged_in(reason), reason);
             return;
         }
         self.refused = 0;
         self.flight.attempts[at].judged += usage.agent_runs;
         match self.flight.attempts[at].stage {
-            Stage::Probing if self.flight.attempts[at].scouts.is_empty() => self.probed(at, outcome),
+            Stage::Probing if self.flight.attempts[at].parallel_probes.is_empty() => self.probed(at, outcome),
             Stage::Probing => self.probed_beside(at, outcome),
             Stage::Working => self.worked(at, outcome),
             Stage::Checking => self.checked(at, outcome),
-            Stage::Weighing | Stage::Waiting | Stage::Landing => {}
+            Stage::AwaitingProbes | Stage::AwaitingRival | Stage::Landing => {}
         }
     }
 
     /// An attempt that came to nothing for a reason that would meet the next one too.
-    fn give_up(&mut self, at: usize, stop: Stop, reason: &str) {
-        let atom = self.take_off(at).atom;
-        self.give_back(atom, reason.to_owned());
+    fn stop_attempt(&mut self, at: usize, stop: Stop, reason: &str) {
+        let atom = self.end_attempt(at).atom;
+        self.return_to_pending(atom, reason.to_owned());
         self.blocked.get_or_insert(stop);
     }
 
@@ -192,17 +201,17 @@ impl Coordinator {
             | Outcome::Failed { .. }
             | Outcome::TooLarge { .. }
             | Outcome::Refused { .. }
-            | Outcome::Unable { .. }
-            | Outcome::Lost { .. } => (Feasible::Yes, None),
+            | Outcome::NotLoggedIn { .. }
+            | Outcome::Lost { .. } => (Feasibility::Feasible, None),
         };
-        if feasible == Feasible::No {
+        if feasible == Feasibility::Infeasible {
             let index = self
                 .ledger
                 .index(&self.flight.attempts[at].atom)
                 .expect("what is in flight stands in the graph");
             let words = findings.clone().unwrap_or_default();
             if order::put_off(&mut self.ledger, index, &words).is_some() {
-                self.take_off(at);
+                self.end_attempt(at);
                 self.count_result();
                 return;
             }
@@ -212,12 +221,12 @@ impl Coordinator {
 
     /// The work is a new start, and a loop that is stopping has none.
     pub(super) fn go_to_work(&mut self, at: usize, findings: Option<String>) {
-        let stopping = self.with_standing(|ledger, standing| {
-            converge::urgent(ledger, standing).or_else(|| converge::stop(ledger, standing))
+        let stopping = self.with_judgement_inputs(|ledger, standing| {
+            converge::urgent_stop(ledger, standing).or_else(|| converge::stop(ledger, standing))
         });
         if let Some(stop) = stopping {
-            let atom = self.take_off(at).atom;
-            self.give_back(atom, stop.reason);
+            let atom = self.end_attempt(at).atom;
+            self.return_to_pending(atom, stop.reason);
             return;
         }
         let attempt = &mut self.flight.attempts[at];
@@ -232,28 +241,28 @@ impl Coordinator {
         let atom = self.flight.attempts[at].atom.clone();
         match outcome {
             Outcome::Done { check, .. } => match self.proven(&atom, check) {
-                CheckSeen::None | CheckSeen::Pass => self.land(at),
-                CheckSeen::Fail { reason } => self.fail(at, reason),
-                CheckSeen::Error { reason } => self.check_error(at, reason),
-                CheckSeen::Pending { reason } => self.hold(at, reason),
+                CheckOutcome::None | CheckOutcome::Pass => self.land(at),
+                CheckOutcome::Fail { reason } => self.fail(at, reason),
+                CheckOutcome::Error { reason } => self.check_error(at, reason),
+                CheckOutcome::Pending { reason } => self.hold(at, reason),
             },
             Outcome::Failed { reason } => self.fail(at, reason),
             Outcome::TooLarge { reason } => {
                 self.too_large.insert(atom, reason.clone());
                 self.fail(at, reason);
             }
-            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
-                self.take_off(at);
-                self.give_back(atom, reason);
+            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => {
+                self.end_attempt(at);
+                self.return_to_pending(atom, reason);
             }
             Outcome::Probed { .. } => self.fail(at, "it answered as a probe".into()),
         }
     }
 
     /// A check that the atom has and nobody ran is no pass (D22).
-    fn proven(&self, atom: &AtomId, check: CheckSeen) -> CheckSeen {
-        if check == CheckSeen::None && self.state().atoms[atom].check.is_some() {
-            return CheckSeen::Error { reason: "its check was not run".into() };
+    fn proven(&self, atom: &AtomId, check: CheckOutcome) -> CheckOutcome {
+        if check == CheckOutcome::None && self.state().atoms[atom].check.is_some() {
+            return CheckOutcome::Error { reason: "its check was not run".into() };
         }
         check
     }
@@ -261,24 +270,24 @@ impl Coordinator {
     fn checked(&mut self, at: usize, outcome: Outcome) {
         let atom = self.flight.attempts[at].atom.clone();
         match outcome {
-            Outcome::Done { check: CheckSeen::Pass, .. } => {
-                self.take_off(at);
+            Outcome::Done { check: CheckOutcome::Pass, .. } => {
+                self.end_attempt(at);
                 let index = self.ledger.index(&atom).expect("what is in flight stands in the graph");
                 advance::resolve_parent(&mut self.ledger, index);
                 advance::resolve_parents(&mut self.ledger, index);
                 self.resolved(&atom);
             }
-            Outcome::Done { check: CheckSeen::Fail { reason }, .. } => self.fail(at, reason),
-            Outcome::Done { check: CheckSeen::Pending { reason }, .. } => self.hold(at, reason),
-            Outcome::Done { check: CheckSeen::Error { reason }, .. } | Outcome::Failed { reason } => {
+            Outcome::Done { check: CheckOutcome::Fail { reason }, .. } => self.fail(at, reason),
+            Outcome::Done { check: CheckOutcome::Pending { reason }, .. } => self.hold(at, reason),
+            Outcome::Done { check: CheckOutcome::Error { reason }, .. } | Outcome::Failed { reason } => {
                 self.check_error(at, reason);
             }
-            Outcome::Done { check: CheckSeen::None, .. }
+            Outcome::Done { check: CheckOutcome::None, .. }
             | Outcome::Probed { .. }
             | Outcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
-            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::Unable { reason } => {
-                self.take_off(at);
-                self.give_back(atom, reason);
+            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => {
+                self.end_attempt(at);
+                self.return_to_pending(atom, reason);
             }
         }
     }
@@ -288,7 +297,7 @@ impl Coordinator {
         let rival_lands = self.rivals(at).any(|rival| self.flight.attempts[rival].stage == Stage::Landing);
         let attempt = &mut self.flight.attempts[at];
         if rival_lands {
-            attempt.stage = Stage::Waiting;
+            attempt.stage = Stage::AwaitingRival;
         } else {
             attempt.stage = Stage::Landing;
             self.effects.push(Effect::Land(attempt.job()));
@@ -315,7 +324,7 @@ impl Coordinator {
             }
             return;
         };
-        let atom = self.take_off(at).atom;
+        let atom = self.end_attempt(at).atom;
         let commit = binding.commit.clone();
         match advance::resolve(&mut self.ledger, &atom, binding, Proof::Seen) {
             Ok(()) => self.resolved(&atom),
@@ -323,16 +332,16 @@ impl Coordinator {
                 if let Some(commit) = commit {
                     self.effects.push(Effect::Revert { atom: atom.clone(), commit });
                 }
-                self.give_back(atom, refusal.to_string());
+                self.return_to_pending(atom, refusal.to_string());
             }
         }
     }
 
     fn resolved(&mut self, atom: &AtomId) {
-        self.returned.remove(atom);
+        self.return_reason.remove(atom);
         self.check_errors.remove(atom);
         self.too_large.remove(atom);
-        self.seen.remove(atom);
+        self.findings.remove(atom);
         if self.base_case == Some(BaseCase::Holds) {
             self.stale_pass = true;
         }
@@ -345,27 +354,27 @@ impl Coordinator {
     fn conflict(&mut self, job: JobId, reason: String) {
         let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
         let Some(at) = at else { return };
-        let rival = self.rivals(at).find(|rival| self.flight.attempts[*rival].stage == Stage::Waiting);
+        let rival = self.rivals(at).find(|rival| self.flight.attempts[*rival].stage == Stage::AwaitingRival);
         if let Some(rival) = rival {
             self.flight.attempts[rival].stage = Stage::Landing;
             self.effects.push(Effect::Land(self.flight.attempts[rival].job()));
         }
-        let atom = self.take_off(at).atom;
-        self.give_back(atom, reason);
+        let atom = self.end_attempt(at).atom;
+        self.return_to_pending(atom, reason);
     }
 
     /// Back to pending, uncharged (D10).
-    pub(super) fn give_back(&mut self, atom: AtomId, reason: String) {
-        self.returned.insert(atom.clone(), reason.clone());
+    pub(super) fn return_to_pending(&mut self, atom: AtomId, reason: String) {
+        self.return_reason.insert(atom.clone(), reason.clone());
         self.ledger.record(Change::AtomReturned { atom, reason });
         self.count_result();
     }
 
     fn fail(&mut self, at: usize, reason: String) {
-        let atom = self.take_off(at).atom;
-        self.returned.remove(&atom);
+        let atom = self.end_attempt(at).atom;
+        self.return_reason.remove(&atom);
         self.check_errors.remove(&atom);
-        self.seen.remove(&atom);
+        self.findings.remove(&atom);
         backtrack::failed(&mut self.ledger, &atom, &reason).expect("what is in flight is in progress");
         self.count_result();
     }
@@ -377,14 +386,14 @@ impl Coordinator {
         if *errors >= CHECK_ERRORS {
             return self.hold(at, reason);
         }
-        self.take_off(at);
-        self.give_back(atom, reason);
+        self.end_attempt(at);
+        self.return_to_pending(atom, reason);
     }
 
     fn hold(&mut self, at: usize, reason: String) {
-        let atom = self.take_off(at).atom;
-        self.held.insert(atom.clone(), format!("{atom}: {reason}"));
-        self.give_back(atom, reason);
+        let atom = self.end_attempt(at).atom;
+        self.awaiting_person.insert(atom.clone(), format!("{atom}: {reason}"));
+        self.return_to_pending(atom, reason);
     }
 
     pub(super) fn park(&mut self, retry_after: Option<Span>) {
@@ -418,7 +427,7 @@ impl Coordinator {
                 Some(BaseCase::Open(items))
             }
             Evaluation::Prevented { reason } => {
-                self.red = vec![Red { item: WORKING_TREE.into(), reason }];
+                self.red = vec![RedCheck { item: WORKING_TREE.into(), reason }];
                 Some(BaseCase::Open(self.red.clone()))
             }
             Evaluation::Lost { reason: _ } => {
@@ -433,8 +442,10 @@ impl Coordinator {
         let asked = self.flight.replan.take_if(|replan| replan.job() == job);
         let Some(mut replan) = asked else { return };
         match answer {
-            Answer::Refused { reason, retry_after: _ } if self.settings.patience == Patience::Stop => {
-                self.blocked.get_or_insert(converge::limited(&reason));
+            Answer::Refused { reason, retry_after: _ }
+                if self.settings.on_refused_start == OnRefusedStart::Stop =>
+            {
+                self.blocked.get_or_insert(converge::rate_limited(&reason));
                 return;
             }
             Answer::Refused { reason: _, retry_after } => {
@@ -443,8 +454,8 @@ impl Coordinator {
                 self.park(retry_after);
                 return;
             }
-            Answer::Unable { reason } => {
-                self.blocked.get_or_insert(converge::unable(&reason));
+            Answer::NotLoggedIn { reason } => {
+                self.blocked.get_or_insert(converge::not_logged_in(&reason));
                 return;
             }
             Answer::Failed { reason } => self.remember_refusal(reason),
@@ -454,18 +465,18 @@ impl Coordinator {
         self.plan_is_fresh = true;
     }
 
-    fn replan(&mut self, change: PlanChange, why: &[Why]) {
-        let for_red = why.iter().any(|why| matches!(why, Why::Red { .. }));
+    fn replan(&mut self, change: PlanChange, why: &[ReplanReason]) {
+        let for_red = why.iter().any(|why| matches!(why, ReplanReason::Red { .. }));
         if !change.is_empty() {
             let mut trial = self.ledger.clone();
             match replan::replan(&mut trial, change) {
                 Ok(()) => {
                     self.ledger = trial;
                     self.refusals.clear();
-                    plan::asked_about(why).iter().for_each(|atom| {
+                    plan::atoms_to_replan(why).iter().for_each(|atom| {
                         self.too_large.remove(atom);
                     });
-                    self.sweep();
+                    self.drop_stale_attempts();
                 }
                 Err(refusal) => return self.remember_refusal(refusal.to_string()),
             }

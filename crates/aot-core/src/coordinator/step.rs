@@ -4,24 +4,24 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::flight::{Attempt, Replan, Stage, blank_job};
-use super::talk::{Effect, JobId, Task};
-use super::{Coordinator, Dispatch, Patience, Phase, Trees};
+use super::protocol::{Effect, JobId, Task};
+use super::{Coordinator, Dispatch, OnRefusedStart, Phase, Trees};
 use crate::rules::advance::{self, Attempt as Counted};
 use crate::rules::certificate::{Verdict, certify};
 use crate::rules::converge::{self, BaseCase, Running, Stop};
-use crate::rules::plan::{self, Pick, Presence, Step, Why};
+use crate::rules::plan::{self, Pick, Presence, ReplanReason, Step};
 use crate::rules::{Change, backtrack};
 use crate::state::{AtomId, LoopStatus};
 
 /// Whether there is something to do before the next event.
-enum Turn {
+enum Next {
     Again,
     Wait,
 }
 
 impl Coordinator {
-    pub(super) fn settle(&mut self) {
-        self.sweep();
+    pub(super) fn advance(&mut self) {
+        self.drop_stale_attempts();
         if self.state().control.redirect_requested {
             self.interrupt();
             return;
@@ -29,25 +29,25 @@ impl Coordinator {
         if self.phase != Phase::Running {
             return;
         }
-        while let Turn::Again = self.step() {}
+        while let Next::Again = self.step() {}
         self.ask_to_be_woken();
     }
 
-    fn step(&mut self) -> Turn {
+    fn step(&mut self) -> Next {
         if self.abandoned {
             let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
-            return self.wind_up(Stop { verdict, reason, running: Running::Kill });
+            return self.wind_down(Stop { verdict, reason, running: Running::Kill });
         }
-        let urgent = self.with_standing(converge::urgent);
+        let urgent = self.with_judgement_inputs(converge::urgent_stop);
         if let Some(stop) = urgent {
-            return self.wind_up(stop);
+            return self.wind_down(stop);
         }
         if self.settings.dispatch == Dispatch::OnRequest && !self.turn_is_over {
-            return Turn::Wait;
+            return Next::Wait;
         }
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
         if self.verifying.is_some() && !overspent {
-            return Turn::Wait;
+            return Next::Wait;
         }
         if self.verifying.is_none()
             && !self.plan_is_fresh
@@ -59,37 +59,37 @@ impl Coordinator {
         if self.wants_evaluation() && !overspent {
             self.give_evaluation_its_iteration();
             self.verify();
-            return Turn::Wait;
+            return Next::Wait;
         }
-        let stop = self.with_standing(converge::stop);
+        let stop = self.with_judgement_inputs(converge::stop);
         if let Some(stop) = stop {
-            return self.wind_up(stop);
+            return self.wind_down(stop);
         }
         if self.stale_pass {
             return self.see_again();
         }
         if self.settings.dispatch == Dispatch::OnRequest {
             self.turn_is_over = false;
-            return Turn::Wait;
+            return Next::Wait;
         }
         if self.is_parked() {
-            return Turn::Wait;
+            return Next::Wait;
         }
         self.fill();
         self.plan_is_fresh = false;
         if !self.flight.is_empty() {
-            return Turn::Wait;
+            return Next::Wait;
         }
         if self.state().control.open.is_some() {
-            return Turn::Again;
+            return Next::Again;
         }
         // The stop conditions leave nothing that could be here; a loop that cannot go on halts all the same.
-        let stop = self.with_standing(converge::dead_end);
-        self.wind_up(stop)
+        let stop = self.with_judgement_inputs(converge::dead_end);
+        self.wind_down(stop)
     }
 
     /// Attempts that the state no longer shows: a switch, a won race, a hand took them away. They are results (D7).
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn drop_stale_attempts(&mut self) {
         // Only the coordinator puts atoms in progress, so as many as are in flight are the same ones.
         if self.ledger.frontier().in_progress().len() == self.flight.attempts.len() && !self.replaced {
             return;
@@ -108,9 +108,9 @@ impl Coordinator {
     }
 
     /// Takes an attempt that is over out of the flight; whoever still looks at choices beside it is called back.
-    pub(super) fn take_off(&mut self, at: usize) -> Attempt {
+    pub(super) fn end_attempt(&mut self, at: usize) -> Attempt {
         let attempt = self.flight.attempts.remove(at);
-        self.effects.extend(attempt.scouts_out().map(Effect::Kill));
+        self.effects.extend(attempt.running_parallel_probes().map(Effect::Kill));
         attempt
     }
 
@@ -152,7 +152,7 @@ impl Coordinator {
     }
 
     /// Nothing new starts; when nothing runs any more, the loop halts.
-    fn wind_up(&mut self, stop: Stop) -> Turn {
+    fn wind_down(&mut self, stop: Stop) -> Next {
         self.verifying = None;
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
         if stop.running == Running::Kill || overspent || self.tampered.is_some() {
@@ -162,7 +162,7 @@ impl Coordinator {
             if let Some(replan) = self.flight.replan.take() {
                 self.effects.push(Effect::Kill(replan.job()));
             }
-            self.call_scouts_back();
+            self.end_parallel_probes();
             let parked = |attempt: &Attempt| attempt.parked;
             let waiting: Vec<AtomId> =
                 self.flight.attempts.iter().filter(|a| parked(a)).map(|a| a.atom.clone()).collect();
@@ -175,7 +175,7 @@ impl Coordinator {
         if self.flight.is_empty() {
             self.halt(stop);
         }
-        Turn::Wait
+        Next::Wait
     }
 
     pub(super) fn halt(&mut self, stop: Stop) {
@@ -231,13 +231,13 @@ impl Coordinator {
 
     /// The base case held while something ran, and that has landed since: when all of it is through, it is evaluated
     /// again.
-    fn see_again(&mut self) -> Turn {
+    fn see_again(&mut self) -> Next {
         if !self.flight.is_empty() {
-            return Turn::Wait;
+            return Next::Wait;
         }
         self.stale_pass = false;
         self.evaluation_due = true;
-        Turn::Again
+        Next::Again
     }
 
     /// Starts what can be started, the replan first (D7, D8).
@@ -248,13 +248,13 @@ impl Coordinator {
         while self.has_slot() {
             let mut reserved = std::mem::take(&mut self.reserved);
             let running = self.flight.atoms();
-            let pick = plan::next(&self.ledger, &self.floor(&running), &mut reserved);
+            let pick = plan::next(&self.ledger, &self.inputs(&running), &mut reserved);
             self.reserved = reserved;
             let Some(pick) = pick else { return };
             let step = pick.step;
             self.begin(pick);
             if step == Step::Probe {
-                self.send_scouts();
+                self.start_parallel_probes();
             }
         }
     }
@@ -268,7 +268,7 @@ impl Coordinator {
         let may_start = match &state.control.open {
             None => state.control.iteration < state.constraints().max_iterations,
             Some(open) => {
-                open.started.len() + self.looked().len()
+                open.started.len() + self.probed_in_iteration().len()
                     < plan::starts_per_iteration(state.constraints().max_parallel_agents)
             }
         };
@@ -287,20 +287,20 @@ impl Coordinator {
             Some(BaseCase::Red(red)) if self.ledger.frontier().unresolved() == 0 => Some(red.as_slice()),
             Some(BaseCase::Red(_) | BaseCase::Open(_) | BaseCase::Holds) | None => None,
         };
-        let why = plan::due(&self.ledger, &self.too_large, red);
+        let why = plan::replan_reasons(&self.ledger, &self.too_large, red);
         if why.is_empty() {
             return;
         }
-        match self.settings.crew.coordinator {
+        match self.settings.agents.coordinator {
             Presence::Available => self.ask_for_plan(why),
-            Presence::Absent => self.abandon_earlier_choice(&plan::asked_about(&why)),
+            Presence::Absent => self.abandon_earlier_choice(&plan::atoms_to_replan(&why)),
         }
     }
 
-    fn ask_for_plan(&mut self, why: Vec<Why>) {
+    fn ask_for_plan(&mut self, why: Vec<ReplanReason>) {
         self.ledger.record(Change::IterationOpened);
         let number = self.state().control.iteration;
-        let replan = Replan { number, atoms: plan::asked_about(&why), why, parked: false };
+        let replan = Replan { number, atoms: plan::atoms_to_replan(&why), why, parked: false };
         self.start_replan(&replan);
         self.flight.replan = Some(replan);
         self.spent.agent_runs += 1;
@@ -324,7 +324,7 @@ impl Coordinator {
             }
             backtrack::abandon_earlier_choice(&mut self.ledger, atom);
         }
-        self.sweep();
+        self.drop_stale_attempts();
     }
 
     /// Begins an attempt; the iteration opens with the first of its starts.
@@ -350,7 +350,7 @@ impl Coordinator {
         }
         let mut attempt = Attempt::new(pick.atom, number, stage);
         if pick.step == Step::Work {
-            attempt.findings = self.seen.get(&attempt.atom).map(|saw| saw.findings.clone());
+            attempt.findings = self.findings.get(&attempt.atom).map(|saw| saw.findings.clone());
         }
         self.start(&attempt);
         self.count_run(&attempt.job());
@@ -360,7 +360,7 @@ impl Coordinator {
     pub(super) fn start(&mut self, attempt: &Attempt) {
         let mut job = blank_job(attempt.job());
         job.findings = attempt.findings.clone();
-        job.returned = self.returned.get(&attempt.atom).cloned();
+        job.return_reason = self.return_reason.get(&attempt.atom).cloned();
         self.effects.push(Effect::Start(job));
     }
 
@@ -382,7 +382,7 @@ impl Coordinator {
         let Some(until) = self.state().control.parked_until.as_ref().map(|until| until.at()) else {
             return false;
         };
-        if self.ledger.now() < until && self.settings.patience == Patience::Park {
+        if self.ledger.now() < until && self.settings.on_refused_start == OnRefusedStart::Park {
             return true;
         }
         self.ledger.record(Change::Unparked);
