@@ -203,7 +203,7 @@ fn failed_before(page: &mut Page, state: &State, graph: &Graph, index: usize) {
     });
     if let Some((choice, reason)) = chosen {
         let name = short(choice);
-        page.heading(&format!("ReplanReason {name} was chosen among its alternatives"));
+        page.heading(&format!("Why {name} was chosen among its alternatives"));
         page.quote(&format!("why {name} was chosen"), reason, CHOSEN);
     }
     let failures = failures(state, graph, index);

@@ -359,7 +359,7 @@ fn coordinator_brief() {
 
     ## Answer
     Within 30m, end with exactly one JSON object and nothing else. All fields are required:
-    - `reason` (text): ReplanReason, in a sentence.
+    - `reason` (text): Why, in a sentence.
     - `withdrawals` (a list of texts): Atoms whose cut is taken back, so that they are solved whole; possible while none of their parts is resolved.
     - `decompositions` (a list of objects): Atoms to cut into parts. The atom is then resolved by its parts.
       - `parent` (text): The id of the atom to cut.
@@ -562,7 +562,7 @@ fn schemas() {
     {
       "type": "object",
       "properties": {
-        "reason": {"type":"string","description":"ReplanReason, in a sentence."},
+        "reason": {"type":"string","description":"Why, in a sentence."},
         "withdrawals": {
           "type": "array",
           "items": {"type":"string"},
