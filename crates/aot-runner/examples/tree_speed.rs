@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use aot_core::state::AtomId;
 use aot_runner::process::Guard;
-use aot_runner::tree::{End, Ground, Message, Project, Wanted, Work};
+use aot_runner::tree::{CommitMessage, End, Ground, Project, Wanted, Work};
 
 const FILES: usize = 20_000;
 const PER_FOLDER: usize = 100;
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let began = Instant::now();
         ground.changed(&lent)?;
         tell("  changed", began.elapsed());
-        let message = Message {
+        let message = CommitMessage {
             subject: "speed".into(),
             summary: String::new(),
             loop_id: "speed".into(),

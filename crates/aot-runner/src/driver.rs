@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Seal;
-use crate::crew::{Crew, RunConfig, Word, clear_outputs, clear_scratch};
+use crate::crew::{Crew, Message, RunConfig, clear_outputs, clear_scratch};
 use crate::shell::{Beginning, Notice, Ran, RunError, Shell};
 use crate::store::error::FileError;
 use crate::store::hold;
@@ -73,20 +73,20 @@ pub fn holder(home: &Home) -> Option<String> {
 pub fn run(
     mut store: Store,
     seated: DriverLock,
-    kit: RunConfig,
+    config: RunConfig,
     asked: &Asked,
-    (words, inbox): (Sender<Word>, Receiver<Word>),
+    (words, inbox): (Sender<Message>, Receiver<Message>),
     tell: &mut dyn FnMut(Notice<'_>),
 ) -> Result<Ran, RunError> {
-    clear_scratch(&kit.project);
-    clear_outputs(&kit.project);
-    clear_transcripts(&kit.project.sidecar);
+    clear_scratch(&config.project);
+    clear_outputs(&config.project);
+    clear_transcripts(&config.project.sidecar);
     let loop_id = name(&mut store, asked)?;
     let (_, state) = store.load::<Refusal>()?;
     let state = state.clone();
     let aligned = gate(state.clone())?;
     let wanted = wanted(&state, &loop_id);
-    let ground = Ground::open(&kit.project, wanted, &kit.guard, &kit.shell)?;
+    let ground = Ground::open(&config.project, wanted, &config.guard, &config.shell)?;
     let found = found(&ground, &state)?;
     let seal = Seal::of(&state.objective, &ground.verify_root()?)
         .map_err(|error| RunError::World(format!("the protected files cannot be read: {error}")))?;
@@ -94,10 +94,11 @@ pub fn run(
         // They are told after the bound, by whoever reads the words.
         if state.control.status != LoopStatus::Pending {
             let text = "nobody had fingerprinted the base case; it is taken as it is now";
-            let _ = words.send(Word::Note(text.into()));
+            let _ = words.send(Message::Note(text.into()));
         }
-        if let Err(error) = seal.keep(&kit.project) {
-            let _ = words.send(Word::Note(format!("the list of protected files could not be kept: {error}")));
+        if let Err(error) = seal.keep(&config.project) {
+            let _ =
+                words.send(Message::Note(format!("the list of protected files could not be kept: {error}")));
         }
     }
     let redirect = match hold::holder(store.file().home()) {
@@ -105,32 +106,32 @@ pub fn run(
         None => RedirectLock::Free,
     };
     let settings = Settings {
-        agents: seats(&kit.team, &state),
+        agents: seats(&config.team, &state),
         dispatch: Dispatch::Rolling,
         trees: match ground.trees() {
             Kind::Worktrees | Kind::Unisolated => Trees::Separate,
             Kind::InPlace => Trees::Shared,
         },
-        on_refused_start: kit.on_refused_start,
+        on_refused_start: config.on_refused_start,
     };
     let watching = words.clone();
     let watch = Watch::new(store.file().home(), move |notice| {
         // When nobody listens any more, the run is over.
         let _ = watching.send(match notice {
-            watch::Notice::Changed => Word::FileChanged,
-            watch::Notice::Blind(error) => Word::Blind(error.to_string()),
+            watch::Notice::Changed => Message::FileChanged,
+            watch::Notice::Blind(error) => Message::Blind(error.to_string()),
         });
     });
     let watch = match watch {
         Ok(watch) => Some(watch),
         Err(error) => {
-            let _ = words.send(Word::Blind(error.to_string()));
+            let _ = words.send(Message::Blind(error.to_string()));
             None
         }
     };
     let begun = Event::Begun { unrecorded: found, fingerprint: Some(seal.fingerprint()), redirect };
     let beginning = Beginning { aligned, settings, begun, ticks: asked.ticks };
-    let crew = Crew::new(kit, ground, loop_id, words);
+    let crew = Crew::new(config, ground, loop_id, words);
     let ran = Shell::run(store, crew, inbox, beginning, tell);
     drop(watch);
     drop(seated);

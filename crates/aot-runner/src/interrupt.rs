@@ -13,7 +13,7 @@ use aot_core::state::{AtomStatus, State};
 use jiff::Timestamp;
 
 use crate::driver;
-use crate::session::Note;
+use crate::session::SessionMemory;
 use crate::store::error::FileError;
 use crate::store::hold;
 use crate::store::home::Home;
@@ -83,7 +83,7 @@ pub fn interrupt(store: &mut Store) -> Result<Interrupted, NotInterrupted> {
         }
     } else if let Some(session) = state.control.session.clone() {
         // A host drives, one command at a time: what its agents say from now on comes too late.
-        Note::change(home.sidecar(), &session, |note| note.seat(None));
+        SessionMemory::change(home.sidecar(), &session, |note| note.seat(None));
         store.change("interrupt the loop", Timestamp::now(), |ledger| {
             redirect::interrupt(ledger);
             Ok::<(), Refusal>(())

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 use crate::agents::Used;
 use crate::checks::seal::Altered;
-use crate::crew::{Crew, Hurry, Order, Said, Word, excerpt, tampered, weighed};
+use crate::crew::{Assignment, Crew, Message, Said, WhenBlocked, excerpt, tampered, weighed};
 use crate::process::cage;
 use crate::store::error::FileError;
 use crate::store::hold;
@@ -155,9 +155,9 @@ pub struct Shell<'s> {
     home: Home,
     coordinator: Coordinator,
     crew: Crew,
-    inbox: Receiver<Word>,
+    inbox: Receiver<Message>,
     /// Words that came while somebody waited for another one.
-    backlog: VecDeque<Word>,
+    backlog: VecDeque<Message>,
     tell: &'s mut dyn FnMut(Notice<'_>),
     ticks: Option<Duration>,
     wake: Option<Timestamp>,
@@ -186,7 +186,7 @@ impl<'s> Shell<'s> {
     pub fn run(
         store: Store,
         crew: Crew,
-        inbox: Receiver<Word>,
+        inbox: Receiver<Message>,
         beginning: Beginning,
         tell: &'s mut dyn FnMut(Notice<'_>),
     ) -> Result<Ran, RunError> {
@@ -264,8 +264,8 @@ impl<'s> Shell<'s> {
         while self.crew.is_busy() && began.elapsed() < CLEARING {
             let word = self.inbox.recv_timeout(CLEARING);
             match word {
-                Ok(Word::Note(text)) => (self.tell)(Notice::Note { text: &text }),
-                Ok(Word::Landed { job, binding, .. }) => {
+                Ok(Message::Note(text)) => (self.tell)(Notice::Note { text: &text }),
+                Ok(Message::Landed { job, binding, .. }) => {
                     // The record says otherwise; the next run takes it back, or finds it.
                     let commit = binding.commit.unwrap_or_default();
                     let text = format!("{:?} landed late: {commit}", job.task);
@@ -278,7 +278,7 @@ impl<'s> Shell<'s> {
     }
 
     /// The next word; `None` when it is time to look around.
-    fn next(&mut self) -> Option<Word> {
+    fn next(&mut self) -> Option<Message> {
         if let Some(word) = self.backlog.pop_front() {
             return Some(word);
         }
@@ -317,50 +317,50 @@ impl<'s> Shell<'s> {
     }
 
     /// One word of the world as events.
-    fn hear(&mut self, word: Word, events: &mut Vec<Event>) -> Result<(), RunError> {
+    fn hear(&mut self, word: Message, events: &mut Vec<Event>) -> Result<(), RunError> {
         match word {
-            Word::Ended { job, outcome, usage } => events.push(Event::Ended { job, outcome, usage }),
-            Word::Landed { job, binding, usage } => {
+            Message::Ended { job, outcome, usage } => events.push(Event::Ended { job, outcome, usage }),
+            Message::Landed { job, binding, usage } => {
                 self.waiting_told = None;
                 events.push(Event::Landed { job, binding, usage });
             }
-            Word::Conflict { job, reason, usage } => {
+            Message::Conflict { job, reason, usage } => {
                 self.waiting_told = None;
                 events.push(Event::Conflict { job, reason, usage });
             }
-            Word::Replanned { job, answer, usage } => {
+            Message::Replanned { job, answer, usage } => {
                 events.push(Event::Replanned { job, answer, usage });
             }
-            Word::Spent { usage } => events.push(Event::Spent { usage }),
-            Word::Doing { job, line } => (self.tell)(Notice::Doing { job: &job, line: &line }),
-            Word::Asked { job, agent, used, took } => {
+            Message::Spent { usage } => events.push(Event::Spent { usage }),
+            Message::Doing { job, line } => (self.tell)(Notice::Doing { job: &job, line: &line }),
+            Message::Asked { job, agent, used, took } => {
                 (self.tell)(Notice::Asked { job: Some(&job), agent: &agent, used, took });
             }
-            Word::Judged { agent, used, took } => {
+            Message::Judged { agent, used, took } => {
                 (self.tell)(Notice::Asked { job: None, agent: &agent, used, took });
             }
-            Word::Stays { atom, commit } => self.left.push(Leftover { commit, atom }),
-            Word::Waiting { job, waiting } => {
+            Message::Stays { atom, commit } => self.left.push(Leftover { commit, atom }),
+            Message::Waiting { job, waiting } => {
                 if self.waiting_told.is_none_or(|told| told.elapsed() > WAITING_TOLD) {
                     self.waiting_told = Some(Instant::now());
                     (self.tell)(Notice::Waiting { job: &job, waiting: &waiting });
                 }
             }
-            Word::Verified { number, said } => self.verified(number, said, events),
-            Word::Checked { number, item, outcome } => {
+            Message::Verified { number, said } => self.verified(number, said, events),
+            Message::Checked { number, item, outcome } => {
                 if self.coordinator.verifying() == Some(number) {
                     (self.tell)(Notice::Checked { item: &item, outcome });
                 }
             }
-            Word::Note(text) => (self.tell)(Notice::Note { text: &text }),
-            Word::Left => {}
-            Word::FileChanged => self.look_at_file(events)?,
-            Word::Blind(reason) => {
+            Message::Note(text) => (self.tell)(Notice::Note { text: &text }),
+            Message::Left => {}
+            Message::FileChanged => self.look_at_file(events)?,
+            Message::Blind(reason) => {
                 self.blind = true;
                 let text = format!("{reason}; it is looked at every second instead");
                 (self.tell)(Notice::Note { text: &text });
             }
-            Word::Interrupt => {
+            Message::Interrupt => {
                 self.interrupted = true;
                 let reason = Some("interrupted".to_owned());
                 events.push(Event::StopAsked { how: StopMode::Now, reason });
@@ -423,7 +423,7 @@ impl<'s> Shell<'s> {
                 self.record(&mut events)?;
                 self.last_write = Some((Instant::now(), began.elapsed()));
             }
-            self.crew.hurry(self.hurry());
+            self.crew.when_blocked(self.hurry());
             self.crew.keep_verifying(self.coordinator.verifying());
             for wish in effects {
                 self.perform(wish);
@@ -468,14 +468,14 @@ impl<'s> Shell<'s> {
     }
 
     /// A landing that waits for a person holds up neither a stop nor a redirect.
-    fn hurry(&self) -> Hurry {
+    fn hurry(&self) -> WhenBlocked {
         let state = self.coordinator.state();
         let limit = state.constraints().max_wall_time().seconds();
         let spent = state.control.spent.as_ref().map_or(0, |spent| spent.seconds);
         let control = &state.control;
         match control.redirect_requested || control.stop_requested || spent >= limit {
-            true => Hurry::Yes,
-            false => Hurry::No,
+            true => WhenBlocked::GiveUp,
+            false => WhenBlocked::Wait,
         }
     }
 
@@ -522,7 +522,7 @@ impl<'s> Shell<'s> {
             Task::Check(atom) => (atom, None),
         };
         let atom = state.atoms.get(atom).expect("only what stands in the state is started");
-        self.crew.start(Order::of(id, atom, state, brief.filter(|_| atom.run.is_none())));
+        self.crew.start(Assignment::of(id, atom, state, brief.filter(|_| atom.run.is_none())));
     }
 
     fn tell_bound(&mut self) {
@@ -609,11 +609,11 @@ impl<'s> Shell<'s> {
         let until = Instant::now() + TROUBLE_LOOK;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             match self.inbox.recv_timeout(left) {
-                Ok(Word::Interrupt) => {
+                Ok(Message::Interrupt) => {
                     self.interrupted = true;
                     return true;
                 }
-                Ok(Word::FileChanged) => return false,
+                Ok(Message::FileChanged) => return false,
                 Ok(word) => self.backlog.push_back(word),
                 Err(_) => return false,
             }

@@ -10,8 +10,8 @@ use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
 use super::attempt::{PATHS_NAMED, protected};
-use super::meter::{Meter, Told};
-use super::{Desk, Hand, Order, Word, few};
+use super::meter::{Meter, ReportedUsage};
+use super::{Assignment, Attempt, Message, Workers, first_artifacts};
 use crate::agents::{ASKED_AGAIN, Agent, Heard, Question, Report, Said};
 use crate::process::Switch;
 use crate::tree::{End, Kind, Lent, Project, Tree, Work};
@@ -31,26 +31,26 @@ pub(super) struct Asking<'a> {
     pub meter: &'a Meter,
 }
 
-impl Desk {
+impl Workers {
     pub(super) fn ask(&self, asking: &Asking<'_>) -> Report {
         let Asking { job, agent, brief, lent, .. } = asking;
-        let told = Told::default();
+        let reported = ReportedUsage::default();
         let hear = |heard: Heard<'_>| match heard {
-            Heard::Doing(line) => self.say(Word::Doing { job: (*job).clone(), line: line.to_owned() }),
+            Heard::Doing(line) => self.send(Message::Doing { job: (*job).clone(), line: line.to_owned() }),
             Heard::Used(used) => {
-                let usage = told.rest(used);
+                let usage = reported.since_last(used);
                 if usage != Usage::default() {
-                    self.say(Word::Spent { usage });
+                    self.send(Message::Spent { usage });
                 }
             }
             Heard::Said(_) => {}
         };
         let (writable, spared) = match brief.role {
-            Role::Worker => (vec![lent.top().to_path_buf()], self.spared()),
+            Role::Worker => (vec![lent.top().to_path_buf()], self.read_only()),
             Role::Probe | Role::Judge | Role::Coordinator => (Vec::new(), Vec::new()),
         };
         let began = Instant::now();
-        let (report, not_kept) = self.kit.station.ask(&Question {
+        let (report, not_kept) = self.config.station.ask(&Question {
             agent,
             brief,
             read: asking.read,
@@ -59,7 +59,7 @@ impl Desk {
             spared,
             variables: self.variables(job),
             wall: asking.wall,
-            idle: self.kit.idle,
+            idle: self.config.idle,
             again: ASKED_AGAIN,
             switch: asking.switch,
             name: self.transcript_of(job, brief.role),
@@ -68,8 +68,8 @@ impl Desk {
         if let Some(problem) = not_kept {
             self.note(problem);
         }
-        asking.meter.add(told.rest(report.used));
-        self.say(Word::Asked {
+        asking.meter.add(reported.since_last(report.used));
+        self.send(Message::Asked {
             job: (*job).clone(),
             agent: agent.name.clone(),
             used: report.used,
@@ -97,29 +97,29 @@ impl Desk {
     /// An agent works on an atom; what it says of itself, or why it is no success.
     pub(super) fn work(
         &self,
-        hand: &Hand,
-        order: &Order,
+        attempt: &Attempt,
+        assignment: &Assignment,
         lent: &Lent,
         brief: &Brief,
         meter: &Meter,
     ) -> Result<(String, Vec<String>), Outcome> {
-        let agent = self.member(Role::Worker, Some(&order.atom))?;
+        let agent = self.member(Role::Worker, Some(&assignment.atom))?;
         let read =
             |value: &Value| WorkerAnswer::read(value).map(drop).map_err(|unreadable| unreadable.reason);
         let report = self.ask(&Asking {
-            job: &order.job,
+            job: &assignment.job,
             agent,
             brief,
             read: &read,
             lent,
-            wall: wall(&order.state),
-            switch: &hand.switch,
+            wall: wall(&assignment.state),
+            switch: &attempt.switch,
             meter,
         });
         let answer = answered(agent, report)?;
         let answer = WorkerAnswer::read(&answer).map_err(|unreadable| failed(unreadable.reason))?;
         let changed = self.ground.changed(lent).map_err(|error| lost(error.to_string()))?;
-        let touched = protected(&order.state.objective.protected, &changed);
+        let touched = protected(&assignment.state.objective.protected, &changed);
         if !touched.is_empty() {
             return Err(failed(format!("it changed what is protected: {}", touched.join(", "))));
         }
@@ -127,32 +127,32 @@ impl Desk {
             let reason = answer.reason.unwrap_or(answer.summary);
             return Err(if answer.too_large { Outcome::TooLarge { reason } } else { failed(reason) });
         }
-        let artifacts = if answer.artifacts.is_empty() { few(changed) } else { answer.artifacts };
+        let artifacts = if answer.artifacts.is_empty() { first_artifacts(changed) } else { answer.artifacts };
         Ok((answer.summary, artifacts))
     }
 
     /// An agent looks at an atom.
     pub(super) fn probe(
         &self,
-        hand: &Hand,
-        order: &Order,
+        attempt: &Attempt,
+        assignment: &Assignment,
         lent: &Lent,
         brief: &Brief,
         meter: &Meter,
     ) -> Outcome {
-        let agent = match self.member(Role::Probe, Some(&order.atom)) {
+        let agent = match self.member(Role::Probe, Some(&assignment.atom)) {
             Ok(agent) => agent,
             Err(outcome) => return outcome,
         };
         let read = |value: &Value| ProbeAnswer::read(value).map(drop).map_err(|unreadable| unreadable.reason);
         let asking = Asking {
-            job: &order.job,
+            job: &assignment.job,
             agent,
             brief,
             read: &read,
             lent,
-            wall: wall(&order.state),
-            switch: &hand.switch,
+            wall: wall(&assignment.state),
+            switch: &attempt.switch,
             meter,
         };
         let answer = match self.ask_reader(&asking) {
@@ -172,18 +172,25 @@ impl Desk {
     }
 
     /// The coordinator agent is asked for another plan.
-    pub(super) fn replan(&self, hand: &Hand, job: &JobId, brief: &Brief, state: &State) {
+    pub(super) fn replan(&self, attempt: &Attempt, job: &JobId, brief: &Brief, state: &State) {
         let meter = Meter::default();
         let answer = {
-            let _place = self.shared_place();
-            self.replanned(hand, job, brief, state, &meter)
+            let _tree = self.lock_shared_tree();
+            self.replanned(attempt, job, brief, state, &meter)
         };
-        self.say(Word::Replanned { job: job.clone(), answer, usage: meter.take() });
+        self.send(Message::Replanned { job: job.clone(), answer, usage: meter.take() });
     }
 
-    fn replanned(&self, hand: &Hand, job: &JobId, brief: &Brief, state: &State, meter: &Meter) -> Answer {
+    fn replanned(
+        &self,
+        attempt: &Attempt,
+        job: &JobId,
+        brief: &Brief,
+        state: &State,
+        meter: &Meter,
+    ) -> Answer {
         let no = |reason: String| Answer::Failed { reason };
-        let Some(agent) = self.kit.team.member(Role::Coordinator, None) else {
+        let Some(agent) = self.config.team.member(Role::Coordinator, None) else {
             return no("there is no coordinator agent".into());
         };
         let work = Work { atom: AtomId::new(REPLAN), attempt: job.attempt };
@@ -199,7 +206,7 @@ impl Desk {
             read: &read,
             lent: &lent,
             wall: wall(state),
-            switch: &hand.switch,
+            switch: &attempt.switch,
             meter,
         };
         let asked = self.ask_reader(&asking);
@@ -248,7 +255,7 @@ impl Desk {
     fn whole(&self, lent: &Lent) -> Option<Tree> {
         match self.ground.trees() {
             Kind::Unisolated => {
-                let project = Project { root: lent.root().to_path_buf(), ..self.kit.project.clone() };
+                let project = Project { root: lent.root().to_path_buf(), ..self.config.project.clone() };
                 Tree::of(&project).ok()
             }
             Kind::Worktrees | Kind::InPlace => None,
@@ -256,7 +263,7 @@ impl Desk {
     }
 
     fn member(&self, role: Role, atom: Option<&Atom>) -> Result<&Agent, Outcome> {
-        self.kit.team.member(role, atom).ok_or_else(|| lost("it needs an agent, and there is none".into()))
+        self.config.team.member(role, atom).ok_or_else(|| lost("it needs an agent, and there is none".into()))
     }
 }
 

@@ -12,10 +12,10 @@ use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
 
 use super::meter::Meter;
-use super::{Desk, Done, Hand, Scratch, few};
+use super::{Attempt, ReadyToLand, Scratch, Workers, first_artifacts};
 use crate::checks::files::Pattern;
 use crate::checks::{Checker, Occasion, Whose};
-use crate::crew::Word;
+use crate::crew::Message;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 use crate::settings;
 use crate::tree::{End, Lent, Project, Work};
@@ -38,7 +38,7 @@ pub(super) const PATHS_NAMED: usize = 5;
 
 /// What is to be done, with all that its thread needs of the state.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct Assignment {
     pub job: JobId,
     pub atom: Atom,
     /// The state without the other atoms and without its history.
@@ -47,9 +47,9 @@ pub struct Order {
     pub brief: Option<Brief>,
 }
 
-impl Order {
-    pub fn of(job: JobId, atom: &Atom, state: &State, brief: Option<Brief>) -> Order {
-        Order { job, atom: atom.clone(), state: excerpt(state), brief }
+impl Assignment {
+    pub fn of(job: JobId, atom: &Atom, state: &State, brief: Option<Brief>) -> Assignment {
+        Assignment { job, atom: atom.clone(), state: excerpt(state), brief }
     }
 }
 
@@ -67,35 +67,38 @@ pub fn excerpt(state: &State) -> State {
     }
 }
 
-impl Desk {
-    pub(super) fn attempt(&self, hand: &Hand, order: Order) {
-        let job = order.job.clone();
+impl Workers {
+    pub(super) fn attempt(&self, attempt: &Attempt, assignment: Assignment) {
+        let job = assignment.job.clone();
         let meter = Meter::default();
         let outcome = {
-            let _place = self.shared_place();
-            self.attempted(hand, order, &meter)
+            let _tree = self.lock_shared_tree();
+            self.attempted(attempt, assignment, &meter)
         };
-        self.say(Word::Ended { job, outcome, usage: meter.take() });
+        self.send(Message::Ended { job, outcome, usage: meter.take() });
     }
 
-    fn attempted(&self, hand: &Hand, order: Order, meter: &Meter) -> Outcome {
+    fn attempted(&self, attempt: &Attempt, assignment: Assignment, meter: &Meter) -> Outcome {
         let lost = |reason: String| Outcome::Lost { reason };
-        if hand.switch.is_off() {
+        if attempt.switch.is_off() {
             return lost("it was killed".into());
         }
-        let lent = match self.ground.lend(&Work { atom: order.atom.id.clone(), attempt: order.job.attempt }) {
+        let lent = match self
+            .ground
+            .lend(&Work { atom: assignment.atom.id.clone(), attempt: assignment.job.attempt })
+        {
             Ok(lent) => lent,
             Err(error) => return lost(error.to_string()),
         };
-        let worked = match &order.job.task {
-            Task::Work(_) => match (&order.atom.run, &order.brief) {
-                (Some(command), _) => self.run(hand, &order, &lent, command),
-                (None, Some(brief)) => self.work(hand, &order, &lent, brief, meter),
+        let worked = match &assignment.job.task {
+            Task::Work(_) => match (&assignment.atom.run, &assignment.brief) {
+                (Some(command), _) => self.run(attempt, &assignment, &lent, command),
+                (None, Some(brief)) => self.work(attempt, &assignment, &lent, brief, meter),
                 (None, None) => Err(lost("nobody wrote a brief for it".into())),
             },
             Task::Check(_) => Ok(("its check was run".to_owned(), Vec::new())),
-            Task::Probe(_) => Err(match &order.brief {
-                Some(brief) => self.probe(hand, &order, &lent, brief, meter),
+            Task::Probe(_) => Err(match &assignment.brief {
+                Some(brief) => self.probe(attempt, &assignment, &lent, brief, meter),
                 None => lost("nobody wrote a brief for it".into()),
             }),
             Task::Replan => Err(lost("a plan is nothing to work on".into())),
@@ -107,19 +110,19 @@ impl Desk {
                 return outcome;
             }
         };
-        let check = seen(self, &order, &lent, &hand.switch, meter);
-        if hand.switch.is_off() {
+        let check = seen(self, &assignment, &lent, &attempt.switch, meter);
+        if attempt.switch.is_off() {
             self.give_back(lent, End::Discarded { reason: "it was killed".into() });
             return lost("it was killed".into());
         }
         let lands = matches!(check, CheckOutcome::None | CheckOutcome::Pass)
-            && matches!(order.job.task, Task::Work(_));
+            && matches!(assignment.job.task, Task::Work(_));
         if lands {
             let (summary, artifacts) = (summary.clone(), artifacts.clone());
-            hand.put(Done { lent, order, summary, artifacts });
+            attempt.put(ReadyToLand { lent, assignment, summary, artifacts });
             // Whoever turned the switch a moment ago has found no tree to clear.
-            if hand.switch.is_off()
-                && let Some(done) = hand.take()
+            if attempt.switch.is_off()
+                && let Some(done) = attempt.take()
             {
                 self.give_back(done.lent, End::Discarded { reason: "it was killed".into() });
             }
@@ -139,33 +142,38 @@ impl Desk {
 
     /// Work that a host's agent did: the same eyes look at it. The tree stays lent, whatever they see: whoever gave it
     /// in may mend it.
-    pub(super) fn take_in(&self, hand: &Hand, order: Order, lent: Lent, binding: Binding) {
-        let job = order.job.clone();
+    pub(super) fn take_in(&self, attempt: &Attempt, assignment: Assignment, lent: Lent, binding: Binding) {
+        let job = assignment.job.clone();
         let meter = Meter::default();
         let Binding { summary, artifacts, commit: _ } = binding;
         let outcome = match self.ground.changed(&lent) {
             Err(error) => Outcome::Lost { reason: error.to_string() },
             Ok(changed) => {
-                let touched = protected(&order.state.objective.protected, &changed);
+                let touched = protected(&assignment.state.objective.protected, &changed);
                 let check = match touched.is_empty() {
-                    true => seen(self, &order, &lent, &hand.switch, &meter),
+                    true => seen(self, &assignment, &lent, &attempt.switch, &meter),
                     false => CheckOutcome::Fail {
                         reason: format!("it changed what is protected: {}", touched.join(", ")),
                     },
                 };
-                let artifacts = if artifacts.is_empty() { few(changed) } else { artifacts };
-                hand.put(Done { lent, order, summary: summary.clone(), artifacts: artifacts.clone() });
+                let artifacts = if artifacts.is_empty() { first_artifacts(changed) } else { artifacts };
+                attempt.put(ReadyToLand {
+                    lent,
+                    assignment,
+                    summary: summary.clone(),
+                    artifacts: artifacts.clone(),
+                });
                 Outcome::Done { summary, artifacts, check }
             }
         };
-        self.say(Word::Ended { job, outcome, usage: meter.take() });
+        self.send(Message::Ended { job, outcome, usage: meter.take() });
     }
 
     /// Runs the command of an atom; what it says of itself, or why it is no success.
     fn run(
         &self,
-        hand: &Hand,
-        order: &Order,
+        attempt: &Attempt,
+        assignment: &Assignment,
         lent: &Lent,
         command: &str,
     ) -> Result<(String, Vec<String>), Outcome> {
@@ -173,17 +181,17 @@ impl Desk {
             .scratch()
             .map_err(|error| Outcome::Lost { reason: format!("no scratch folder could be made: {error}") })?;
         let limits = Limits {
-            wall: Duration::from_secs(order.state.constraints().agent_timeout().seconds().max(1)),
-            idle: self.kit.idle,
+            wall: Duration::from_secs(assignment.state.constraints().agent_timeout().seconds().max(1)),
+            idle: self.config.idle,
             grace: GRACE,
             head: HEAD_KEPT,
             tail: TAIL_KEPT,
         };
-        let ended = self.kit.guard.under(&hand.switch).run(&Job {
-            program: self.kit.shell.clone().into_os_string(),
+        let ended = self.config.guard.under(&attempt.switch).run(&Job {
+            program: self.config.shell.clone().into_os_string(),
             arguments: vec!["-c".into(), command.into()],
             folder: lent.root().to_path_buf(),
-            environment: Environment::Only(self.environment(order, &scratch)),
+            environment: Environment::Only(self.environment(assignment, &scratch)),
             input: Input::None,
             streams: Streams::Together,
             limits,
@@ -192,7 +200,7 @@ impl Desk {
         drop(scratch);
         let ended =
             ended.map_err(|error| Outcome::Lost { reason: format!("it could not be started: {error}") })?;
-        self.keep_output(order, &ended);
+        self.keep_output(assignment, &ended);
         let failed = |reason: String| Outcome::Failed { reason };
         let last = last_line(&ended.output);
         let with_last = |what: String| if last.is_empty() { what } else { format!("{what}: {last}") };
@@ -215,7 +223,7 @@ impl Desk {
         }
         let changed =
             self.ground.changed(lent).map_err(|error| Outcome::Lost { reason: error.to_string() })?;
-        let touched = protected(&order.state.objective.protected, &changed);
+        let touched = protected(&assignment.state.objective.protected, &changed);
         if !touched.is_empty() {
             return Err(failed(format!("it changed what is protected: {}", touched.join(", "))));
         }
@@ -223,30 +231,30 @@ impl Desk {
             true => format!("`{}` succeeded", cut(command)),
             false => last,
         };
-        Ok((summary, few(changed)))
+        Ok((summary, first_artifacts(changed)))
     }
 
-    fn environment(&self, order: &Order, scratch: &Scratch) -> Vec<(OsString, OsString)> {
+    fn environment(&self, assignment: &Assignment, scratch: &Scratch) -> Vec<(OsString, OsString)> {
         let folder = scratch.folder.clone().into_os_string();
         let own: [(&str, OsString); 6] = [
             ("TMPDIR", folder.clone()),
             ("TMP", folder.clone()),
             ("TEMP", folder),
             ("AOT_LOOP", self.loop_id.clone().into()),
-            ("AOT_ATOM", order.atom.id.to_string().into()),
-            ("AOT_ATTEMPT", order.job.attempt.to_string().into()),
+            ("AOT_ATOM", assignment.atom.id.to_string().into()),
+            ("AOT_ATTEMPT", assignment.job.attempt.to_string().into()),
         ];
         let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
-        self.kit.environment.iter().cloned().chain(own).collect()
+        self.config.environment.iter().cloned().chain(own).collect()
     }
 
     /// The output of each attempt, for whoever wants to know; nothing rests on it (D32).
-    fn keep_output(&self, order: &Order, ended: &Ended) {
+    fn keep_output(&self, assignment: &Assignment, ended: &Ended) {
         if ended.output.total() == 0 {
             return;
         }
-        let folder = self.kit.project.sidecar.join("output");
-        let path = folder.join(format!("{}-{}.txt", order.atom.id, order.job.attempt));
+        let folder = self.config.project.sidecar.join("output");
+        let path = folder.join(format!("{}-{}.txt", assignment.atom.id, assignment.job.attempt));
         let (mut text, tail) = ended.output.parts();
         if ended.output.omitted() > 0 {
             text.extend_from_slice(format!("\n[… {} bytes left out …]\n", ended.output.omitted()).as_bytes());
@@ -254,7 +262,7 @@ impl Desk {
         text.extend_from_slice(&tail);
         let kept = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text));
         if let Err(error) = kept {
-            self.note(format!("the output of {} could not be kept: {error}", order.atom.id));
+            self.note(format!("the output of {} could not be kept: {error}", assignment.atom.id));
         }
     }
 }
@@ -273,29 +281,35 @@ pub fn clear_outputs(project: &Project) {
 }
 
 /// Runs the check of the atom, and says what the program itself saw (D22).
-pub(super) fn seen(desk: &Desk, order: &Order, lent: &Lent, switch: &Switch, meter: &Meter) -> CheckOutcome {
-    let Some(checks) = &order.atom.check else { return CheckOutcome::None };
-    let project = Project { root: lent.root().to_path_buf(), ..desk.kit.project.clone() };
-    let guard = desk.kit.guard.under(switch);
-    let scratch = match desk.scratch() {
+pub(super) fn seen(
+    workers: &Workers,
+    assignment: &Assignment,
+    lent: &Lent,
+    switch: &Switch,
+    meter: &Meter,
+) -> CheckOutcome {
+    let Some(checks) = &assignment.atom.check else { return CheckOutcome::None };
+    let project = Project { root: lent.root().to_path_buf(), ..workers.config.project.clone() };
+    let guard = workers.config.guard.under(switch);
+    let scratch = match workers.scratch() {
         Ok(scratch) => scratch,
         Err(error) => {
             return CheckOutcome::Error { reason: format!("no scratch folder could be made: {error}") };
         }
     };
-    let name = format!("{}-{}", order.atom.id, order.job.attempt);
-    let wall = Duration::from_secs(order.state.constraints().agent_timeout().seconds().max(1));
-    let evaluated = desk.with_judge(switch, meter, name, wall, |judge| {
+    let name = format!("{}-{}", assignment.atom.id, assignment.job.attempt);
+    let wall = Duration::from_secs(assignment.state.constraints().agent_timeout().seconds().max(1));
+    let evaluated = workers.with_judge(switch, meter, name, wall, |judge| {
         let checker = Checker {
             project: &project,
             guard: &guard,
-            shell: desk.kit.shell.clone(),
+            shell: workers.config.shell.clone(),
             judge,
             jobs: Jobs::default(),
-            cage: desk.cage(lent, &scratch),
+            cage: workers.cage(lent, &scratch),
         };
-        let whose = Whose::Atom(&order.atom.id);
-        checker.evaluate(&order.state, checks, whose, Occasion::Decide, Timestamp::now(), &mut |_| {})
+        let whose = Whose::Atom(&assignment.atom.id);
+        checker.evaluate(&assignment.state, checks, whose, Occasion::Decide, Timestamp::now(), &mut |_| {})
     });
     let evaluation = match evaluated {
         Ok(evaluation) => evaluation,

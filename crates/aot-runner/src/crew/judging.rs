@@ -10,8 +10,8 @@ use aot_core::brief::{Brief, Role};
 use aot_core::coordinator::{OnRefusedStart, Usage};
 use aot_core::state::AtomId;
 
-use super::meter::{Meter, Told};
-use super::{Desk, JudgeCommand, Word};
+use super::meter::{Meter, ReportedUsage};
+use super::{JudgeCommand, Message, Workers};
 use crate::agents::judge::{AgentJudge, JudgeWord, Throwaway};
 use crate::checks::judge::{self, Asked, CommandJudge, Judge, Request};
 use crate::process::Switch;
@@ -20,7 +20,7 @@ use crate::tree::{End, Kind, Lent, Work};
 /// The tree of a judge has this name instead of an atom's.
 const JUDGE: &str = "judge";
 
-impl Desk {
+impl Workers {
     /// Does something with the judge, if there is one.
     pub(super) fn with_judge<T>(
         &self,
@@ -30,32 +30,32 @@ impl Desk {
         wall: Duration,
         work: impl FnOnce(Option<&dyn Judge>) -> T,
     ) -> T {
-        if let Some(JudgeCommand { command, time }) = self.kit.judge.clone() {
+        if let Some(JudgeCommand { command, time }) = self.config.judge.clone() {
             let judge = CommandJudge {
                 command,
                 time: time.unwrap_or(judge::TIME),
-                shell: self.kit.shell.clone(),
-                guard: self.kit.guard.under(switch),
+                shell: self.config.shell.clone(),
+                guard: self.config.guard.under(switch),
             };
             return work(Some(&Counting { judge: &judge, meter }));
         }
-        let Some(agent) = self.kit.team.member(Role::Judge, None) else { return work(None) };
-        let told = Mutex::new(Told::default());
+        let Some(agent) = self.config.team.member(Role::Judge, None) else { return work(None) };
+        let reported = Mutex::new(ReportedUsage::default());
         let hear = |word: JudgeWord<'_>| {
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
             match word {
                 JudgeWord::Note(text) => self.note(text),
                 JudgeWord::Doing(_) => {}
                 JudgeWord::Used(used) => {
-                    let usage = told.rest(used);
+                    let usage = reported.since_last(used);
                     if usage != Usage::default() {
-                        self.say(Word::Spent { usage });
+                        self.send(Message::Spent { usage });
                     }
                 }
                 JudgeWord::Ended { used, took } => {
-                    meter.add(told.rest(used));
-                    *told = Told::default();
-                    self.say(Word::Judged { agent: agent.name.clone(), used, took });
+                    meter.add(reported.since_last(used));
+                    *reported = ReportedUsage::default();
+                    self.send(Message::Judged { agent: agent.name.clone(), used, took });
                 }
             }
         };
@@ -67,13 +67,13 @@ impl Desk {
                 .map(|tree| Box::new(tree) as Box<dyn Throwaway>)
         };
         let judge = AgentJudge {
-            station: &self.kit.station,
+            station: &self.config.station,
             agent,
             switch,
-            project: &self.kit.project,
+            project: &self.config.project,
             wall,
-            idle: self.kit.idle,
-            waits: self.kit.on_refused_start == OnRefusedStart::Park,
+            idle: self.config.idle,
+            waits: self.config.on_refused_start == OnRefusedStart::Park,
             name,
             asked: AtomicU32::new(1),
             tree: &tree,
@@ -86,12 +86,12 @@ impl Desk {
         static COUNT: AtomicU32 = AtomicU32::new(1);
         let attempt = COUNT.fetch_add(1, Ordering::Relaxed);
         let lent = self.ground.lend(&Work { atom: AtomId::new(JUDGE), attempt }).ok()?;
-        Some(Thrown { desk: self, lent: Some(lent) })
+        Some(Thrown { workers: self, lent: Some(lent) })
     }
 }
 
 struct Thrown<'d> {
-    desk: &'d Desk,
+    workers: &'d Workers,
     lent: Option<Lent>,
 }
 
@@ -108,7 +108,7 @@ impl Throwaway for Thrown<'_> {
 impl Drop for Thrown<'_> {
     fn drop(&mut self) {
         if let Some(lent) = self.lent.take() {
-            self.desk.give_back(lent, End::Discarded { reason: "a judge leaves nothing".into() });
+            self.workers.give_back(lent, End::Discarded { reason: "a judge leaves nothing".into() });
         }
     }
 }

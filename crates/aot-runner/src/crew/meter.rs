@@ -29,21 +29,21 @@ impl Meter {
 
 /// Of one question: how much of what it has used was told already.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<Used>);
+pub(super) struct ReportedUsage(Mutex<Used>);
 
-impl Told {
+impl ReportedUsage {
     /// What has come to it since the last time.
-    pub fn rest(&self, used: Used) -> Usage {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn since_last(&self, used: Used) -> Usage {
+        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cost = |used: Used| used.cost_usd.unwrap_or(0.0);
         let rest = Usage {
             agent_runs: 0,
-            tokens: used.tokens.saturating_sub(told.tokens),
-            cost_usd: (cost(used) - cost(*told)).max(0.0),
+            tokens: used.tokens.saturating_sub(reported.tokens),
+            cost_usd: (cost(used) - cost(*reported)).max(0.0),
         };
         // An agent that corrects itself downwards is not paid back.
-        told.tokens = told.tokens.max(used.tokens);
-        told.cost_usd = Some(cost(*told).max(cost(used)));
+        reported.tokens = reported.tokens.max(used.tokens);
+        reported.cost_usd = Some(cost(*reported).max(cost(used)));
         rest
     }
 }
@@ -54,11 +54,17 @@ mod tests {
 
     #[test]
     fn what_was_told_is_not_told_again() {
-        let told = Told::default();
+        let reported = ReportedUsage::default();
         let used = |tokens, cost| Used { tokens, cost_usd: cost };
-        assert_eq!(told.rest(used(100, None)), Usage { agent_runs: 0, tokens: 100, cost_usd: 0.0 });
-        assert_eq!(told.rest(used(150, Some(0.5))), Usage { agent_runs: 0, tokens: 50, cost_usd: 0.5 });
-        assert_eq!(told.rest(used(120, Some(0.25))), Usage::default());
-        assert_eq!(told.rest(used(160, Some(0.75))), Usage { agent_runs: 0, tokens: 10, cost_usd: 0.25 });
+        assert_eq!(reported.since_last(used(100, None)), Usage { agent_runs: 0, tokens: 100, cost_usd: 0.0 });
+        assert_eq!(
+            reported.since_last(used(150, Some(0.5))),
+            Usage { agent_runs: 0, tokens: 50, cost_usd: 0.5 }
+        );
+        assert_eq!(reported.since_last(used(120, Some(0.25))), Usage::default());
+        assert_eq!(
+            reported.since_last(used(160, Some(0.75))),
+            Usage { agent_runs: 0, tokens: 10, cost_usd: 0.25 }
+        );
     }
 }

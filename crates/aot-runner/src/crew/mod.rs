@@ -4,8 +4,8 @@
 mod asking;
 mod attempt;
 mod judging;
+mod message;
 mod meter;
-mod word;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -28,12 +28,12 @@ use crate::checks::seal::Seal;
 use crate::checks::{Checker, Occasion, Progress, Whose};
 use crate::process::cage::{self, Cage, Network};
 use crate::process::{Guard, Switch};
-use crate::tree::{End, Ground, GroundError, Kind, Landing, Lent, Message, Project, Reverted, Waiting};
+use crate::tree::{CommitMessage, End, Ground, GroundError, Kind, Landing, Lent, Project, Reverted, Waiting};
 
 use meter::Meter;
 
-pub use attempt::{Order, clear_outputs, excerpt};
-pub use word::{Said, Word, tampered, weighed};
+pub use attempt::{Assignment, clear_outputs, excerpt};
+pub use message::{Message, Said, tampered, weighed};
 
 /// A landing with something in its way looks again after so long, at first and at most.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
@@ -78,24 +78,24 @@ pub struct Caging {
 /// Everybody at work.
 #[derive(Debug)]
 pub struct Crew {
-    desk: Arc<Desk>,
-    hands: HashMap<JobId, Arc<Hand>>,
+    workers: Arc<Workers>,
+    attempts: HashMap<JobId, Arc<Attempt>>,
     verifying: Option<(u32, Switch)>,
 }
 
 /// What the threads share.
 #[derive(Debug)]
-struct Desk {
-    kit: RunConfig,
+struct Workers {
+    config: RunConfig,
     ground: Ground,
     loop_id: String,
-    words: Sender<Word>,
+    messages: Sender<Message>,
     /// Held by whoever changes the branch or looks at it as a whole: one landing or one evaluation at a time (D20).
-    floor: Mutex<()>,
+    branch_lock: Mutex<()>,
     /// Where there is one tree for all, whoever works in it holds this.
-    place: Mutex<()>,
+    shared_tree: Mutex<()>,
     /// Landings that wait for a person's edits give up.
-    hurry: AtomicBool,
+    give_up_blocked: AtomicBool,
     scratches: AtomicU64,
     /// Threads that have not ended yet.
     busy: AtomicU64,
@@ -103,100 +103,104 @@ struct Desk {
 
 /// One attempt: what ends it, and the tree that waits to be landed.
 #[derive(Debug)]
-struct Hand {
+struct Attempt {
     switch: Switch,
-    done: Mutex<Option<Done>>,
+    done: Mutex<Option<ReadyToLand>>,
 }
 
 /// Work that its check has passed, and that nobody has asked to land yet.
 #[derive(Debug)]
-struct Done {
+struct ReadyToLand {
     lent: Lent,
-    order: Order,
+    assignment: Assignment,
     summary: String,
     artifacts: Vec<String>,
 }
 
 impl Crew {
-    pub fn new(kit: RunConfig, ground: Ground, loop_id: String, words: Sender<Word>) -> Crew {
-        let desk = Desk {
-            kit,
+    pub fn new(config: RunConfig, ground: Ground, loop_id: String, messages: Sender<Message>) -> Crew {
+        let workers = Workers {
+            config,
             ground,
             loop_id,
-            words,
-            floor: Mutex::new(()),
-            place: Mutex::new(()),
-            hurry: AtomicBool::new(false),
+            messages,
+            branch_lock: Mutex::new(()),
+            shared_tree: Mutex::new(()),
+            give_up_blocked: AtomicBool::new(false),
             scratches: AtomicU64::new(0),
             busy: AtomicU64::new(0),
         };
-        Crew { desk: Arc::new(desk), hands: HashMap::new(), verifying: None }
+        Crew { workers: Arc::new(workers), attempts: HashMap::new(), verifying: None }
     }
 
     pub fn ground(&self) -> &Ground {
-        &self.desk.ground
+        &self.workers.ground
     }
 
     pub fn cage(&self) -> cage::Kind {
-        self.desk.kit.cage.kind
+        self.workers.config.cage.kind
     }
 
-    pub fn start(&mut self, order: Order) {
-        let hand = Arc::new(Hand { switch: Switch::default(), done: Mutex::new(None) });
-        self.hands.insert(order.job.clone(), Arc::clone(&hand));
-        let job = order.job.clone();
-        self.thread(&name_of(&job), Word::lost(job), move |desk| desk.attempt(&hand, order));
+    pub fn start(&mut self, assignment: Assignment) {
+        let attempt = Arc::new(Attempt { switch: Switch::default(), done: Mutex::new(None) });
+        self.attempts.insert(assignment.job.clone(), Arc::clone(&attempt));
+        let job = assignment.job.clone();
+        self.thread(&name_of(&job), Message::lost(job), move |workers| workers.attempt(&attempt, assignment));
     }
 
     /// What somebody else did in this tree is looked at as if a worker of ours had ended: what it changed, its check.
-    pub fn hand_in(&mut self, order: Order, lent: Lent, binding: Binding) {
-        let hand = Arc::new(Hand { switch: Switch::default(), done: Mutex::new(None) });
-        self.hands.insert(order.job.clone(), Arc::clone(&hand));
-        let job = order.job.clone();
+    pub fn hand_in(&mut self, assignment: Assignment, lent: Lent, binding: Binding) {
+        let attempt = Arc::new(Attempt { switch: Switch::default(), done: Mutex::new(None) });
+        self.attempts.insert(assignment.job.clone(), Arc::clone(&attempt));
+        let job = assignment.job.clone();
         let name = name_of(&job);
-        self.thread(&name, Word::lost(job), move |desk| desk.take_in(&hand, order, lent, binding));
+        self.thread(&name, Message::lost(job), move |workers| {
+            workers.take_in(&attempt, assignment, lent, binding)
+        });
     }
 
     /// Asks the coordinator agent.
     pub fn replan(&mut self, job: JobId, brief: Brief, state: State) {
-        let hand = Arc::new(Hand { switch: Switch::default(), done: Mutex::new(None) });
-        self.hands.insert(job.clone(), Arc::clone(&hand));
-        let otherwise = Word::unplanned(job.clone());
-        self.thread(&name_of(&job), otherwise, move |desk| desk.replan(&hand, &job, &brief, &state));
+        let attempt = Arc::new(Attempt { switch: Switch::default(), done: Mutex::new(None) });
+        self.attempts.insert(job.clone(), Arc::clone(&attempt));
+        let otherwise = Message::unplanned(job.clone());
+        self.thread(&name_of(&job), otherwise, move |workers| workers.replan(&attempt, &job, &brief, &state));
     }
 
     /// The tree of processes is killed and the work discarded. Whatever it still says will be ignored.
     pub fn kill(&mut self, job: &JobId) {
-        let Some(hand) = self.hands.remove(job) else { return };
-        hand.switch.turn_off();
+        let Some(attempt) = self.attempts.remove(job) else { return };
+        attempt.switch.turn_off();
         // Where it runs, its own thread clears up; where it waits to be landed, nobody else would.
-        if let Some(done) = hand.take() {
-            self.thread("discard", None, move |desk| {
-                desk.give_back(done.lent, End::Discarded { reason: "it is not wanted any more".into() });
+        if let Some(done) = attempt.take() {
+            self.thread("discard", None, move |workers| {
+                workers.give_back(done.lent, End::Discarded { reason: "it is not wanted any more".into() });
             });
         }
     }
 
     pub fn land(&mut self, job: &JobId) {
-        let Some(hand) = self.hands.remove(job) else {
+        let Some(attempt) = self.attempts.remove(job) else {
             let reason = "its tree is gone".to_owned();
-            self.say(Word::Conflict { job: job.clone(), reason, usage: Usage::default() });
+            self.send(Message::Conflict { job: job.clone(), reason, usage: Usage::default() });
             return;
         };
-        let Some(done) = hand.take() else { return };
-        self.thread("landing", Word::unlanded(job.clone()), move |desk| desk.land(&hand, done));
+        let Some(done) = attempt.take() else { return };
+        self.thread("landing", Message::unlanded(job.clone()), move |workers| workers.land(&attempt, done));
     }
 
     /// Takes a commit back, when that is clean.
     pub fn revert(&mut self, atom: AtomId, commit: String) {
-        self.thread("revert", None, move |desk| desk.revert(&atom, &commit));
+        self.thread("revert", None, move |workers| workers.revert(&atom, &commit));
     }
 
     /// Evaluates the base case of this state, freshly.
     pub fn verify(&mut self, number: u32, state: State) {
         let switch = Switch::default();
         self.verifying = Some((number, switch.clone()));
-        self.thread("verify", Word::unverified(number), move |desk| desk.verify(number, &state, &switch));
+        self.thread("verify", Message::unverified(number), move |workers| {
+            workers.verify(number, &state, &switch)
+        });
     }
 
     /// Breaks the evaluation off, unless it is this one.
@@ -210,63 +214,69 @@ impl Crew {
     }
 
     /// Landings that wait for a person give up from now on, or wait again.
-    pub fn hurry(&self, hurry: Hurry) {
-        self.desk.hurry.store(hurry == Hurry::Yes, Ordering::Release);
+    pub fn when_blocked(&self, when: WhenBlocked) {
+        self.workers.give_up_blocked.store(when == WhenBlocked::GiveUp, Ordering::Release);
     }
 
     /// Whether threads are still at work, killed ones included.
     pub fn is_busy(&self) -> bool {
-        self.desk.busy.load(Ordering::Acquire) > 0
+        self.workers.busy.load(Ordering::Acquire) > 0
     }
 
     pub fn kill_all(&mut self) {
-        let jobs: Vec<JobId> = self.hands.keys().cloned().collect();
+        let jobs: Vec<JobId> = self.attempts.keys().cloned().collect();
         jobs.iter().for_each(|job| self.kill(job));
         self.keep_verifying(None);
-        self.hurry(Hurry::Yes);
+        self.when_blocked(WhenBlocked::GiveUp);
     }
 
     /// Gives the ground back, when nobody works on it any more.
     pub fn close(self) -> Result<(), GroundError> {
-        match Arc::into_inner(self.desk) {
-            Some(desk) => desk.ground.close(),
+        match Arc::into_inner(self.workers) {
+            Some(workers) => workers.ground.close(),
             None => Ok(()),
         }
     }
 
-    fn say(&self, word: Word) {
+    fn send(&self, message: Message) {
         // The receiver lives as long as the crew.
-        let _ = self.desk.words.send(word);
+        let _ = self.workers.messages.send(message);
     }
 
-    /// Work on a thread of its own; if that dies of a bug of ours, `else_say` is what the others hear.
-    fn thread(&self, name: &str, else_say: Option<Word>, work: impl FnOnce(&Desk) + Send + 'static) {
-        let desk = Arc::clone(&self.desk);
-        desk.busy.fetch_add(1, Ordering::AcqRel);
-        let otherwise = else_say.clone();
+    /// Work on a thread of its own; if that dies of a bug of ours, `if_it_panics` is what the others hear.
+    fn thread(
+        &self,
+        name: &str,
+        if_it_panics: Option<Message>,
+        work: impl FnOnce(&Workers) + Send + 'static,
+    ) {
+        let workers = Arc::clone(&self.workers);
+        workers.busy.fetch_add(1, Ordering::AcqRel);
+        let otherwise = if_it_panics.clone();
         let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&desk)));
-            let words = desk.words.clone();
-            desk.busy.fetch_sub(1, Ordering::AcqRel);
-            drop(desk);
+            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&workers)));
+            let messages = workers.messages.clone();
+            workers.busy.fetch_sub(1, Ordering::AcqRel);
+            drop(workers);
             if worked.is_err()
-                && let Some(word) = else_say
+                && let Some(message) = if_it_panics
             {
-                let _ = words.send(word);
+                let _ = messages.send(message);
             }
-            let _ = words.send(Word::Left);
+            let _ = messages.send(Message::Left);
         });
         if started.is_err() {
-            self.desk.busy.fetch_sub(1, Ordering::AcqRel);
-            otherwise.into_iter().for_each(|word| self.say(word));
+            self.workers.busy.fetch_sub(1, Ordering::AcqRel);
+            otherwise.into_iter().for_each(|message| self.send(message));
         }
     }
 }
 
+/// What a landing does while uncommitted edits are in its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hurry {
-    Yes,
-    No,
+pub enum WhenBlocked {
+    Wait,
+    GiveUp,
 }
 
 fn name_of(job: &JobId) -> String {
@@ -278,28 +288,28 @@ fn name_of(job: &JobId) -> String {
     }
 }
 
-impl Hand {
-    fn take(&self) -> Option<Done> {
+impl Attempt {
+    fn take(&self) -> Option<ReadyToLand> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn put(&self, done: Done) {
+    fn put(&self, done: ReadyToLand) {
         *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
     }
 }
 
-impl Desk {
-    fn say(&self, word: Word) {
+impl Workers {
+    fn send(&self, message: Message) {
         // If nobody listens any more, the run is over.
-        let _ = self.words.send(word);
+        let _ = self.messages.send(message);
     }
 
     fn note(&self, text: String) {
-        self.say(Word::Note(text));
+        self.send(Message::Note(text));
     }
 
-    fn floor(&self) -> MutexGuard<'_, ()> {
-        self.floor.lock().unwrap_or_else(PoisonError::into_inner)
+    fn branch_lock(&self) -> MutexGuard<'_, ()> {
+        self.branch_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn give_back(&self, lent: Lent, end: End) {
@@ -308,24 +318,24 @@ impl Desk {
         }
     }
 
-    fn land(&self, hand: &Hand, done: Done) {
-        let Done { mut lent, order, summary, artifacts } = done;
-        let job = order.job.clone();
-        let message = Message {
-            subject: order.atom.description.clone(),
+    fn land(&self, attempt: &Attempt, done: ReadyToLand) {
+        let ReadyToLand { mut lent, assignment, summary, artifacts } = done;
+        let job = assignment.job.clone();
+        let message = CommitMessage {
+            subject: assignment.atom.description.clone(),
             summary: summary.clone(),
             loop_id: self.loop_id.clone(),
-            atom: order.atom.id.clone(),
+            atom: assignment.atom.id.clone(),
             attempt: job.attempt,
         };
         let meter = Meter::default();
         let mut pause = SHORTEST_PAUSE;
         let landing = loop {
             let landing = {
-                let _floor = self.floor();
-                let mut recheck = |lent: &Lent| self.recheck(&order, lent, &hand.switch, &meter);
+                let _branch = self.branch_lock();
+                let mut recheck = |lent: &Lent| self.recheck(&assignment, lent, &attempt.switch, &meter);
                 let mut wait = |waiting: &Waiting| {
-                    self.say(Word::Waiting { job: job.clone(), waiting: waiting.clone() });
+                    self.send(Message::Waiting { job: job.clone(), waiting: waiting.clone() });
                     ControlFlow::Break(())
                 };
                 self.ground.land(&mut lent, &message, &mut recheck, &mut wait)
@@ -337,45 +347,51 @@ impl Desk {
             }
         };
         let usage = meter.take();
-        let (word, end) = match landing {
+        let (message, end) = match landing {
             Ok(Landing::Landed { commit, paths }) => {
-                let artifacts = if artifacts.is_empty() { few(paths) } else { artifacts };
+                let artifacts = if artifacts.is_empty() { first_artifacts(paths) } else { artifacts };
                 let binding = Binding { summary, artifacts, commit };
-                (Word::Landed { job, binding, usage }, End::Landed)
+                (Message::Landed { job, binding, usage }, End::Landed)
             }
             Ok(Landing::Conflict { reason }) => {
                 let end = End::Failed { reason: reason.clone() };
-                (Word::Conflict { job, reason, usage }, end)
+                (Message::Conflict { job, reason, usage }, end)
             }
             Ok(Landing::GivenUp) => {
                 let reason = "the landing waited for uncommitted edits, and the loop went on".to_owned();
-                (Word::Conflict { job, reason: reason.clone(), usage }, End::Discarded { reason })
+                (Message::Conflict { job, reason: reason.clone(), usage }, End::Discarded { reason })
             }
             Err(error) => {
                 let reason = error.to_string();
-                (Word::Conflict { job, reason: reason.clone(), usage }, End::Failed { reason })
+                (Message::Conflict { job, reason: reason.clone(), usage }, End::Failed { reason })
             }
         };
         self.give_back(lent, end);
-        self.say(word);
+        self.send(message);
     }
 
     /// Waits a moment, each time longer; `false` if there is no time for it.
     fn may_wait(&self, pause: &mut Duration) -> bool {
         let began = Instant::now();
         while began.elapsed() < *pause {
-            if self.hurry.load(Ordering::Acquire) {
+            if self.give_up_blocked.load(Ordering::Acquire) {
                 return false;
             }
             std::thread::sleep(SHORTEST_PAUSE);
         }
         *pause = (*pause * 2).min(LONGEST_PAUSE);
-        !self.hurry.load(Ordering::Acquire)
+        !self.give_up_blocked.load(Ordering::Acquire)
     }
 
     /// The atom's check on the merged tree.
-    fn recheck(&self, order: &Order, lent: &Lent, switch: &Switch, meter: &Meter) -> Result<(), String> {
-        match attempt::seen(self, order, lent, switch, meter) {
+    fn recheck(
+        &self,
+        assignment: &Assignment,
+        lent: &Lent,
+        switch: &Switch,
+        meter: &Meter,
+    ) -> Result<(), String> {
+        match attempt::seen(self, assignment, lent, switch, meter) {
             CheckOutcome::None | CheckOutcome::Pass => Ok(()),
             CheckOutcome::Fail { reason }
             | CheckOutcome::Error { reason }
@@ -389,7 +405,7 @@ impl Desk {
         let mut told = false;
         let reverted = loop {
             let reverted = {
-                let _floor = self.floor();
+                let _branch = self.branch_lock();
                 let mut wait = |waiting: &Waiting| {
                     if !std::mem::replace(&mut told, true) {
                         let reason = &waiting.reason;
@@ -410,7 +426,7 @@ impl Desk {
                 self.note(format!("{atom} is open again: its commit {short} was taken back by {by}"));
             }
             Ok(Reverted::NotClean { paths }) => {
-                self.say(Word::Stays { atom: atom.clone(), commit: short.to_owned() });
+                self.send(Message::Stays { atom: atom.clone(), commit: short.to_owned() });
                 let paths = paths.join(", ");
                 self.note(format!(
                     "{atom} is open again, but its commit {short} stays: later work changed {paths}"
@@ -425,10 +441,10 @@ impl Desk {
     }
 
     fn verify(&self, number: u32, state: &State, switch: &Switch) {
-        let _floor = self.floor();
-        let _place = self.shared_place();
+        let _branch = self.branch_lock();
+        let _tree = self.lock_shared_tree();
         let said = self.evaluate(number, state, switch);
-        self.say(Word::Verified { number, said });
+        self.send(Message::Verified { number, said });
     }
 
     fn evaluate(&self, number: u32, state: &State, switch: &Switch) -> Said {
@@ -436,7 +452,7 @@ impl Desk {
             Ok(root) => root,
             Err(error) => return Said::Lost(error.to_string()),
         };
-        let project = Project { root, ..self.kit.project.clone() };
+        let project = Project { root, ..self.config.project.clone() };
         match Seal::of(&state.objective, &project.root) {
             Ok(seal) => {
                 let agreed = state.control.fingerprint.as_ref();
@@ -454,11 +470,11 @@ impl Desk {
         let Some(checks) = &state.objective.base_case else {
             return Said::Lost("there is no base case".into());
         };
-        let guard = self.kit.guard.under(switch);
+        let guard = self.config.guard.under(switch);
         let meter = Meter::default();
         let mut on = |progress: Progress<'_>| {
             if let Progress::Ended { leaf, outcome, .. } = progress {
-                self.say(Word::Checked { number, item: leaf.name.clone(), outcome });
+                self.send(Message::Checked { number, item: leaf.name.clone(), outcome });
             }
         };
         let wall = Duration::from_secs(state.constraints().agent_timeout().seconds().max(1));
@@ -467,7 +483,7 @@ impl Desk {
             let checker = Checker {
                 project: &project,
                 guard: &guard,
-                shell: self.kit.shell.clone(),
+                shell: self.config.shell.clone(),
                 judge,
                 jobs: Jobs::default(),
                 cage: None,
@@ -498,27 +514,29 @@ impl Desk {
     }
 
     /// Where all work in one place, one at a time does.
-    fn shared_place(&self) -> Option<MutexGuard<'_, ()>> {
+    fn lock_shared_tree(&self) -> Option<MutexGuard<'_, ()>> {
         match self.ground.trees() {
-            Kind::InPlace => Some(self.place.lock().unwrap_or_else(PoisonError::into_inner)),
+            Kind::InPlace => Some(self.shared_tree.lock().unwrap_or_else(PoisonError::into_inner)),
             Kind::Worktrees | Kind::Unisolated => None,
         }
     }
 
     /// What holds a worker in: its tree, its scratch folder and nothing else can be written.
     fn cage(&self, lent: &Lent, scratch: &Scratch) -> Option<Cage> {
-        let Caging { kind, writable, network } = &self.kit.cage;
+        let Caging { kind, writable, network } = &self.config.cage;
         let own = [lent.top().to_path_buf(), scratch.folder.clone()];
         let writable = own.into_iter().chain(writable.iter().cloned()).collect();
         match (kind, network) {
             (cage::Kind::None, Network::On) => None,
-            (kind, network) => Some(Cage { kind: *kind, writable, spared: self.spared(), network: *network }),
+            (kind, network) => {
+                Some(Cage { kind: *kind, writable, spared: self.read_only(), network: *network })
+            }
         }
     }
 
     /// Where workers work in the project's own folder, the state, all that is beside it, and the repository are spared.
-    fn spared(&self) -> Vec<PathBuf> {
-        let Project { root, state, sidecar } = &self.kit.project;
+    fn read_only(&self) -> Vec<PathBuf> {
+        let Project { root, state, sidecar } = &self.config.project;
         let folder = state.parent().filter(|folder| *folder != root);
         match self.ground.trees() {
             Kind::Worktrees => Vec::new(),
@@ -531,7 +549,7 @@ impl Desk {
     fn scratch(&self) -> std::io::Result<Scratch> {
         let number = self.scratches.fetch_add(1, Ordering::Relaxed);
         let folder =
-            self.kit.project.sidecar.join("scratch").join(format!("{}-{number}", std::process::id()));
+            self.config.project.sidecar.join("scratch").join(format!("{}-{number}", std::process::id()));
         fs::create_dir_all(&folder)?;
         Ok(Scratch { folder })
     }
@@ -558,7 +576,7 @@ pub fn clear_scratch(project: &Project) {
 /// So many paths are kept as the artifacts of a command.
 const MOST_ARTIFACTS: usize = 50;
 
-fn few(mut paths: Vec<String>) -> Vec<String> {
+fn first_artifacts(mut paths: Vec<String>) -> Vec<String> {
     paths.truncate(MOST_ARTIFACTS);
     paths
 }

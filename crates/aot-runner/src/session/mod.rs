@@ -2,7 +2,7 @@
 //! the same eyes as in a run. In flight is what stands in progress; its trees outlive the process that lent them.
 //! Decides nothing, has no terminal.
 
-mod note;
+mod memory;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -20,10 +20,10 @@ use aot_core::rules::{Change, Refusal};
 use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
 use jiff::Timestamp;
 
-pub use note::Note;
+pub use memory::SessionMemory;
 
 use crate::checks::seal::{Altered, Seal};
-use crate::crew::{Crew, Hurry, Order, RunConfig, Said, Word, excerpt, tampered, weighed};
+use crate::crew::{Assignment, Crew, Message, RunConfig, Said, WhenBlocked, excerpt, tampered, weighed};
 use crate::driver;
 use crate::shell::RunError;
 use crate::store::hold;
@@ -57,7 +57,7 @@ pub struct Started {
 
 /// What a step came to.
 #[derive(Debug, Default)]
-pub struct Came {
+pub struct StepReport {
     pub changes: Vec<Change>,
     pub started: Option<Started>,
     /// The rules said no; nothing was changed.
@@ -84,12 +84,12 @@ pub struct Step {
     store: Store,
     project: Project,
     crew: Crew,
-    inbox: Receiver<Word>,
+    inbox: Receiver<Message>,
     /// Whose step it is.
     session: String,
-    came: Came,
+    came: StepReport,
     /// A command that solves what was started.
-    command: Option<Order>,
+    command: Option<Assignment>,
     turn: Option<Held>,
 }
 
@@ -100,11 +100,14 @@ impl std::fmt::Debug for Step {
 }
 
 /// Takes the loop for a session, from the beginning, after a stop or from a session that is gone.
-pub fn begin(mut store: Store, kit: RunConfig, session: &str) -> Result<Came, RunError> {
+pub fn begin(mut store: Store, config: RunConfig, session: &str) -> Result<StepReport, RunError> {
     let state = store.load::<Refusal>()?.1;
     let own = state.control.session.as_deref() == Some(session);
-    if own && state.control.status == LoopStatus::Running && Note::of(&kit.project.sidecar, session).begun {
-        return go_on(store, kit);
+    if own
+        && state.control.status == LoopStatus::Running
+        && SessionMemory::of(&config.project.sidecar, session).begun
+    {
+        return go_on(store, config);
     }
     let turn = take_turn(&store)?;
     let loop_id = driver::name(&mut store, &driver::Asked::default())?;
@@ -118,18 +121,18 @@ pub fn begin(mut store: Store, kit: RunConfig, session: &str) -> Result<Came, Ru
     let state = store.load::<Refusal>()?.1.clone();
     let wanted = || driver::wanted(&state, &loop_id);
     // What a session that is gone had under its hands is kept for a week.
-    if let Ok(left) = Ground::enter(&kit.project, wanted(), &kit.guard, &kit.shell, Entry::Again) {
+    if let Ok(left) = Ground::enter(&config.project, wanted(), &config.guard, &config.shell, Entry::Again) {
         for lent in left.lent_besides(&[]) {
             // What cannot be kept is cleared all the same.
             let _ = left.give_back(lent, End::Failed { reason: "its session is gone".into() });
         }
     }
-    let ground = Ground::enter(&kit.project, wanted(), &kit.guard, &kit.shell, Entry::Session)?;
+    let ground = Ground::enter(&config.project, wanted(), &config.guard, &config.shell, Entry::Session)?;
     let found = driver::found(&ground, &state)?;
     let seal = Seal::of(&state.objective, &ground.verify_root()?)
         .map_err(|error| RunError::World(format!("the protected files cannot be read: {error}")))?;
     if state.control.fingerprint.is_none() {
-        seal.keep(&kit.project).map_err(|error| {
+        seal.keep(&config.project).map_err(|error| {
             RunError::World(format!("the list of protected files could not be kept: {error}"))
         })?;
     }
@@ -138,15 +141,21 @@ pub fn begin(mut store: Store, kit: RunConfig, session: &str) -> Result<Came, Ru
         None => RedirectLock::Free,
     };
     let was_running = state.control.status == LoopStatus::Running;
-    Note::change(&kit.project.sidecar, session, |note| {
+    SessionMemory::change(&config.project.sidecar, session, |note| {
         note.seat(None);
         // What was started counts on as long as the same turn does.
         let started = if was_running && note.running { note.started } else { 0 };
         let (replaced, trees) = (std::mem::take(&mut note.replaced), std::mem::take(&mut note.trees));
-        *note =
-            Note { session: session.to_owned(), begun: true, replaced, trees, started, ..Note::default() };
+        *note = SessionMemory {
+            session: session.to_owned(),
+            begun: true,
+            replaced,
+            trees,
+            started,
+            ..SessionMemory::default()
+        };
     });
-    let mut step = Step::with(store, kit, ground, loop_id, session.to_owned(), Some(turn));
+    let mut step = Step::with(store, config, ground, loop_id, session.to_owned(), Some(turn));
     let mut coordinator = Coordinator::resume(gate(state)?, step.settings(), Timestamp::now());
     step.play(
         &mut coordinator,
@@ -157,8 +166,8 @@ pub fn begin(mut store: Store, kit: RunConfig, session: &str) -> Result<Came, Ru
 
 /// The session has it already: nothing begins anew, and what is in progress stays so. Trees that a redirect took away are
 /// given back.
-fn go_on(store: Store, kit: RunConfig) -> Result<Came, RunError> {
-    let mut step = Step::enter(store, kit)?;
+fn go_on(store: Store, config: RunConfig) -> Result<StepReport, RunError> {
+    let mut step = Step::enter(store, config)?;
     let coordinator = step.coordinator()?;
     let work = |job: JobId| Some(Work { atom: job.task.atom()?.clone(), attempt: job.attempt });
     let wanted: Vec<Work> = coordinator.running().into_iter().filter_map(work).collect();
@@ -170,32 +179,37 @@ fn go_on(store: Store, kit: RunConfig) -> Result<Came, RunError> {
 }
 
 /// Somebody wants to work on an atom.
-pub fn start(store: Store, kit: RunConfig, atom: &AtomId) -> Result<Came, RunError> {
-    let mut step = Step::enter(store, kit)?;
+pub fn start(store: Store, config: RunConfig, atom: &AtomId) -> Result<StepReport, RunError> {
+    let mut step = Step::enter(store, config)?;
     let mut coordinator = step.coordinator()?;
     step.play(&mut coordinator, Event::StartAsked { atom: atom.clone() })?;
-    let Some(order) = step.command.take() else { return step.end(&coordinator) };
+    let Some(assignment) = step.command.take() else { return step.end(&coordinator) };
     // What is solved by a command is solved here, and others need not wait for it.
-    let job = order.job.clone();
+    let job = assignment.job.clone();
     step.turn = None;
-    step.crew.start(order);
+    step.crew.start(assignment);
     let (outcome, usage) = step.ended(&job);
     step.take_in(&job, outcome, usage)
 }
 
 /// Somebody says that an atom is done. It is looked at before the others have to wait.
-pub fn resolve(mut store: Store, kit: RunConfig, atom: &AtomId, binding: Binding) -> Result<Came, RunError> {
+pub fn resolve(
+    mut store: Store,
+    config: RunConfig,
+    atom: &AtomId,
+    binding: Binding,
+) -> Result<StepReport, RunError> {
     let state = store.load::<Refusal>()?.1.clone();
-    let order = match order(&state, atom) {
-        Ok(order) => order,
-        Err(refusal) => return Ok(Came { refused: Some(refusal), ..Came::default() }),
+    let assignment = match order(&state, atom) {
+        Ok(assignment) => assignment,
+        Err(refusal) => return Ok(StepReport { refused: Some(refusal), ..StepReport::default() }),
     };
-    let job = order.job.clone();
+    let job = assignment.job.clone();
     let work = Work { atom: atom.clone(), attempt: job.attempt };
-    let mut step = Step::at(store, kit, Entry::Again)?;
+    let mut step = Step::at(store, config, Entry::Again)?;
     let (outcome, usage) = match step.crew.ground().lent_before(&work) {
         Some(lent) => {
-            step.crew.hand_in(order, lent, binding);
+            step.crew.hand_in(assignment, lent, binding);
             step.ended(&job)
         }
         None => (Outcome::Lost { reason: "its tree is gone".into() }, Usage::default()),
@@ -207,7 +221,7 @@ pub fn resolve(mut store: Store, kit: RunConfig, atom: &AtomId, binding: Binding
     };
     if let Some(check) = unproven {
         let name = hook::tree_of(atom, job.attempt);
-        let count = step.remember(|note| Note::count(&mut note.refused, &name));
+        let count = step.remember(|note| SessionMemory::count(&mut note.refused, &name));
         let left = REFUSALS.saturating_sub(count);
         step.came.unproven = Some(Unproven { check, left });
         if left > 0 && step.is_wanted(&job) {
@@ -220,26 +234,31 @@ pub fn resolve(mut store: Store, kit: RunConfig, atom: &AtomId, binding: Binding
 }
 
 /// Somebody gives an atom up: what was done is discarded, and the loop goes another way.
-pub fn fail(store: Store, kit: RunConfig, atom: &AtomId, outcome: Outcome) -> Result<Came, RunError> {
-    let mut step = Step::enter(store, kit)?;
+pub fn fail(
+    store: Store,
+    config: RunConfig,
+    atom: &AtomId,
+    outcome: Outcome,
+) -> Result<StepReport, RunError> {
+    let mut step = Step::enter(store, config)?;
     let mut coordinator = step.coordinator()?;
-    let order = match order(coordinator.state(), atom) {
-        Ok(order) => order,
+    let assignment = match order(coordinator.state(), atom) {
+        Ok(assignment) => assignment,
         Err(refusal) => {
             step.came.refused = Some(refusal);
             return step.end(&coordinator);
         }
     };
-    let work = Work { atom: atom.clone(), attempt: order.job.attempt };
+    let work = Work { atom: atom.clone(), attempt: assignment.job.attempt };
     let reason = reason_of(&outcome).unwrap_or_default();
-    step.play(&mut coordinator, Event::Ended { job: order.job, outcome, usage: Usage::default() })?;
+    step.play(&mut coordinator, Event::Ended { job: assignment.job, outcome, usage: Usage::default() })?;
     step.discard(&work, &reason);
     step.end(&coordinator)
 }
 
 /// Whoever coordinated has ended the turn: what is still in progress is nobody's, the iteration is closed and judged.
-pub fn turn_ended(store: Store, kit: RunConfig) -> Result<Came, RunError> {
-    let mut step = Step::enter(store, kit)?;
+pub fn turn_ended(store: Store, config: RunConfig) -> Result<StepReport, RunError> {
+    let mut step = Step::enter(store, config)?;
     let mut coordinator = step.coordinator()?;
     if coordinator.state().control.redirect_requested {
         // Everything is interrupted, and nothing is judged; what nobody holds ends the loop (D16).
@@ -266,8 +285,13 @@ pub fn turn_ended(store: Store, kit: RunConfig) -> Result<Came, RunError> {
 }
 
 /// The loop is to stop.
-pub fn stop(store: Store, kit: RunConfig, how: StopMode, reason: Option<String>) -> Result<Came, RunError> {
-    let mut step = Step::enter(store, kit)?;
+pub fn stop(
+    store: Store,
+    config: RunConfig,
+    how: StopMode,
+    reason: Option<String>,
+) -> Result<StepReport, RunError> {
+    let mut step = Step::enter(store, config)?;
     let mut coordinator = step.coordinator()?;
     step.play(&mut coordinator, Event::StopAsked { how, reason })?;
     step.end(&coordinator)
@@ -299,18 +323,18 @@ pub fn leave(store: &mut Store, session: &str) -> Result<(), StoreError<Refusal>
 /// The brief of an atom in progress, and where its worker works.
 pub fn brief_of(
     store: &mut Store,
-    kit: RunConfig,
+    config: RunConfig,
     atom: &AtomId,
 ) -> Result<Result<Started, Refusal>, RunError> {
     let state = store.load::<Refusal>()?.1.clone();
-    let order = match order(&state, atom) {
-        Ok(order) => order,
+    let assignment = match order(&state, atom) {
+        Ok(assignment) => assignment,
         Err(refusal) => return Ok(Err(refusal)),
     };
     let loop_id = state.control.loop_id.clone().unwrap_or_default();
     let wanted = driver::wanted(&state, &loop_id);
-    let ground = Ground::enter(&kit.project, wanted, &kit.guard, &kit.shell, Entry::Again)?;
-    let work = Work { atom: atom.clone(), attempt: order.job.attempt };
+    let ground = Ground::enter(&config.project, wanted, &config.guard, &config.shell, Entry::Again)?;
+    let work = Work { atom: atom.clone(), attempt: assignment.job.attempt };
     let Some(lent) = ground.lent_before(&work) else {
         return Err(RunError::World(format!(
             "the tree of {atom} is gone; `aot atom fail {atom}` gives it up"
@@ -325,14 +349,14 @@ pub fn brief_of(
 }
 
 /// The job of an atom in progress.
-fn order(state: &State, atom: &AtomId) -> Result<Order, Refusal> {
+fn order(state: &State, atom: &AtomId) -> Result<Assignment, Refusal> {
     let found = state.atoms.get(atom).ok_or_else(|| Refusal::UnknownAtom(atom.clone()))?;
     if found.status != AtomStatus::InProgress {
         let (is, wanted) = (found.status, AtomStatus::InProgress);
         return Err(Refusal::WrongStatus { atom: atom.clone(), is, wanted });
     }
     let attempt = state.control.attempts.get(atom).copied().unwrap_or(0);
-    Ok(Order::of(JobId { task: Task::Work(atom.clone()), attempt }, found, state, None))
+    Ok(Assignment::of(JobId { task: Task::Work(atom.clone()), attempt }, found, state, None))
 }
 
 fn reason_of(outcome: &Outcome) -> Option<String> {
@@ -357,33 +381,33 @@ fn take_turn(store: &Store) -> Result<Held, RunError> {
 
 impl Step {
     /// With the loop in hand: nobody else takes a step meanwhile.
-    fn enter(store: Store, kit: RunConfig) -> Result<Step, RunError> {
-        let mut step = Step::at(store, kit, Entry::Again)?;
+    fn enter(store: Store, config: RunConfig) -> Result<Step, RunError> {
+        let mut step = Step::at(store, config, Entry::Again)?;
         step.take_turn()?;
         Ok(step)
     }
 
-    fn at(mut store: Store, kit: RunConfig, entry: Entry) -> Result<Step, RunError> {
+    fn at(mut store: Store, config: RunConfig, entry: Entry) -> Result<Step, RunError> {
         let state = store.load::<Refusal>()?.1.clone();
         let loop_id = state.control.loop_id.clone().unwrap_or_default();
         let wanted = driver::wanted(&state, &loop_id);
-        let ground = Ground::enter(&kit.project, wanted, &kit.guard, &kit.shell, entry)?;
+        let ground = Ground::enter(&config.project, wanted, &config.guard, &config.shell, entry)?;
         let session = state.control.session.clone().unwrap_or_default();
-        Ok(Step::with(store, kit, ground, loop_id, session, None))
+        Ok(Step::with(store, config, ground, loop_id, session, None))
     }
 
     fn with(
         store: Store,
-        kit: RunConfig,
+        config: RunConfig,
         ground: Ground,
         loop_id: String,
         session: String,
         turn: Option<Held>,
     ) -> Step {
-        let project = kit.project.clone();
+        let project = config.project.clone();
         let (words, inbox) = channel();
-        let crew = Crew::new(kit, ground, loop_id, words);
-        Step { store, project, crew, inbox, session, came: Came::default(), command: None, turn }
+        let crew = Crew::new(config, ground, loop_id, words);
+        Step { store, project, crew, inbox, session, came: StepReport::default(), command: None, turn }
     }
 
     fn take_turn(&mut self) -> Result<(), RunError> {
@@ -391,8 +415,8 @@ impl Step {
         Ok(())
     }
 
-    fn remember<T>(&self, change: impl FnOnce(&mut Note) -> T) -> T {
-        Note::change(&self.project.sidecar, &self.session, change)
+    fn remember<T>(&self, change: impl FnOnce(&mut SessionMemory) -> T) -> T {
+        SessionMemory::change(&self.project.sidecar, &self.session, change)
     }
 
     fn settings(&self) -> Settings {
@@ -416,7 +440,7 @@ impl Step {
     fn coordinator(&mut self) -> Result<Coordinator, RunError> {
         let state = self.store.load::<Refusal>()?.1.clone();
         let now = Timestamp::now();
-        let note = Note::of(&self.project.sidecar, &self.session);
+        let note = SessionMemory::of(&self.project.sidecar, &self.session);
         let counted = note.counted.filter(|counted| *counted <= now).unwrap_or(now);
         let typed = note.left_running() && state.control.status == LoopStatus::Completed;
         if !typed {
@@ -432,7 +456,7 @@ impl Step {
     }
 
     /// How an attempt ended, told to the loop as it stands now.
-    fn take_in(mut self, job: &JobId, outcome: Outcome, usage: Usage) -> Result<Came, RunError> {
+    fn take_in(mut self, job: &JobId, outcome: Outcome, usage: Usage) -> Result<StepReport, RunError> {
         self.take_turn()?;
         let mut coordinator = self.coordinator()?;
         let Some(atom) = job.task.atom() else { return self.end(&coordinator) };
@@ -491,7 +515,7 @@ impl Step {
         let Ok((_, state)) = self.store.load::<Refusal>() else { return true };
         let redirecting = state.control.redirect_requested;
         let found = job.task.atom().and_then(|atom| order(state, atom).ok());
-        !redirecting && found.is_some_and(|order| order.job == *job)
+        !redirecting && found.is_some_and(|assignment| assignment.job == *job)
     }
 
     fn perform(
@@ -541,11 +565,11 @@ impl Step {
         let id = job.id.task.atom()?;
         let atom = state.atoms.get(id)?;
         if atom.run.is_some() && matches!(job.id.task, Task::Work(_)) {
-            self.command = Some(Order::of(job.id.clone(), atom, state, None));
+            self.command = Some(Assignment::of(job.id.clone(), atom, state, None));
             return None;
         }
         if matches!(job.id.task, Task::Check(_)) {
-            self.crew.start(Order::of(job.id.clone(), atom, state, None));
+            self.crew.start(Assignment::of(job.id.clone(), atom, state, None));
             return None;
         }
         let work = Work { atom: id.clone(), attempt: job.id.attempt };
@@ -578,7 +602,7 @@ impl Step {
                     Ok(word) => word,
                     Err(RecvTimeoutError::Timeout) => {
                         if began.elapsed() > LANDING_PATIENCE {
-                            self.crew.hurry(Hurry::Yes);
+                            self.crew.when_blocked(WhenBlocked::GiveUp);
                         }
                         continue;
                     }
@@ -591,47 +615,47 @@ impl Step {
         }
     }
 
-    fn event(&mut self, coordinator: &Coordinator, word: Word) -> Option<Event> {
+    fn event(&mut self, coordinator: &Coordinator, word: Message) -> Option<Event> {
         match word {
-            Word::Ended { job, outcome, usage } => {
+            Message::Ended { job, outcome, usage } => {
                 if let Some(reason) = reason_of(&outcome) {
                     let atom = job.task.atom().map_or("it", AtomId::as_str);
                     self.came.seen.notes.push(format!("{atom}: {reason}"));
                 }
                 Some(Event::Ended { job, outcome, usage })
             }
-            Word::Landed { job, binding, usage } => Some(Event::Landed { job, binding, usage }),
-            Word::Conflict { job, reason, usage } => {
+            Message::Landed { job, binding, usage } => Some(Event::Landed { job, binding, usage }),
+            Message::Conflict { job, reason, usage } => {
                 let atom = job.task.atom().map_or("it", AtomId::as_str);
                 self.came.seen.notes.push(format!("{atom} did not land and is pending again: {reason}"));
                 Some(Event::Conflict { job, reason, usage })
             }
-            Word::Replanned { job, answer, usage } => Some(Event::Replanned { job, answer, usage }),
-            Word::Spent { usage } => Some(Event::Spent { usage }),
-            Word::Verified { number, said } if coordinator.verifying() == Some(number) => {
+            Message::Replanned { job, answer, usage } => Some(Event::Replanned { job, answer, usage }),
+            Message::Spent { usage } => Some(Event::Spent { usage }),
+            Message::Verified { number, said } if coordinator.verifying() == Some(number) => {
                 Some(self.verified(number, said))
             }
-            Word::Stays { atom, commit } => {
+            Message::Stays { atom, commit } => {
                 self.came
                     .seen
                     .notes
                     .push(format!("the commit {commit} of {atom}, which is open again, stays"));
                 None
             }
-            Word::Note(text) => {
+            Message::Note(text) => {
                 self.came.seen.notes.push(text);
                 None
             }
-            Word::Verified { .. }
-            | Word::Doing { .. }
-            | Word::Asked { .. }
-            | Word::Judged { .. }
-            | Word::Waiting { .. }
-            | Word::Checked { .. }
-            | Word::Left
-            | Word::FileChanged
-            | Word::Blind(_)
-            | Word::Interrupt => None,
+            Message::Verified { .. }
+            | Message::Doing { .. }
+            | Message::Asked { .. }
+            | Message::Judged { .. }
+            | Message::Waiting { .. }
+            | Message::Checked { .. }
+            | Message::Left
+            | Message::FileChanged
+            | Message::Blind(_)
+            | Message::Interrupt => None,
         }
     }
 
@@ -660,7 +684,7 @@ impl Step {
         let mut wanted = true;
         loop {
             match self.inbox.recv_timeout(LOOK) {
-                Ok(Word::Ended { outcome, usage, .. }) => return (outcome, usage),
+                Ok(Message::Ended { outcome, usage, .. }) => return (outcome, usage),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     let touched = !matches!(self.store.look::<Refusal>(), Ok(Foreign::None));
@@ -690,7 +714,7 @@ impl Step {
         }
     }
 
-    fn end(mut self, coordinator: &Coordinator) -> Result<Came, RunError> {
+    fn end(mut self, coordinator: &Coordinator) -> Result<StepReport, RunError> {
         let running = coordinator.state().control.status == LoopStatus::Running;
         let end = self.came.halted.as_ref().map(hook::halted);
         self.remember(|note| {

@@ -7,7 +7,7 @@ use aot_core::state::AtomId;
 use serde::{Deserialize, Serialize};
 
 use super::git::{Git, GitError, records, text};
-use super::{FoundCommit, Message};
+use super::{CommitMessage, FoundCommit};
 
 /// The subject of a commit is cut at this many characters; the whole text follows below it.
 const SUBJECT: usize = 72;
@@ -212,7 +212,7 @@ fn read_log(log: &[u8]) -> Vec<LoopCommit> {
     records(log).map(one).collect()
 }
 
-impl Message {
+impl CommitMessage {
     /// A subject, the whole description if it is longer, and the trailers by which the commit is known again.
     pub(super) fn text(&self) -> String {
         let whole = one_line(&self.subject);

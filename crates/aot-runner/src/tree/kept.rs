@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::git::{Git, GitError, text};
 use super::history::{commit, one_line, shortened};
 use super::shadow;
-use super::{GroundError, Message, Project, Work};
+use super::{CommitMessage, GroundError, Project, Work};
 
 /// References below this prefix are neither shown nor pushed by the user's tools.
 const KEPT: &str = "refs/aot/kept";
@@ -49,7 +49,7 @@ pub(super) fn keep(
     base: &str,
     reason: &str,
 ) -> Result<String, GitError> {
-    let message = Message {
+    let message = CommitMessage {
         subject: reason.to_owned(),
         summary: String::new(),
         loop_id: loop_id.to_owned(),

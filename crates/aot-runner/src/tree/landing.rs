@@ -16,7 +16,7 @@ use super::history::{Merged, commit, commit_of, differences, is_reverted, one_li
 use super::intents::{self, LandingIntent};
 use super::kept::keep;
 use super::worktrees::{CheckoutPolicy, Worktrees, locked};
-use super::{Landing, Lent, Loan, Message, OnWait, Recheck, Reverted, Waiting, Work, WorkerExit};
+use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiting, Work, WorkerExit};
 
 /// The pause before a blocked landing is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -40,7 +40,7 @@ impl Worktrees {
     pub fn land(
         &self,
         lent: &mut Lent,
-        message: &Message,
+        message: &CommitMessage,
         recheck: Recheck<'_>,
         on_wait: OnWait<'_>,
     ) -> Result<Landing, GroundError> {

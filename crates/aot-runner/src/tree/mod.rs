@@ -120,7 +120,7 @@ enum WorkerExit {
 
 /// What a commit says.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct CommitMessage {
     /// The atom's description.
     pub subject: String,
     /// What was done, in a line; it is found again after a crash.
@@ -286,7 +286,7 @@ impl Ground {
     pub fn land(
         &self,
         lent: &mut Lent,
-        message: &Message,
+        message: &CommitMessage,
         recheck: Recheck<'_>,
         on_wait: OnWait<'_>,
     ) -> Result<Landing, GroundError> {

@@ -21,7 +21,7 @@ use super::landing::revert_message;
 use super::slots::remove_folder;
 use super::snapshot::{Layout, NotWork, Snapshot, take};
 use super::worktrees::locked;
-use super::{End, Entry, FoundCommit, Landing, Lent, Loan, Message, Project, Reverted, Work};
+use super::{CommitMessage, End, Entry, FoundCommit, Landing, Lent, Loan, Project, Reverted, Work};
 
 /// The branch of snapshots and landings.
 const LINE: &str = "refs/heads/aot";
@@ -138,7 +138,7 @@ impl Shadow {
         Ok(paths)
     }
 
-    pub fn land(&self, message: &Message) -> Result<Landing, GroundError> {
+    pub fn land(&self, message: &CommitMessage) -> Result<Landing, GroundError> {
         let nothing = Landing::Landed { commit: None, paths: Vec::new() };
         let Some(before) = self.before() else { return Ok(nothing) };
         let snapshot = self.take_now(&before)?;

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use aot_core::state::{AtomId, IsolationMode};
 use aot_runner::process::Guard;
-use aot_runner::tree::{Ground, GroundError, Landing, Lent, Message, Project, Waiting, Wanted, Work};
+use aot_runner::tree::{CommitMessage, Ground, GroundError, Landing, Lent, Project, Waiting, Wanted, Work};
 
 pub const LOOP: &str = "01loop";
 
@@ -149,9 +149,9 @@ pub fn work(name: &str, attempt: u32) -> Work {
     Work { atom: atom(name), attempt }
 }
 
-pub fn message(name: &str, attempt: u32) -> Message {
+pub fn message(name: &str, attempt: u32) -> CommitMessage {
     let (subject, summary) = (format!("What {name} is"), format!("{name} was done"));
-    Message { subject, summary, loop_id: LOOP.to_owned(), atom: atom(name), attempt }
+    CommitMessage { subject, summary, loop_id: LOOP.to_owned(), atom: atom(name), attempt }
 }
 
 /// A landing that finds nothing in its way and whose checks pass.

@@ -17,7 +17,7 @@ use aot_core::hook::{
 use aot_core::rules::{Ledger, Refusal};
 use aot_core::state::{AtomStatus, LoopStatus, State};
 use aot_runner::checks::files::Pattern;
-use aot_runner::session::{self, Came, Note};
+use aot_runner::session::{self, SessionMemory, StepReport};
 use aot_runner::store::{Store, StoreError, Unreadable};
 use clap::Args;
 use serde::Deserialize;
@@ -306,9 +306,9 @@ fn subagent_stop(invocation: &Invocation, standing: &Standing, heard: &Heard, mu
     if came.halted.is_some() || came.next.is_empty() {
         return;
     }
-    let goes_on = Note::change(&sidecar, &heard.session_id, |note| {
+    let goes_on = SessionMemory::change(&sidecar, &heard.session_id, |note| {
         note.idle = 0;
-        let goes_on = Note::count(&mut note.rounds, &agent) < ROUNDS;
+        let goes_on = SessionMemory::count(&mut note.rounds, &agent) < ROUNDS;
         if !goes_on {
             note.seat(None);
         }
@@ -353,7 +353,8 @@ fn ask_for_form(standing: &Standing, heard: &Heard, role: Role, agent: &str, sto
     }
     let said = heard.last_assistant_message.as_deref().unwrap_or_default();
     let Some(fault) = misshapen(role, said) else { return };
-    let asked = step::remember(store, &heard.session_id, |note| Note::count(&mut note.reasked, agent));
+    let asked =
+        step::remember(store, &heard.session_id, |note| SessionMemory::count(&mut note.reasked, agent));
     if asked <= REASKS {
         send_back(&fault);
     }
@@ -411,13 +412,17 @@ fn must_be_judged(state: &State) -> bool {
         || control.status == LoopStatus::Completed
 }
 
-fn stopped_for_idling(invocation: &Invocation, mut store: Store, idle: u32) -> Result<Option<Came>, Failure> {
+fn stopped_for_idling(
+    invocation: &Invocation,
+    mut store: Store,
+    idle: u32,
+) -> Result<Option<StepReport>, Failure> {
     let run_config = step::run_config(invocation, store.load()?.1)?;
     let reason = format!("stopped: the session ended its turn {idle} times without doing anything");
     Ok(Some(session::stop(store, run_config, StopMode::Now, Some(reason))?))
 }
 
-fn turn_ended(invocation: &Invocation, mut store: Store) -> Result<Came, Failure> {
+fn turn_ended(invocation: &Invocation, mut store: Store) -> Result<StepReport, Failure> {
     let state = store.load()?.1.clone();
     let mut came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
     if state.control.redirect_requested {

@@ -14,7 +14,7 @@ use aot_core::state::{IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{Team, Wish};
 use aot_runner::checks::facts;
-use aot_runner::crew::Word;
+use aot_runner::crew::Message;
 use aot_runner::driver::{self, Asked, DriverLockError};
 use aot_runner::shell::{Notice, Ran};
 use aot_runner::store::Store;
@@ -192,7 +192,7 @@ fn drive(
 }
 
 /// Whom a signal is told to: the run that goes on, or nobody.
-type Ear = Arc<Mutex<Option<Sender<Word>>>>;
+type Ear = Arc<Mutex<Option<Sender<Message>>>>;
 
 /// Ctrl-C once: stop now, state kept. Twice, or while nothing runs: at once; guards clear what runs.
 fn listen() -> Result<Ear, Failure> {
@@ -203,7 +203,7 @@ fn listen() -> Result<Ear, Failure> {
     std::thread::spawn(move || {
         for _ in signals.forever() {
             let words = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if words.is_none_or(|words| words.send(Word::Interrupt).is_err()) {
+            if words.is_none_or(|words| words.send(Message::Interrupt).is_err()) {
                 std::process::exit(INTERRUPTED.into());
             }
             failure::complain("\nstopping: what runs is killed, the state is kept (again: at once)");

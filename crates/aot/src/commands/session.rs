@@ -7,7 +7,7 @@ use aot_core::state::{AtomId, Binding, LoopStatus, State};
 use aot_core::verdict::Jobs;
 use aot_runner::crew::RunConfig;
 use aot_runner::driver;
-use aot_runner::session::{self, Came, Note, Started};
+use aot_runner::session::{self, SessionMemory, Started, StepReport};
 use aot_runner::store::Store;
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ fn open(invocation: &Invocation) -> Result<(Store, RunConfig), Failure> {
 }
 
 /// How an atom's attempt ended, if it ended here.
-fn ended(invocation: &Invocation, id: &AtomId, came: &Came) -> Result<(), Failure> {
+fn ended(invocation: &Invocation, id: &AtomId, came: &StepReport) -> Result<(), Failure> {
     let resolved: Vec<&str> = came
         .changes
         .iter()
@@ -237,7 +237,7 @@ fn tell_started(invocation: &Invocation, started: &Started, changes: &[Change]) 
     }
 }
 
-fn tell(invocation: &Invocation, came: &Came, line: &str, mut object: Value) {
+fn tell(invocation: &Invocation, came: &StepReport, line: &str, mut object: Value) {
     let goes_on = came.halted.is_none();
     match invocation.format {
         OutputFormat::Json => {
@@ -262,11 +262,11 @@ fn tell(invocation: &Invocation, came: &Came, line: &str, mut object: Value) {
 }
 
 /// What the loop's own session has said and heard so far.
-pub fn note(store: &Store, session: &str) -> Note {
-    Note::of(store.file().home().sidecar(), session)
+pub fn note(store: &Store, session: &str) -> SessionMemory {
+    SessionMemory::of(store.file().home().sidecar(), session)
 }
 
 /// Remembers more of it.
-pub fn remember<T>(store: &Store, session: &str, change: impl FnOnce(&mut Note) -> T) -> T {
-    Note::change(store.file().home().sidecar(), session, change)
+pub fn remember<T>(store: &Store, session: &str, change: impl FnOnce(&mut SessionMemory) -> T) -> T {
+    SessionMemory::change(store.file().home().sidecar(), session, change)
 }

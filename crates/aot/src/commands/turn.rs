@@ -3,7 +3,7 @@
 use aot_core::hook;
 use aot_core::state::LoopStatus;
 use aot_runner::driver;
-use aot_runner::session::{self, Came};
+use aot_runner::session::{self, StepReport};
 use serde_json::json;
 
 use super::{Invocation, session as step};
@@ -38,7 +38,7 @@ pub fn run(invocation: &Invocation) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(invocation: &Invocation, came: &Came) {
+fn tell(invocation: &Invocation, came: &StepReport) {
     let told = match &came.halted {
         Some(certificate) => hook::halted(certificate),
         None => came.next.clone(),

@@ -12,7 +12,7 @@ use crate::checks::seal::Altered;
 use crate::tree::Waiting;
 
 #[derive(Clone, Debug)]
-pub enum Word {
+pub enum Message {
     /// A job has ended by itself.
     Ended {
         job: JobId,
@@ -104,22 +104,22 @@ pub enum Said {
 
 const BUG: &str = "aot has a bug; standard error tells where";
 
-impl Word {
-    pub(super) fn lost(job: JobId) -> Option<Word> {
-        Some(Word::Ended { job, outcome: Outcome::Lost { reason: BUG.into() }, usage: Usage::default() })
+impl Message {
+    pub(super) fn lost(job: JobId) -> Option<Message> {
+        Some(Message::Ended { job, outcome: Outcome::Lost { reason: BUG.into() }, usage: Usage::default() })
     }
 
-    pub(super) fn unplanned(job: JobId) -> Option<Word> {
+    pub(super) fn unplanned(job: JobId) -> Option<Message> {
         let answer = Answer::Failed { reason: BUG.into() };
-        Some(Word::Replanned { job, answer, usage: Usage::default() })
+        Some(Message::Replanned { job, answer, usage: Usage::default() })
     }
 
-    pub(super) fn unlanded(job: JobId) -> Option<Word> {
-        Some(Word::Conflict { job, reason: BUG.into(), usage: Usage::default() })
+    pub(super) fn unlanded(job: JobId) -> Option<Message> {
+        Some(Message::Conflict { job, reason: BUG.into(), usage: Usage::default() })
     }
 
-    pub(super) fn unverified(number: u32) -> Option<Word> {
-        Some(Word::Verified { number, said: Said::Lost(BUG.into()) })
+    pub(super) fn unverified(number: u32) -> Option<Message> {
+        Some(Message::Verified { number, said: Said::Lost(BUG.into()) })
     }
 }
 

@@ -13,7 +13,7 @@ const REMEMBERED: usize = 256;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Note {
+pub struct SessionMemory {
     pub session: String,
     /// The session took the loop, and this was written then.
     pub begun: bool,
@@ -47,18 +47,22 @@ pub struct Note {
     pub told_broken: Option<String>,
 }
 
-impl Note {
+impl SessionMemory {
     /// What is remembered of this session, and of no other.
-    pub fn of(sidecar: &Path, session: &str) -> Note {
+    pub fn of(sidecar: &Path, session: &str) -> SessionMemory {
         let text = fs::read(path(sidecar)).unwrap_or_default();
-        let note: Note = serde_json::from_slice(&text).unwrap_or_default();
-        if note.session == session { note } else { Note { session: session.to_owned(), ..Note::default() } }
+        let note: SessionMemory = serde_json::from_slice(&text).unwrap_or_default();
+        if note.session == session {
+            note
+        } else {
+            SessionMemory { session: session.to_owned(), ..SessionMemory::default() }
+        }
     }
 
     /// Changes what is remembered, while nobody else does. Best effort: what cannot be kept is begun anew.
-    pub fn change<T>(sidecar: &Path, session: &str, change: impl FnOnce(&mut Note) -> T) -> T {
+    pub fn change<T>(sidecar: &Path, session: &str, change: impl FnOnce(&mut SessionMemory) -> T) -> T {
         let lock = File::create(sidecar.join("session.lock")).and_then(|lock| lock.lock().map(|()| lock));
-        let mut note = Note::of(sidecar, session);
+        let mut note = SessionMemory::of(sidecar, session);
         let before = note.clone();
         let changed = change(&mut note);
         if note != before {
@@ -122,11 +126,11 @@ fn path(sidecar: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::Note;
+    use super::SessionMemory;
 
     #[test]
     fn one_coordinates_and_the_others_are_replaced() {
-        let mut note = Note::default();
+        let mut note = SessionMemory::default();
         assert!(!note.is_replaced("a"), "a host that does not tell who begins");
         note.seat(Some("a"));
         assert!(!note.is_replaced("a") && note.is_replaced("b"));
@@ -144,17 +148,17 @@ mod tests {
                 let folder = place.path();
                 scope.spawn(move || {
                     for _ in 0..20 {
-                        Note::change(folder, "s", |note| {
+                        SessionMemory::change(folder, "s", |note| {
                             note.started += 1;
-                            Note::count(&mut note.rounds, &format!("c{n}"));
+                            SessionMemory::count(&mut note.rounds, &format!("c{n}"));
                         });
                     }
                 });
             }
         });
-        let note = Note::of(place.path(), "s");
+        let note = SessionMemory::of(place.path(), "s");
         assert_eq!(note.started, 160);
         assert_eq!(note.rounds.values().copied().collect::<Vec<_>>(), [20; 8]);
-        assert_eq!(Note::of(place.path(), "t").started, 0, "another session's is not ours");
+        assert_eq!(SessionMemory::of(place.path(), "t").started, 0, "another session's is not ours");
     }
 }
