@@ -1,4 +1,4 @@
-//! Links the program at a fixed address (decision 100): hooks and guards start it thousands of times a night.
+//! Links the program at a fixed address: hooks and guards start it thousands of times a night.
 
 use std::env::var;
 

@@ -101,7 +101,7 @@ pub struct Named {
 pub struct AtWork {
     pub atom: AtomId,
     pub description: String,
-    /// The iteration in which it was started; unknown if it was started by hand (D38).
+    /// The iteration in which it was started; unknown if it was started by hand.
     pub attempt: Option<u32>,
 }
 
@@ -232,7 +232,7 @@ fn failures(state: &State) -> Few<Failing> {
     let tried = certificate::tried(state);
     Few::of(tried.into_iter().rev().map(|tried| {
         let told = tried.reasons.last().map_or("", String::as_str);
-        // A choice that was given up is told by the next selection: `failed (why)` (D37).
+        // A choice that was given up is told by the next selection: `failed (why)`.
         let inner = told.strip_prefix("failed (").and_then(|told| told.strip_suffix(')'));
         Failing { atom: tried.atom, times: tried.attempts, reason: cut(inner.unwrap_or(told)) }
     }))

@@ -1,6 +1,6 @@
 //! `mutants [WORD…]`: are the tests of the rules any good? Puts all mutants that `cargo mutants` lists into one copy of
 //! the last commit, behind a switch, builds it once and runs the tests once for each; with words, only for mutants whose
-//! names hold one. Prints what survives. docs/mutants.md says how to read it. Needs git and cargo-mutants.
+//! names hold one. Prints what survives. docs/contributing/mutants.md says how to read it. Needs git and cargo-mutants.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;

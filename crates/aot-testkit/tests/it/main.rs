@@ -6,5 +6,6 @@ mod corpus;
 mod found;
 mod makespan;
 mod model;
+mod papers;
 mod simulation;
 mod tidy;

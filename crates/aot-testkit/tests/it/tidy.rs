@@ -116,16 +116,6 @@ fn only_failure_and_print_speak_to_streams() {
 }
 
 #[test]
-fn unsafe_lives_in_one_room() {
-    forbid(
-        "crates",
-        &["aot-runner/src/process", "tests/it/tidy.rs"],
-        &["unsafe {", "unsafe fn", "unsafe impl"],
-        "only the process room may",
-    );
-}
-
-#[test]
 fn every_module_says_what_lives_in_it() {
     let crates = ["aot-core", "aot-runner", "aot", "aot-testkit", "scripted-model"];
     for name in crates {

@@ -341,7 +341,7 @@ fn chapters(trials: &[Trial]) -> Vec<String> {
     [
         chapter("can", &|trial| trial.wanted == Wanted::Works),
         chapter("cannot", &|trial| trial.wanted == Wanted::Refused && is_claimed(trial)),
-        chapter("is not kept from this, as docs/isolation.md says:", &|trial| !is_claimed(trial)),
+        chapter("is not kept from this, as docs/guide/isolation.md says:", &|trial| !is_claimed(trial)),
         chapter("costs", &|trial| trial.wanted == Wanted::Known),
     ]
     .concat()

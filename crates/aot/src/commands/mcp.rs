@@ -41,7 +41,7 @@ impl Session {
 pub fn run(invocation: &Invocation, args: &McpArgs) -> Result<(), Failure> {
     if print::is_answered() {
         failure::complain(
-            "aot mcp speaks the Model Context Protocol with the client that starts it; docs/mcp.md shows how",
+            "aot mcp speaks the Model Context Protocol with the client that starts it; docs/guide/mcp.md shows how",
         );
     }
     let given = args.session.clone().filter(|id| !id.trim().is_empty()).or_else(place::session);

@@ -135,7 +135,7 @@ enum Verb {
     Hook(hook::HookArgs),
     /// Serve the verbs to agents over the Model Context Protocol, on standard input and output
     ///
-    /// A client starts it: Claude Code, Codex, Gemini, opencode or another one. docs/mcp.md shows how each is told.
+    /// A client starts it: Claude Code, Codex, Gemini, opencode or another one. docs/guide/mcp.md shows how each is told.
     Mcp(mcp::McpArgs),
     /// Install the plugin for Claude Code, or tell where it is
     #[command(subcommand)]

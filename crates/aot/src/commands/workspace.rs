@@ -40,7 +40,7 @@ impl Workspace {
             Failure::Input {
                 what: format!("{}:{}:{}", fault.path.display(), fault.line, fault.column),
                 problem: fault.message,
-                hint: "correct the file; docs/verification.md shows one".into(),
+                hint: "correct the file; docs/reference/config.md has every key".into(),
             }
         })?;
         for warning in &read.warnings {

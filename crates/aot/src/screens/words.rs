@@ -244,7 +244,7 @@ pub fn why_failed(choice: &AtomId, beside: &[Change]) -> String {
     reason.unwrap_or_else(|| "failed".into())
 }
 
-/// Attempts are numbered by their iteration (D38).
+/// Attempts are numbered by their iteration.
 fn attempt_beside(beside: &[Change]) -> Option<u32> {
     beside.iter().find_map(
         |change| {

@@ -6,3 +6,4 @@ mod among_others;
 mod operations;
 mod questions;
 mod screens;
+mod tutorial;

@@ -70,7 +70,7 @@ const OPENCODE: Host = Host {
 
 /// The first block of this language below a heading of the guide.
 fn guide(heading: &str, language: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mcp.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/mcp.md");
     let text = std::fs::read_to_string(path).expect("the guide");
     let (_, below) = text.split_once(&format!("\n## {heading}\n")).expect("the heading");
     let (_, block) = below.split_once(&format!("\n```{language}\n")).expect("a block");

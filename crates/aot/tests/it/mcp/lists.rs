@@ -36,7 +36,7 @@ fn tools_say_what_they_are_and_what_they_take() {
     assert_eq!(tools_of("readOnlyHint", true), looks);
     assert_eq!(tools_of("destructiveHint", true), undoes);
     assert_eq!(tools_of("openWorldHint", true), [""; 0]);
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mcp.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/mcp.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
     for name in names(&tools) {
         assert!(guide.contains(&format!("`{name}`")), "the guide does not know {name}");

@@ -1,0 +1,107 @@
+//! The documents: every link leads somewhere, and every decision that the code cites is written down.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All files with this extension below the root, without build results and what belongs to git.
+fn files(extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            let path = entry.expect("a folder can be listed").path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.is_symlink() || name == "target" || name.starts_with('.') {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no `.{extension}` file was found");
+    found
+}
+
+/// What a `#fragment` may name in a Markdown text: its headings, as hosts of repositories spell them, and explicit ids.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in prose(text).lines() {
+        if let Some(heading) = line.strip_prefix('#') {
+            let kept = heading.trim_start_matches('#').trim().to_lowercase();
+            let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+            found.insert(kept.map(|c| if c == ' ' { '-' } else { c }).collect());
+        }
+        for rest in line.split("<a id=\"").skip(1) {
+            found.insert(rest.split('"').next().unwrap_or_default().to_owned());
+        }
+    }
+    found
+}
+
+/// The text without fenced blocks.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let outside = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    });
+    outside.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_relative_link_leads_somewhere() {
+    let mut dead = Vec::new();
+    for file in files("md") {
+        let text = fs::read_to_string(&file).expect("a document can be read");
+        for link in prose(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.contains(' ') || link.is_empty() {
+                continue;
+            }
+            let (path, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { file.clone() } else { file.with_file_name(path) };
+            let leads = match fragment {
+                "" => target.exists(),
+                _ => fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(fragment)),
+            };
+            if !leads {
+                dead.push(format!("{}: {link}", file.strip_prefix(root()).expect("below").display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
+}
+
+#[test]
+fn every_cited_decision_is_written_down() {
+    let folder = root().join("docs/contributing/decisions");
+    let chapters = files("md").into_iter().filter(|path| path.parent().is_some_and(|p| p == folder));
+    let written: BTreeSet<String> =
+        chapters.flat_map(|path| anchors(&fs::read_to_string(path).expect("a chapter"))).collect();
+    let mut missing = BTreeSet::new();
+    for file in files("rs").into_iter().chain(files("md")) {
+        let text = fs::read_to_string(&file).expect("a source can be read");
+        for cited in citations(&text) {
+            if !written.contains(&cited) {
+                missing.insert(format!("{}: {cited}", file.strip_prefix(root()).expect("below").display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "decisions without a section: {missing:?}");
+}
+
+/// `d7` for each `D7` that stands alone as a word.
+fn citations(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let number = |word: &str| word.strip_prefix('D').filter(|rest| !rest.is_empty()).map(str::to_owned);
+    let numbers = words.filter_map(number).filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+    numbers.map(|number| format!("d{number}")).collect()
+}
