@@ -4,14 +4,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use aot_testkit::model::Counts;
-use aot_testkit::survey::{parts, survey};
+use aot_testkit::model::parts::{check_part, parts};
 
 fn main() -> ExitCode {
     let size = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3);
     let mut whole = Counts::default();
     let begun = Instant::now();
     for part in parts(size) {
-        match survey(&part) {
+        match check_part(&part) {
             Ok(counts) => {
                 println!("{} (up to {} atoms)\n    {counts}", part.name, part.size);
                 whole.add(counts);

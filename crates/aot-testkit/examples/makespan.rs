@@ -11,8 +11,8 @@ fn main() -> ExitCode {
             println!("{table}");
             ExitCode::SUCCESS
         }
-        Err(breach) => {
-            println!("{breach}");
+        Err(violation) => {
+            println!("{violation}");
             ExitCode::FAILURE
         }
     }

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aot_core::rules::certificate::Verdict;
 
-use crate::audit::Breach;
-use crate::life::{Broken, Summary, live};
+use crate::audit::Violation;
+use crate::life::{FailedLife, Summary, live};
 
 /// So many broken lives are kept; more would say nothing new.
 const KEPT: usize = 20;
@@ -22,7 +22,7 @@ pub struct Tally {
     pub crashes: u64,
     pub orders: u64,
     pub halts: BTreeMap<&'static str, u64>,
-    pub broken: Vec<Broken>,
+    pub broken: Vec<FailedLife>,
     pub broken_rules: BTreeMap<String, (u64, u64)>,
 }
 
@@ -49,9 +49,9 @@ impl Tally {
             match catch_unwind(AssertUnwindSafe(|| live(seed))) {
                 Ok(Ok(summary)) => tally.count(&summary),
                 Ok(Err(broken)) => tally.breaks(*broken),
-                Err(_) => tally.breaks(Broken {
+                Err(_) => tally.breaks(FailedLife {
                     seed,
-                    breach: Breach::new("the coordinator does not panic", "§4", "see above"),
+                    violation: Violation::new("the coordinator does not panic", "§4", "see above"),
                     trace: Vec::new(),
                 }),
             }
@@ -70,8 +70,9 @@ impl Tally {
         }
     }
 
-    fn breaks(&mut self, broken: Broken) {
-        let (count, _) = self.broken_rules.entry(broken.breach.rule.to_owned()).or_insert((0, broken.seed));
+    fn breaks(&mut self, broken: FailedLife) {
+        let (count, _) =
+            self.broken_rules.entry(broken.violation.rule.to_owned()).or_insert((0, broken.seed));
         *count += 1;
         if self.broken.len() < KEPT {
             self.broken.push(broken);

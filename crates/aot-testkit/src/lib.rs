@@ -1,20 +1,18 @@
-//! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, and simulated worlds that
-//! drive the shipping coordinator.
+//! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, and a simulation that
+//! drives the shipping coordinator.
 
 pub mod audit;
 pub mod batch;
-pub mod chance;
+pub mod behaviour;
+pub mod describe;
+pub mod edits;
 pub mod fixtures;
 pub mod fuzz;
-pub mod hands;
 pub mod life;
-mod looks;
 pub mod makespan;
 pub mod model;
 pub mod plans;
+pub mod random;
 pub mod shapes;
-pub mod stage;
-pub mod survey;
-pub mod temper;
-pub mod words;
+pub mod simulation;
 pub mod world;

@@ -13,12 +13,12 @@ use aot_core::rules::certificate::Verdict;
 use aot_core::state::State;
 use jiff::Timestamp;
 
-use crate::audit::Breach;
-use crate::chance::Chance;
-use crate::hands;
+use crate::audit::Violation;
+use crate::behaviour::{Behaviour, judges, on_the_way, unresolved};
+use crate::edits;
 use crate::plans;
-use crate::stage::{Cut, Stage, Tracing};
-use crate::temper::{Temper, judges, on_the_way, unresolved};
+use crate::random::Random;
+use crate::simulation::{Crash, Simulation, Tracing};
 use crate::world::{Phase, is_agent};
 
 /// People interfere, and processes die, at most so often in a life.
@@ -41,55 +41,55 @@ pub struct Summary {
 
 /// A life in which a rule did not hold.
 #[derive(Clone, Debug)]
-pub struct Broken {
+pub struct FailedLife {
     pub seed: u64,
-    pub breach: Breach,
+    pub violation: Violation,
     pub trace: Vec<String>,
 }
 
-impl Broken {
+impl FailedLife {
     /// All that is needed to see it again.
     pub fn story(&self) -> String {
         format!(
             "{}\n\nseed {}: {}\nreplay: AOT_SEED={} cargo test -p aot-testkit --test it simulation -- --nocapture",
             self.trace.join("\n"),
             self.seed,
-            self.breach,
+            self.violation,
             self.seed
         )
     }
 }
 
 /// Lives the life of a seed. A broken one is lived again with a trace.
-pub fn live(seed: u64) -> Result<Summary, Box<Broken>> {
+pub fn live(seed: u64) -> Result<Summary, Box<FailedLife>> {
     match Life::new(seed, Tracing::Off).run() {
         Ok(summary) => Ok(summary),
-        Err(breach) => {
+        Err(violation) => {
             let mut again = Life::new(seed, Tracing::On);
             // The same seed breaks the same rule; only the trace is wanted.
             let _ = again.run();
-            Err(Box::new(Broken { seed, breach, trace: again.stage.trace().to_vec() }))
+            Err(Box::new(FailedLife { seed, violation, trace: again.simulation.trace().to_vec() }))
         }
     }
 }
 
 /// The trace of a seed's life, broken or not.
-pub fn trace(seed: u64) -> (Result<Summary, Breach>, Vec<String>) {
+pub fn trace(seed: u64) -> (Result<Summary, Violation>, Vec<String>) {
     let mut life = Life::new(seed, Tracing::On);
     let result = life.run();
-    let trace = life.stage.trace().to_vec();
+    let trace = life.simulation.trace().to_vec();
     (result, trace)
 }
 
 /// Something that is going to happen. Ordered by its moment, then by when it was foreseen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Foreseen {
+struct Queued {
     at: Timestamp,
     number: u64,
 }
 
 #[derive(Clone, Debug)]
-enum Happening {
+enum Occurrence {
     Job(JobId, Outcome),
     Replan(JobId),
     /// Somebody tells what it has used so far; if it was killed meanwhile, that was used all the same.
@@ -104,11 +104,11 @@ enum Happening {
 }
 
 struct Life {
-    chance: Chance,
-    temper: Temper,
-    stage: Stage,
-    queue: BinaryHeap<Reverse<Foreseen>>,
-    happenings: Vec<Happening>,
+    random: Random,
+    behaviour: Behaviour,
+    simulation: Simulation,
+    queue: BinaryHeap<Reverse<Queued>>,
+    occurrences: Vec<Occurrence>,
     /// All that was ever asked to land.
     landing: HashSet<JobId>,
     interferences: u32,
@@ -116,7 +116,7 @@ struct Life {
     runs: u32,
     whole_evaluations: u32,
     /// Events that the loop did not bring about itself: they are not limited by its rules.
-    unasked: u64,
+    external: u64,
     /// Each follows a refused start, or the end of the time.
     wakes: u64,
     /// The most that the rules allow, summed over the constraints that were in force.
@@ -126,42 +126,42 @@ struct Life {
 
 impl Life {
     fn new(seed: u64, tracing: Tracing) -> Life {
-        let mut chance = Chance::new(seed);
-        let state = plans::random(&mut chance);
-        let temper = Temper::draw(&mut chance);
+        let mut random = Random::new(seed);
+        let state = plans::draw(&mut random);
+        let behaviour = Behaviour::draw(&mut random);
         let seat = |taken| if taken { Presence::Available } else { Presence::Absent };
         let agents = Agents {
-            worker: seat(chance.percent(98)),
-            probe: seat(chance.percent(70)),
-            coordinator: seat(chance.percent(70)),
+            worker: seat(random.percent(98)),
+            probe: seat(random.percent(70)),
+            coordinator: seat(random.percent(70)),
         };
-        let trees = if chance.percent(90) { Trees::Separate } else { Trees::Shared };
-        let on_refused_start = if chance.percent(85) { OnRefusedStart::Park } else { OnRefusedStart::Stop };
+        let trees = if random.percent(90) { Trees::Separate } else { Trees::Shared };
+        let on_refused_start = if random.percent(85) { OnRefusedStart::Park } else { OnRefusedStart::Stop };
         let settings = Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start };
         let allowed = steps_allowed(&state);
-        let stage = Stage::new(state, settings, start_of_time(), tracing);
+        let simulation = Simulation::new(state, settings, start_of_time(), tracing);
         Life {
-            chance,
-            temper,
-            stage,
+            random,
+            behaviour,
+            simulation,
             queue: BinaryHeap::new(),
-            happenings: Vec::new(),
+            occurrences: Vec::new(),
             landing: HashSet::new(),
             interferences: 0,
             crashes: 0,
             runs: 0,
             whole_evaluations: 0,
-            unasked: 0,
+            external: 0,
             wakes: 0,
             allowed,
             verdicts: Vec::new(),
         }
     }
 
-    fn run(&mut self) -> Result<Summary, Breach> {
+    fn run(&mut self) -> Result<Summary, Violation> {
         self.begin()?;
         loop {
-            if let Some(certificate) = self.stage.world.halted() {
+            if let Some(certificate) = self.simulation.world.halted() {
                 let verdict = certificate.verdict.clone();
                 self.verdicts.push(verdict);
                 if !self.take_up_again()? {
@@ -173,77 +173,82 @@ impl Life {
             self.step()?;
         }
         Ok(Summary {
-            events: self.stage.events(),
-            agent_runs: self.stage.audit().runs(),
-            iterations: self.stage.world.recorded().control.iteration,
+            events: self.simulation.events(),
+            agent_runs: self.simulation.audit().runs(),
+            iterations: self.simulation.world.recorded().control.iteration,
             crashes: self.crashes,
-            orders: self.stage.audit().orders(),
+            orders: self.simulation.audit().orders(),
             verdicts: std::mem::take(&mut self.verdicts),
         })
     }
 
-    fn begin(&mut self) -> Result<(), Breach> {
+    fn begin(&mut self) -> Result<(), Violation> {
         self.runs += 1;
-        self.unasked += 1;
-        let requested = self.stage.world.recorded().control.redirect_requested;
-        let hold = if requested && self.chance.percent(50) { RedirectLock::Held } else { RedirectLock::Free };
-        let cut = self.draw_cut();
-        let effects = self.stage.begin(hold, cut)?;
-        self.foresee(&effects);
-        self.after(cut)
+        self.external += 1;
+        let requested = self.simulation.world.recorded().control.redirect_requested;
+        let hold = if requested && self.random.percent(50) { RedirectLock::Held } else { RedirectLock::Free };
+        let crash = self.draw_crash();
+        let effects = self.simulation.begin(hold, crash)?;
+        self.schedule(&effects);
+        self.after(crash)
     }
 
     /// Halting is a theorem (decisions D8, D12): a life has a computed number of steps.
-    fn halts_in_time(&self) -> Result<(), Breach> {
-        let steps = self.stage.events() - self.unasked - self.wakes;
-        if steps <= self.allowed && self.wakes <= 20 + self.unasked {
+    fn halts_in_time(&self) -> Result<(), Violation> {
+        let steps = self.simulation.events() - self.external - self.wakes;
+        if steps <= self.allowed && self.wakes <= 20 + self.external {
             return Ok(());
         }
-        Err(Breach::new("a loop halts within a computed number of steps", "D8", format!("{}", self.allowed)))
+        Err(Violation::new(
+            "a loop halts within a computed number of steps",
+            "D8",
+            format!("{}", self.allowed),
+        ))
     }
 
-    fn take_up_again(&mut self) -> Result<bool, Breach> {
-        if self.runs >= MAX_RUNS || !self.chance.percent(30) {
+    fn take_up_again(&mut self) -> Result<bool, Violation> {
+        if self.runs >= MAX_RUNS || !self.random.percent(30) {
             return Ok(false);
         }
-        if self.chance.percent(30) {
-            let state = hands::edited(self.stage.world.recorded(), &mut self.chance, self.stage.world.now);
-            self.stage.edited_while_stopped(state);
+        if self.random.percent(30) {
+            let state =
+                edits::edit(self.simulation.world.recorded(), &mut self.random, self.simulation.world.now);
+            self.simulation.edited_while_stopped(state);
         }
-        self.allowed += steps_allowed(self.stage.world.recorded());
+        self.allowed += steps_allowed(self.simulation.world.recorded());
         self.restart()?;
         Ok(true)
     }
 
-    fn restart(&mut self) -> Result<(), Breach> {
+    fn restart(&mut self) -> Result<(), Violation> {
         self.queue.clear();
-        self.stage.restart();
+        self.simulation.restart();
         self.begin()
     }
 
     /// Somebody interferes, or the next thing happens.
-    fn step(&mut self) -> Result<(), Breach> {
-        let redirecting = self.stage.world.recorded().control.redirect_requested;
+    fn step(&mut self) -> Result<(), Violation> {
+        let redirecting = self.simulation.world.recorded().control.redirect_requested;
         let next = self.next_moment();
-        if redirecting && (next.is_none() || self.chance.percent(50)) {
+        if redirecting && (next.is_none() || self.random.percent(50)) {
             return self.answer_redirect();
         }
-        if self.interferences < MAX_INTERFERENCES && self.chance.percent(self.temper.interfere) {
+        if self.interferences < MAX_INTERFERENCES && self.random.percent(self.behaviour.interfere) {
             self.interferences += 1;
             return self.interfere();
         }
-        if self.crashes < MAX_CRASHES && self.chance.percent(self.temper.crash / 3) {
+        if self.crashes < MAX_CRASHES && self.random.percent(self.behaviour.crash / 3) {
             return self.crash();
         }
         let Some(at) = next else {
-            return Err(Breach::new("something happens until the halt", "D12", "nothing is foreseen"));
+            return Err(Violation::new("something happens until the halt", "D12", "nothing is foreseen"));
         };
-        self.stage.world.now = self.stage.world.now.max(at);
+        self.simulation.world.now = self.simulation.world.now.max(at);
         match self.queue.peek() {
             Some(Reverse(first)) if first.at <= at => {
                 let number = self.queue.pop().expect("it was there").0.number;
-                let happening = self.happenings[number as usize].clone();
-                self.happen(happening)
+                let occurrence = self.occurrences[number as usize].clone();
+                self.happen(occurrence)
             }
             Some(_) | None => {
                 self.wakes += 1;
@@ -255,75 +260,75 @@ impl Life {
     /// The moment of what comes next, stale foresight thrown away.
     fn next_moment(&mut self) -> Option<Timestamp> {
         while let Some(Reverse(first)) = self.queue.peek() {
-            if self.is_current(&self.happenings[first.number as usize]) {
+            if self.is_current(&self.occurrences[first.number as usize]) {
                 break;
             }
             self.queue.pop();
         }
         let queued = self.queue.peek().map(|Reverse(first)| first.at);
-        match (queued, self.stage.world.wake()) {
+        match (queued, self.simulation.world.wake()) {
             (Some(queued), Some(wake)) => Some(queued.min(wake)),
             (queued, wake) => queued.or(wake),
         }
     }
 
-    fn is_current(&self, happening: &Happening) -> bool {
-        let phase = |id| self.stage.world.flight(id).map(|flight| flight.phase);
-        match happening {
-            Happening::Job(id, _) | Happening::Replan(id) => phase(id) == Some(Phase::Working),
-            Happening::Landing(id) => phase(id) == Some(Phase::Landing),
-            Happening::Verification(number, _) => self.stage.world.verifying() == Some(*number),
-            Happening::Spent | Happening::Late(_) | Happening::Unwanted(_) => true,
+    fn is_current(&self, occurrence: &Occurrence) -> bool {
+        let phase = |id| self.simulation.world.flight(id).map(|flight| flight.phase);
+        match occurrence {
+            Occurrence::Job(id, _) | Occurrence::Replan(id) => phase(id) == Some(Phase::Working),
+            Occurrence::Landing(id) => phase(id) == Some(Phase::Landing),
+            Occurrence::Verification(number, _) => self.simulation.world.verifying() == Some(*number),
+            Occurrence::Spent | Occurrence::Late(_) | Occurrence::Unwanted(_) => true,
         }
     }
 
-    fn happen(&mut self, happening: Happening) -> Result<(), Breach> {
-        match happening {
-            Happening::Job(job, outcome) => {
+    fn happen(&mut self, occurrence: Occurrence) -> Result<(), Violation> {
+        match occurrence {
+            Occurrence::Job(job, outcome) => {
                 let refused = matches!(outcome, Outcome::Refused { .. });
-                self.unasked += u64::from(refused);
+                self.external += u64::from(refused);
                 let unstarted = refused || matches!(outcome, Outcome::NotLoggedIn { .. });
                 let usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
                 self.tell(Event::Ended { job, outcome, usage })
             }
-            Happening::Replan(id) => {
-                let job = &self.stage.world.flight(&id).expect("only current jobs end").job;
-                let answer = self.temper.answer(&mut self.chance, self.stage.world.recorded(), job);
-                self.unasked += u64::from(matches!(answer, Answer::Refused { .. }));
+            Occurrence::Replan(id) => {
+                let job = &self.simulation.world.flight(&id).expect("only current jobs end").job;
+                let answer = self.behaviour.answer(&mut self.random, self.simulation.world.recorded(), job);
+                self.external += u64::from(matches!(answer, Answer::Refused { .. }));
                 self.tell(Event::Replanned { job: id, answer, usage: Usage::default() })
             }
-            Happening::Spent => {
-                self.unasked += 1;
-                let usage = on_the_way(&mut self.chance);
+            Occurrence::Spent => {
+                self.external += 1;
+                let usage = on_the_way(&mut self.random);
                 self.tell(Event::Spent { usage })
             }
-            Happening::Landing(job) => {
+            Occurrence::Landing(job) => {
                 let usage = self.usage_of(&job);
-                if self.chance.percent(self.temper.conflict) {
+                if self.random.percent(self.behaviour.conflict) {
                     self.tell(Event::Conflict { job, reason: "it did not merge".into(), usage })
                 } else {
-                    let binding = self.stage.world.commit(&job);
+                    let binding = self.simulation.world.commit(&job);
                     self.tell(Event::Landed { job, binding, usage })
                 }
             }
-            Happening::Verification(number, items) => {
-                let state = self.stage.world.recorded();
+            Occurrence::Verification(number, items) => {
+                let state = self.simulation.world.recorded();
                 let left = unresolved(state);
                 self.whole_evaluations += u32::from(left == 0);
-                let evaluation = self.temper.evaluation(&mut self.chance, left, self.whole_evaluations);
-                self.unasked += u64::from(matches!(evaluation, Evaluation::Lost { .. }));
+                let evaluation = self.behaviour.evaluation(&mut self.random, left, self.whole_evaluations);
+                self.external += u64::from(matches!(evaluation, Evaluation::Lost { .. }));
                 // The judges of an evaluation that got lost are known to nobody.
                 let items = if matches!(evaluation, Evaluation::Lost { .. }) { 0 } else { items };
-                let usage = judges(&mut self.chance, items, 2);
+                let usage = judges(&mut self.random, items, 2);
                 self.tell(Event::Verified { number, evaluation, usage })
             }
-            Happening::Unwanted(job) => {
-                self.unasked += 1;
-                let binding = self.stage.world.commit(&job);
+            Occurrence::Unwanted(job) => {
+                self.external += 1;
+                let binding = self.simulation.world.commit(&job);
                 self.tell(Event::Landed { job, binding, usage: Usage::default() })
             }
-            Happening::Late(job) => {
-                self.unasked += 1;
+            Occurrence::Late(job) => {
+                self.external += 1;
                 let ghost = Job {
                     id: job.clone(),
                     findings: None,
@@ -331,15 +336,15 @@ impl Life {
                     why: Vec::new(),
                     refusals: Vec::new(),
                 };
-                let state = self.stage.world.recorded();
-                let (outcome, _) = self.temper.outcome(&mut self.chance, state, &ghost);
+                let state = self.simulation.world.recorded();
+                let (outcome, _) = self.behaviour.outcome(&mut self.random, state, &ghost);
                 self.tell(Event::Ended { job, outcome, usage: Usage::default() })
             }
         }
     }
 
     fn usage_of(&mut self, job: &JobId) -> Usage {
-        let state = self.stage.world.recorded();
+        let state = self.simulation.world.recorded();
         let atom = job.task.atom().and_then(|atom| state.atoms.get(atom));
         let items = match &job.task {
             Task::Work(_) | Task::Check(_) => {
@@ -347,18 +352,18 @@ impl Life {
             }
             Task::Probe(_) | Task::Replan => 0,
         };
-        judges(&mut self.chance, items, 1)
+        judges(&mut self.random, items, 1)
     }
 
-    fn interfere(&mut self) -> Result<(), Breach> {
-        self.unasked += 1;
-        match self.chance.below(10) {
+    fn interfere(&mut self) -> Result<(), Violation> {
+        self.external += 1;
+        match self.random.below(10) {
             0 => self.tell(Event::StopAsked { how: StopMode::Finish, reason: None }),
             1 => self.tell(Event::StopAsked { how: StopMode::Now, reason: Some("enough".into()) }),
             2 => self.tell(Event::Tampered { what: "tests/a.rs".into() }),
             3..=5 => {
-                let world = &self.stage.world;
-                let state = hands::edited(world.recorded(), &mut self.chance, world.now);
+                let world = &self.simulation.world;
+                let state = edits::edit(world.recorded(), &mut self.random, world.now);
                 self.allowed += steps_allowed(&state);
                 self.tell(Event::Edited { state: Box::new(state) })
             }
@@ -367,22 +372,22 @@ impl Life {
         }
     }
 
-    fn answer_redirect(&mut self) -> Result<(), Breach> {
-        self.unasked += 1;
-        if self.chance.percent(20) {
+    fn answer_redirect(&mut self) -> Result<(), Violation> {
+        self.external += 1;
+        if self.random.percent(20) {
             return self.tell(Event::RedirectAbandoned);
         }
-        let world = &self.stage.world;
-        let state = hands::redirected(world.recorded(), &mut self.chance, world.now);
+        let world = &self.simulation.world;
+        let state = edits::redirect(world.recorded(), &mut self.random, world.now);
         self.allowed += steps_allowed(&state);
         self.tell(Event::Redirected { state: Box::new(state) })
     }
 
-    fn crash(&mut self) -> Result<(), Breach> {
+    fn crash(&mut self) -> Result<(), Violation> {
         self.crashes += 1;
         // A landing may have come through before the process died: only the record is lost then.
         let landing: Vec<JobId> = self
-            .stage
+            .simulation
             .world
             .flights()
             .iter()
@@ -390,77 +395,77 @@ impl Life {
             .map(|flight| flight.job.id.clone())
             .collect();
         for id in landing {
-            if self.chance.percent(50) {
-                let _ = self.stage.world.commit(&id);
+            if self.random.percent(50) {
+                let _ = self.simulation.world.commit(&id);
             }
         }
         self.restart()
     }
 
-    fn tell(&mut self, event: Event) -> Result<(), Breach> {
-        let cut = self.draw_cut();
-        let effects = self.stage.tell(event, cut)?;
-        self.foresee(&effects);
-        self.after(cut)
+    fn tell(&mut self, event: Event) -> Result<(), Violation> {
+        let crash = self.draw_crash();
+        let effects = self.simulation.tell(event, crash)?;
+        self.schedule(&effects);
+        self.after(crash)
     }
 
-    fn draw_cut(&mut self) -> Cut {
-        if self.crashes < MAX_CRASHES && self.chance.percent(self.temper.crash) {
-            Cut::After(self.chance.below(5))
+    fn draw_crash(&mut self) -> Crash {
+        if self.crashes < MAX_CRASHES && self.random.percent(self.behaviour.crash) {
+            Crash::After(self.random.below(5))
         } else {
-            Cut::Never
+            Crash::Never
         }
     }
 
-    fn after(&mut self, cut: Cut) -> Result<(), Breach> {
-        match cut {
-            Cut::Never => Ok(()),
-            Cut::After(_) => self.crash(),
+    fn after(&mut self, crash: Crash) -> Result<(), Violation> {
+        match crash {
+            Crash::Never => Ok(()),
+            Crash::After(_) => self.crash(),
         }
     }
 
-    fn foresee(&mut self, effects: &[Effect]) {
+    fn schedule(&mut self, effects: &[Effect]) {
         for effect in effects {
             match effect {
                 Effect::Start(job) => {
-                    let state = self.stage.world.recorded();
+                    let state = self.simulation.world.recorded();
                     match job.id.task {
                         Task::Replan => {
-                            let after = self.chance.between(10, 200);
-                            self.plan(after, Happening::Replan(job.id.clone()));
+                            let after = self.random.between(10, 200);
+                            self.plan(after, Occurrence::Replan(job.id.clone()));
                         }
                         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
-                            let (outcome, after) = self.temper.outcome(&mut self.chance, state, job);
-                            if is_agent(state, &job.id.task) && self.chance.percent(self.temper.tells) {
-                                let sooner = self.chance.between(0, after);
-                                self.plan(sooner, Happening::Spent);
+                            let (outcome, after) = self.behaviour.outcome(&mut self.random, state, job);
+                            if is_agent(state, &job.id.task) && self.random.percent(self.behaviour.tells) {
+                                let sooner = self.random.between(0, after);
+                                self.plan(sooner, Occurrence::Spent);
                             }
-                            self.plan(after, Happening::Job(job.id.clone(), outcome));
+                            self.plan(after, Occurrence::Job(job.id.clone(), outcome));
                         }
                     }
                 }
                 Effect::Land(id) => {
                     self.landing.insert(id.clone());
-                    let after = self.chance.between(0, 20);
-                    self.plan(after, Happening::Landing(id.clone()));
+                    let after = self.random.between(0, 20);
+                    self.plan(after, Occurrence::Landing(id.clone()));
                 }
                 Effect::Verify { number } => {
-                    let base_case = &self.stage.world.recorded().objective.base_case;
+                    let base_case = &self.simulation.world.recorded().objective.base_case;
                     let items = base_case.as_ref().map_or(0, |checks| checks.quality_items());
-                    let after = self.chance.between(1, 300);
-                    self.plan(after, Happening::Verification(*number, items));
+                    let after = self.random.between(1, 300);
+                    self.plan(after, Occurrence::Verification(*number, items));
                 }
                 Effect::Kill(id) if self.landing.contains(id) => {
                     // A landing that is killed may be through already.
-                    if self.chance.percent(50) {
-                        let after = self.chance.between(0, 20);
-                        self.plan(after, Happening::Unwanted(id.clone()));
+                    if self.random.percent(50) {
+                        let after = self.random.between(0, 20);
+                        self.plan(after, Occurrence::Unwanted(id.clone()));
                     }
                 }
                 Effect::Kill(id) => {
-                    if id.task != Task::Replan && self.chance.percent(self.temper.late) {
-                        let after = self.chance.between(0, 900);
-                        self.plan(after, Happening::Late(id.clone()));
+                    if id.task != Task::Replan && self.random.percent(self.behaviour.late) {
+                        let after = self.random.between(0, 900);
+                        self.plan(after, Occurrence::Late(id.clone()));
                     }
                 }
                 Effect::Record(_)
@@ -472,11 +477,11 @@ impl Life {
         }
     }
 
-    fn plan(&mut self, after: u64, happening: Happening) {
-        let at = self.stage.world.now.as_second() + after as i64;
+    fn plan(&mut self, after: u64, occurrence: Occurrence) {
+        let at = self.simulation.world.now.as_second() + after as i64;
         let at = Timestamp::from_second(at).expect("lives are shorter than calendars");
-        self.queue.push(Reverse(Foreseen { at, number: self.happenings.len() as u64 }));
-        self.happenings.push(happening);
+        self.queue.push(Reverse(Queued { at, number: self.occurrences.len() as u64 }));
+        self.occurrences.push(occurrence);
     }
 }
 

@@ -11,11 +11,11 @@ use aot_core::coordinator::{
 use aot_core::state::{Atom, AtomId, Span, State};
 use jiff::Timestamp;
 
-use crate::audit::Breach;
-use crate::chance::Chance;
+use crate::audit::Violation;
+use crate::behaviour::unresolved;
 use crate::plans;
-use crate::stage::{Cut, Stage, Tracing};
-use crate::temper::unresolved;
+use crate::random::Random;
+use crate::simulation::{Crash, Simulation, Tracing};
 
 pub const PARALLEL: [u32; 4] = [2, 3, 4, 8];
 const PARETO: f64 = 1.5;
@@ -70,11 +70,11 @@ pub struct Task {
 impl Task {
     /// Twenty to sixty atoms of a family. The file's order is a random one in which nothing comes before what it
     /// needs: people write plans from the front to the back, but not by the length of paths.
-    pub fn draw(family: Family, chance: &mut Chance) -> Task {
-        let count = chance.between(20, 60) as usize;
-        let needs = shape(family, count, chance);
-        let needs = shuffled(&needs, chance);
-        let lasts = (0..count).map(|_| (SHORTEST * chance.pareto(PARETO)) as u64).collect();
+    pub fn draw(family: Family, random: &mut Random) -> Task {
+        let count = random.between(20, 60) as usize;
+        let needs = shape(family, count, random);
+        let needs = shuffled(&needs, random);
+        let lasts = (0..count).map(|_| (SHORTEST * random.pareto(PARETO)) as u64).collect();
         Task { needs, lasts }
     }
 
@@ -170,7 +170,7 @@ impl Task {
     }
 
     /// The same graph through the coordinator, in virtual time. Landings and evaluations take no time.
-    pub fn by_coordinator(&self, m: u32) -> Result<u64, Breach> {
+    pub fn by_coordinator(&self, m: u32) -> Result<u64, Violation> {
         let agents = Agents {
             worker: Presence::Available,
             probe: Presence::Available,
@@ -182,10 +182,10 @@ impl Task {
             trees: Trees::Separate,
             on_refused_start: OnRefusedStart::Park,
         };
-        let mut stage = Stage::new(self.state(m), settings, Timestamp::UNIX_EPOCH, Tracing::Off);
+        let mut simulation = Simulation::new(self.state(m), settings, Timestamp::UNIX_EPOCH, Tracing::Off);
         let mut now = 0;
         let mut running: Vec<(u64, aot_core::coordinator::JobId)> = Vec::new();
-        let mut effects = stage.begin(RedirectLock::Free, Cut::Never)?;
+        let mut effects = simulation.begin(RedirectLock::Free, Crash::Never)?;
         let usage = Usage::default();
         loop {
             let mut next = None;
@@ -193,15 +193,16 @@ impl Task {
                 match effect {
                     Effect::Start(job) => {
                         let atom = job.id.task.atom().expect("nothing is replanned without a failure");
-                        let index = stage.world.recorded().atoms.get_index_of(atom).expect("it is started");
+                        let index =
+                            simulation.world.recorded().atoms.get_index_of(atom).expect("it is started");
                         running.push((now + self.lasts[index], job.id.clone()));
                     }
                     Effect::Land(id) => {
-                        let binding = stage.world.commit(id);
+                        let binding = simulation.world.commit(id);
                         next = Some(Event::Landed { job: id.clone(), binding, usage });
                     }
                     Effect::Verify { number } => {
-                        let evaluation = if unresolved(stage.world.recorded()) == 0 {
+                        let evaluation = if unresolved(simulation.world.recorded()) == 0 {
                             Evaluation::Passed
                         } else {
                             Evaluation::Failed { red: Vec::new() }
@@ -221,11 +222,11 @@ impl Task {
                 None => {
                     let first = (0..running.len()).min_by_key(|at| running[*at].0);
                     let first = first.ok_or_else(|| {
-                        Breach::new("a loop without failures completes", "D7", "nothing runs")
+                        Violation::new("a loop without failures completes", "D7", "nothing runs")
                     })?;
                     let (end, job) = running.swap_remove(first);
                     now = end;
-                    stage.world.now = Timestamp::from_millisecond(now as i64).expect("a short life");
+                    simulation.world.now = Timestamp::from_millisecond(now as i64).expect("a short life");
                     let outcome = Outcome::Done {
                         summary: "done".into(),
                         artifacts: Vec::new(),
@@ -234,28 +235,28 @@ impl Task {
                     Event::Ended { job, outcome, usage }
                 }
             };
-            effects = stage.tell(event, Cut::Never)?;
+            effects = simulation.tell(event, Crash::Never)?;
         }
     }
 }
 
 /// Needs of each atom, all of them earlier ones.
-fn shape(family: Family, count: usize, chance: &mut Chance) -> Vec<Vec<usize>> {
+fn shape(family: Family, count: usize, random: &mut Random) -> Vec<Vec<usize>> {
     let mut needs: Vec<Vec<usize>> = vec![Vec::new(); count];
     match family {
         Family::Layered => {
             let mut layer_begins = 0;
             let mut before = 0..0;
             while layer_begins < count {
-                let end = (layer_begins + chance.between(2, 9) as usize).min(count);
+                let end = (layer_begins + random.between(2, 9) as usize).min(count);
                 for need in needs.iter_mut().take(end).skip(layer_begins) {
                     for earlier in before.clone() {
-                        if chance.percent(35) {
+                        if random.percent(35) {
                             need.push(earlier);
                         }
                     }
                     if need.is_empty() && !before.is_empty() {
-                        need.push(before.start + chance.below(before.len()));
+                        need.push(before.start + random.below(before.len()));
                     }
                 }
                 before = layer_begins..end;
@@ -266,7 +267,7 @@ fn shape(family: Family, count: usize, chance: &mut Chance) -> Vec<Vec<usize>> {
             let mut at = 0;
             let mut join: Option<usize> = None;
             while at < count {
-                let end = (at + chance.between(3, 10) as usize).min(count);
+                let end = (at + random.between(3, 10) as usize).min(count);
                 let branches: Vec<usize> = (at..end).collect();
                 branches.iter().for_each(|branch| needs[*branch].extend(join));
                 if end < count {
@@ -276,27 +277,27 @@ fn shape(family: Family, count: usize, chance: &mut Chance) -> Vec<Vec<usize>> {
                 at = end + 1;
             }
         }
-        Family::SeriesParallel => series_parallel(&mut needs, 0, count, &[], chance),
-        Family::RandomSparse => random_edges(&mut needs, 150 / count as u64, chance),
-        Family::RandomDense => random_edges(&mut needs, 600 / count as u64, chance),
+        Family::SeriesParallel => series_parallel(&mut needs, 0, count, &[], random),
+        Family::RandomSparse => random_edges(&mut needs, 150 / count as u64, random),
+        Family::RandomDense => random_edges(&mut needs, 600 / count as u64, random),
         Family::Chains => {
-            let chains = chance.between(3, 9) as usize;
+            let chains = random.between(3, 9) as usize;
             let mut last: Vec<Option<usize>> = vec![None; chains];
             for (atom, need) in needs.iter_mut().enumerate() {
                 // Chains of unequal length: the first are drawn more often.
-                let chain = chance.below(chains).min(chance.below(chains));
+                let chain = random.below(chains).min(random.below(chains));
                 need.extend(last[chain]);
                 last[chain] = Some(atom);
             }
         }
         Family::OutTree => {
             for (atom, need) in needs.iter_mut().enumerate().skip(1) {
-                need.push(chance.below(atom));
+                need.push(random.below(atom));
             }
         }
         Family::InTree => {
             for atom in 0..count - 1 {
-                let later = atom + 1 + chance.below(count - atom - 1);
+                let later = atom + 1 + random.below(count - atom - 1);
                 needs[later].push(atom);
             }
         }
@@ -304,14 +305,14 @@ fn shape(family: Family, count: usize, chance: &mut Chance) -> Vec<Vec<usize>> {
     needs
 }
 
-fn random_edges(needs: &mut [Vec<usize>], chance_of_edge: u64, chance: &mut Chance) {
+fn random_edges(needs: &mut [Vec<usize>], chance_of_edge: u64, random: &mut Random) {
     for (atom, need) in needs.iter_mut().enumerate() {
-        need.extend((0..atom).filter(|_| chance.percent(chance_of_edge)));
+        need.extend((0..atom).filter(|_| random.percent(chance_of_edge)));
     }
 }
 
 /// Fills `from..to` with a piece that begins after `entries`: parts one after the other, or side by side.
-fn series_parallel(needs: &mut [Vec<usize>], from: usize, to: usize, entries: &[usize], chance: &mut Chance) {
+fn series_parallel(needs: &mut [Vec<usize>], from: usize, to: usize, entries: &[usize], random: &mut Random) {
     let exits = |from: usize, to: usize, needs: &[Vec<usize>]| -> Vec<usize> {
         (from..to).filter(|atom| !needs[from..to].iter().any(|need| need.contains(atom))).collect()
     };
@@ -321,18 +322,18 @@ fn series_parallel(needs: &mut [Vec<usize>], from: usize, to: usize, entries: &[
         }
         return;
     }
-    let middle = from + 1 + chance.below(to - from - 1);
-    series_parallel(needs, from, middle, entries, chance);
-    if chance.percent(45) {
+    let middle = from + 1 + random.below(to - from - 1);
+    series_parallel(needs, from, middle, entries, random);
+    if random.percent(45) {
         let ends = exits(from, middle, needs);
-        series_parallel(needs, middle, to, &ends, chance);
+        series_parallel(needs, middle, to, &ends, random);
     } else {
-        series_parallel(needs, middle, to, entries, chance);
+        series_parallel(needs, middle, to, entries, random);
     }
 }
 
 /// The same graph in another order of the file, still from the front to the back.
-fn shuffled(needs: &[Vec<usize>], chance: &mut Chance) -> Vec<Vec<usize>> {
+fn shuffled(needs: &[Vec<usize>], random: &mut Random) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
     let mut index = vec![usize::MAX; needs.len()];
     while order.len() < needs.len() {
@@ -341,7 +342,7 @@ fn shuffled(needs: &[Vec<usize>], chance: &mut Chance) -> Vec<Vec<usize>> {
                 index[*atom] == usize::MAX && needs[*atom].iter().all(|need| index[*need] != usize::MAX)
             })
             .collect();
-        let atom = *chance.pick(&free);
+        let atom = *random.pick(&free);
         index[atom] = order.len();
         order.push(atom);
     }
@@ -362,7 +363,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn measure(&mut self, task: &Task, m: u32) -> Result<(), Breach> {
+    pub fn measure(&mut self, task: &Task, m: u32) -> Result<(), Violation> {
         let bound = task.lower_bound(m);
         let took = task.by_coordinator(m)? as f64;
         self.graphs += 1;
@@ -410,14 +411,14 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn measure(graphs: u64, seed: u64) -> Result<Table, Breach> {
+    pub fn measure(graphs: u64, seed: u64) -> Result<Table, Violation> {
         let mut rows: Vec<(Family, u32, Row)> = FAMILIES
             .iter()
             .flat_map(|family| PARALLEL.iter().map(|m| (*family, *m, Row::default())))
             .collect();
         for number in 0..graphs {
             let family = FAMILIES[number as usize % FAMILIES.len()];
-            let task = Task::draw(family, &mut Chance::new(seed + number));
+            let task = Task::draw(family, &mut Random::new(seed + number));
             for (_, m, row) in rows.iter_mut().filter(|(of, _, _)| *of == family) {
                 row.measure(&task, *m)?;
             }

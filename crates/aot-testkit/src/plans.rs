@@ -7,7 +7,7 @@ use aot_core::state::{
 };
 use indexmap::IndexMap;
 
-use crate::chance::Chance;
+use crate::random::Random;
 
 /// Decompositions deeper than this are not drawn.
 const MAX_DEPTH: usize = 3;
@@ -63,48 +63,48 @@ pub fn judged(quality_items: usize) -> Checks {
 }
 
 /// A random plan: mostly small, sometimes of fifty atoms.
-pub fn random(chance: &mut Chance) -> State {
-    let atoms = match chance.below(40) {
+pub fn draw(random: &mut Random) -> State {
+    let atoms = match random.below(40) {
         0 => 50,
-        1..=4 => chance.between(8, 16) as usize,
-        _ => chance.between(1, 8) as usize,
+        1..=4 => random.between(8, 16) as usize,
+        _ => random.between(1, 8) as usize,
     };
-    let mut state = blank(random_limits(chance));
-    if chance.percent(25) {
+    let mut state = blank(random_limits(random));
+    if random.percent(25) {
         state.objective.verify = Some(VerifyWhen::EachIteration);
     }
-    if chance.percent(15) {
-        state.objective.base_case = Some(judged(chance.between(1, 2) as usize));
+    if random.percent(15) {
+        state.objective.base_case = Some(judged(random.between(1, 2) as usize));
     }
     let mut draft = Draft { state, left: atoms, next: 1 };
-    let richness = chance.between(0, 50);
-    if draft.left >= 4 && chance.percent(20) {
-        let many = chance.between(4, 7);
-        draft.group_of(chance, None, 0, richness / 4, many);
+    let richness = random.between(0, 50);
+    if draft.left >= 4 && random.percent(20) {
+        let many = random.between(4, 7);
+        draft.group_of(random, None, 0, richness / 4, many);
     }
     while draft.left > 0 {
-        draft.grow(chance, None, 0, richness);
+        draft.grow(random, None, 0, richness);
     }
     let mut state = draft.state;
-    depend(&mut state, chance);
-    dress(&mut state, chance);
+    depend(&mut state, random);
+    dress(&mut state, random);
     state
 }
 
-fn random_limits(chance: &mut Chance) -> Constraints {
+fn random_limits(random: &mut Random) -> Constraints {
     let mut constraints = limits(
-        chance.between(1, 4) as u32,
-        if chance.percent(20) { chance.between(1, 3) } else { chance.between(4, 14) } as u32,
-        chance.between(1, 4) as u32,
+        random.between(1, 4) as u32,
+        if random.percent(20) { random.between(1, 3) } else { random.between(4, 14) } as u32,
+        random.between(1, 4) as u32,
     );
-    if chance.percent(20) {
-        constraints.max_wall_time = Some(Span::from_seconds(chance.between(600, 20_000)));
+    if random.percent(20) {
+        constraints.max_wall_time = Some(Span::from_seconds(random.between(600, 20_000)));
     }
-    if chance.percent(10) {
-        constraints.max_cost_usd = Some(chance.between(1, 30) as f64);
+    if random.percent(10) {
+        constraints.max_cost_usd = Some(random.between(1, 30) as f64);
     }
-    if chance.percent(10) {
-        constraints.max_tokens = Some(chance.between(100, 8_000));
+    if random.percent(10) {
+        constraints.max_tokens = Some(random.between(100, 8_000));
     }
     constraints
 }
@@ -117,12 +117,12 @@ struct Draft {
 
 impl Draft {
     /// An atom, a decomposed atom or a group of choices, below `parent`.
-    fn grow(&mut self, chance: &mut Chance, parent: Option<&AtomId>, depth: usize, richness: u64) {
-        if self.left >= 2 && chance.percent(richness) {
-            self.group(chance, parent, depth, richness);
+    fn grow(&mut self, random: &mut Random, parent: Option<&AtomId>, depth: usize, richness: u64) {
+        if self.left >= 2 && random.percent(richness) {
+            self.group(random, parent, depth, richness);
         } else {
             let atom = self.atom(parent);
-            self.perhaps_cut(chance, &atom, depth, richness);
+            self.perhaps_cut(random, &atom, depth, richness);
         }
     }
 
@@ -148,26 +148,26 @@ impl Draft {
         }
     }
 
-    fn perhaps_cut(&mut self, chance: &mut Chance, atom: &AtomId, depth: usize, richness: u64) {
-        if self.left == 0 || depth >= MAX_DEPTH || !chance.percent(richness) {
+    fn perhaps_cut(&mut self, random: &mut Random, atom: &AtomId, depth: usize, richness: u64) {
+        if self.left == 0 || depth >= MAX_DEPTH || !random.percent(richness) {
             return;
         }
-        for _ in 0..chance.between(1, 3) {
+        for _ in 0..random.between(1, 3) {
             if self.left > 0 {
-                self.grow(chance, Some(atom), depth + 1, richness);
+                self.grow(random, Some(atom), depth + 1, richness);
             }
         }
     }
 
-    fn group(&mut self, chance: &mut Chance, parent: Option<&AtomId>, depth: usize, richness: u64) {
-        let many = if chance.percent(10) { chance.between(4, 7) } else { chance.between(2, 3) };
-        self.group_of(chance, parent, depth, richness, many);
+    fn group(&mut self, random: &mut Random, parent: Option<&AtomId>, depth: usize, richness: u64) {
+        let many = if random.percent(10) { random.between(4, 7) } else { random.between(2, 3) };
+        self.group_of(random, parent, depth, richness, many);
     }
 
     /// A group of so many choices, as far as there are atoms for them.
     fn group_of(
         &mut self,
-        chance: &mut Chance,
+        random: &mut Random,
         parent: Option<&AtomId>,
         depth: usize,
         richness: u64,
@@ -181,35 +181,35 @@ impl Draft {
             }
             let choice = self.atom(parent);
             self.state.atoms[&choice].or_group = Some(name.clone());
-            self.perhaps_cut(chance, &choice, depth, richness);
+            self.perhaps_cut(random, &choice, depth, richness);
             choices.push(choice);
         }
-        if chance.percent(10) {
+        if random.percent(10) {
             // Listed, and no atom stands for it yet (decision D4).
             choices.push(AtomId::new(format!("{}_alt", choices[0])));
         }
-        let speculative = chance.percent(30).then_some(true);
+        let speculative = random.percent(30).then_some(true);
         // Some are stuck from the beginning.
-        let burnt = if choices.len() >= 4 && chance.percent(70) { 2 } else { 0 };
+        let burnt = if choices.len() >= 4 && random.percent(70) { 2 } else { 0 };
         let (selected, failed) = (choices[burnt].clone(), choices[..burnt].to_vec());
         self.state.or_groups.insert(name, OrGroup { choices, selected, failed, speculative });
     }
 }
 
 /// Draws dependencies, and keeps those that close no cycle as selected now.
-fn depend(state: &mut State, chance: &mut Chance) {
+fn depend(state: &mut State, random: &mut Random) {
     let count = state.atoms.len();
-    let wanted = match chance.below(4) {
+    let wanted = match random.below(4) {
         0 => 0,
         1 => count / 2,
         2 => count,
         _ => 2 * count,
     };
-    let may_close_later = chance.percent(5);
+    let may_close_later = random.percent(5);
     for _ in 0..wanted {
-        let (from, to) = (chance.below(count), chance.below(count));
+        let (from, to) = (random.below(count), random.below(count));
         // Mostly backward, so that few draws are thrown away.
-        let (from, to) = if from < to && chance.percent(80) { (to, from) } else { (from, to) };
+        let (from, to) = if from < to && random.percent(80) { (to, from) } else { (from, to) };
         let on = state.atoms[to].id.clone();
         if from == to || state.atoms[from].depends_on.contains(&on) {
             continue;
@@ -223,25 +223,25 @@ fn depend(state: &mut State, chance: &mut Chance) {
 }
 
 /// Checks, commands, probes, and things that two atoms cannot have at once.
-fn dress(state: &mut State, chance: &mut Chance) {
-    let (checks, commands, probes) = (chance.between(0, 40), chance.between(0, 10), chance.between(0, 15));
-    let (writes, resources) = (chance.between(0, 25), chance.between(0, 15));
+fn dress(state: &mut State, random: &mut Random) {
+    let (checks, commands, probes) = (random.between(0, 40), random.between(0, 10), random.between(0, 15));
+    let (writes, resources) = (random.between(0, 25), random.between(0, 15));
     for atom in state.atoms.values_mut() {
-        if chance.percent(checks) {
-            let judges = if chance.percent(20) { chance.between(1, 2) as usize } else { 0 };
+        if random.percent(checks) {
+            let judges = if random.percent(20) { random.between(1, 2) as usize } else { 0 };
             atom.check = Some(judged(judges));
         }
-        if chance.percent(commands) {
+        if random.percent(commands) {
             atom.run = Some("make".into());
         }
-        if chance.percent(probes) {
+        if random.percent(probes) {
             atom.probe = Some(true);
         }
-        if chance.percent(writes) {
-            atom.writes = vec![(*chance.pick(&["src/**", "src/a/**", "docs/*", "src/b.rs"])).to_owned()];
+        if random.percent(writes) {
+            atom.writes = vec![(*random.pick(&["src/**", "src/a/**", "docs/*", "src/b.rs"])).to_owned()];
         }
-        if chance.percent(resources) {
-            atom.resource = Some((*chance.pick(&["db", "port"])).to_owned());
+        if random.percent(resources) {
+            atom.resource = Some((*random.pick(&["db", "port"])).to_owned());
         }
     }
 }

@@ -8,7 +8,7 @@ use aot_core::rules::{Change, apply};
 use aot_core::state::{AtomId, AtomStatus, Binding, State};
 use jiff::Timestamp;
 
-use crate::audit::Breach;
+use crate::audit::Violation;
 
 /// How far a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,9 +95,9 @@ impl World {
     }
 
     /// One change of the state file.
-    pub fn write(&mut self, change: &Change) -> Result<(), Breach> {
+    pub fn write(&mut self, change: &Change) -> Result<(), Violation> {
         apply(&mut self.recorded, change, self.now)
-            .map_err(|misfit| Breach::new("what is recorded fits", "D28", format!("{change:?}: {misfit}")))
+            .map_err(|misfit| Violation::new("what is recorded fits", "D28", format!("{change:?}: {misfit}")))
     }
 
     /// Somebody else's hand on the state file.
@@ -106,7 +106,7 @@ impl World {
     }
 
     /// Performs all that is no record.
-    pub fn perform(&mut self, effect: &Effect) -> Result<(), Breach> {
+    pub fn perform(&mut self, effect: &Effect) -> Result<(), Violation> {
         match effect {
             Effect::Record(changes) => return changes.iter().try_for_each(|change| self.write(change)),
             Effect::Start(job) => {
@@ -117,7 +117,7 @@ impl World {
                 let before = self.flights.len();
                 self.flights.retain(|flight| flight.job.id != *id);
                 if self.flights.len() == before {
-                    return Err(Breach::new("only what runs is killed", "D13", format!("{id:?}")));
+                    return Err(Violation::new("only what runs is killed", "D13", format!("{id:?}")));
                 }
             }
             Effect::Land(id) => {
@@ -125,7 +125,7 @@ impl World {
                 match asked {
                     Some(flight) if flight.phase == Phase::Reported => flight.phase = Phase::Landing,
                     Some(_) | None => {
-                        return Err(Breach::new("only what is done lands", "D23", format!("{id:?}")));
+                        return Err(Violation::new("only what is done lands", "D23", format!("{id:?}")));
                     }
                 }
             }

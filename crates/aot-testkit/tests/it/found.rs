@@ -9,13 +9,13 @@ use aot_core::rules::certificate::Verdict;
 use aot_core::rules::redirect::{CorrectionRequest, redirect};
 use aot_core::state::{Atom, AtomId, AtomStatus, Decomposition, GroupName, OrGroup, State};
 use aot_testkit::plans;
-use aot_testkit::stage::{Cut, Stage, Tracing};
+use aot_testkit::simulation::{Crash, Simulation, Tracing};
 use aot_testkit::world::Phase;
 use jiff::Timestamp;
 
 /// A loop of independent atoms, unless shaped otherwise, whose base case was red at first.
 struct Scene {
-    stage: Stage,
+    simulation: Simulation,
 }
 
 impl Scene {
@@ -41,30 +41,30 @@ impl Scene {
             trees: Trees::Separate,
             on_refused_start: OnRefusedStart::Park,
         };
-        let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
-        stage.begin(RedirectLock::Free, Cut::Never).expect("it begins");
-        let mut scene = Scene { stage };
+        let mut simulation = Simulation::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
+        simulation.begin(RedirectLock::Free, Crash::Never).expect("it begins");
+        let mut scene = Scene { simulation };
         let evaluation = Evaluation::Failed { red: Vec::new() };
         scene.tell(Event::Verified { number: 1, evaluation, usage: Usage::default() });
         scene
     }
 
     fn tell(&mut self, event: Event) -> Vec<Effect> {
-        self.stage.tell(event, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"))
+        self.simulation.tell(event, Crash::Never).unwrap_or_else(|violation| panic!("{violation}"))
     }
 
     fn ends(&mut self, atom: &str, outcome: Outcome) -> Vec<Effect> {
         let wanted = Task::Work(AtomId::new(atom));
-        let flight = self.stage.world.flights().iter().find(|flight| flight.job.id.task == wanted);
+        let flight = self.simulation.world.flights().iter().find(|flight| flight.job.id.task == wanted);
         let job = flight.unwrap_or_else(|| panic!("{atom} runs")).job.id.clone();
         self.tell(Event::Ended { job, outcome, usage: Usage::default() })
     }
 
     fn lands(&mut self, atom: &str) -> Vec<Effect> {
         let wanted = Task::Work(AtomId::new(atom));
-        let flight = self.stage.world.flights().iter().find(|flight| flight.job.id.task == wanted);
+        let flight = self.simulation.world.flights().iter().find(|flight| flight.job.id.task == wanted);
         let job = flight.unwrap_or_else(|| panic!("{atom} lands")).job.id.clone();
-        let binding = self.stage.world.commit(&job);
+        let binding = self.simulation.world.commit(&job);
         self.tell(Event::Landed { job, binding, usage: Usage::default() })
     }
 
@@ -74,7 +74,7 @@ impl Scene {
     }
 
     fn verdict(&self) -> Option<&Verdict> {
-        self.stage.world.halted().map(|certificate| &certificate.verdict)
+        self.simulation.world.halted().map(|certificate| &certificate.verdict)
     }
 }
 
@@ -105,7 +105,7 @@ fn tampering_kills_what_a_stopping_loop_lets_finish() {
     scene.tell(Event::StopAsked { how: StopMode::Finish, reason: None });
     assert_eq!(scene.verdict(), None);
     scene.tell(Event::Tampered { what: "tests/a.rs".into() });
-    assert!(scene.stage.world.flights().is_empty());
+    assert!(scene.simulation.world.flights().is_empty());
     assert!(scene.verdict().is_some());
 }
 
@@ -117,19 +117,19 @@ fn an_abandoned_redirect_halts_after_what_is_landing() {
     scene.tell(Event::RedirectAsked);
     scene.tell(Event::RedirectAbandoned);
     assert_eq!(scene.verdict(), None);
-    assert_eq!(scene.stage.world.flights()[0].phase, Phase::Landing);
+    assert_eq!(scene.simulation.world.flights()[0].phase, Phase::Landing);
     scene.lands("A1");
     assert_eq!(scene.verdict(), Some(&Verdict::RedirectInterrupted));
-    assert_eq!(scene.stage.world.recorded().atoms[0].status, AtomStatus::Resolved);
+    assert_eq!(scene.simulation.world.recorded().atoms[0].status, AtomStatus::Resolved);
 }
 
 /// D12: time that was spent waiting for a rate limit was forgotten by a crash.
 #[test]
 fn a_crash_does_not_give_back_the_time_spent_waiting() {
     let mut scene = Scene::new(1, 1, 3);
-    scene.stage.world.pass(3_000);
+    scene.simulation.world.pass(3_000);
     scene.ends("A1", Outcome::Refused { reason: "rate limit".into(), retry_after: None });
-    let spent = scene.stage.world.recorded().control.spent.as_ref().map(|spent| spent.seconds);
+    let spent = scene.simulation.world.recorded().control.spent.as_ref().map(|spent| spent.seconds);
     assert_eq!(spent, Some(3_000));
 }
 
@@ -144,12 +144,15 @@ fn what_landed_beside_a_winner_before_a_crash_is_reverted() {
         state.or_groups.insert(group, entry);
     });
     scene.ends("A1", done());
-    for flight in scene.stage.world.flights().to_vec() {
-        let _ = scene.stage.world.commit(&flight.job.id);
+    for flight in scene.simulation.world.flights().to_vec() {
+        let _ = scene.simulation.world.commit(&flight.job.id);
     }
-    scene.stage.restart();
-    scene.stage.begin(RedirectLock::Free, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
-    let left: Vec<&str> = scene.stage.world.branch().iter().map(|commit| commit.atom.as_str()).collect();
+    scene.simulation.restart();
+    scene
+        .simulation
+        .begin(RedirectLock::Free, Crash::Never)
+        .unwrap_or_else(|violation| panic!("{violation}"));
+    let left: Vec<&str> = scene.simulation.world.branch().iter().map(|commit| commit.atom.as_str()).collect();
     assert_eq!(left, ["A1"]);
 }
 
@@ -173,7 +176,7 @@ fn what_a_sleeping_choice_rests_on_can_be_undone_without_its_parent() {
     scene.lands("A2");
     scene.solves("A4");
     scene.tell(Event::RedirectAsked);
-    let mut ledger = Ledger::open(scene.stage.world.recorded().clone(), Timestamp::UNIX_EPOCH);
+    let mut ledger = Ledger::open(scene.simulation.world.recorded().clone(), Timestamp::UNIX_EPOCH);
     redirect(&mut ledger, vec![CorrectionRequest::Redo { atom: AtomId::new("A4") }]).expect("A4 is resolved");
     let state = Box::new(ledger.close().0);
     assert_eq!(state.atoms[0].status, AtomStatus::Resolved);
@@ -192,12 +195,15 @@ fn a_parent_that_a_hand_left_without_work_resolves() {
     });
     scene.solves("A2");
     scene.tell(Event::StopAsked { how: StopMode::Now, reason: None });
-    let mut state = scene.stage.world.recorded().clone();
+    let mut state = scene.simulation.world.recorded().clone();
     state.atoms.shift_remove("A3");
     state.decompositions[0].children.pop();
-    scene.stage.edited_while_stopped(state);
-    scene.stage.restart();
-    scene.stage.begin(RedirectLock::Free, Cut::Never).unwrap_or_else(|breach| panic!("{breach}"));
-    assert_eq!(scene.stage.world.recorded().atoms[0].status, AtomStatus::Resolved);
+    scene.simulation.edited_while_stopped(state);
+    scene.simulation.restart();
+    scene
+        .simulation
+        .begin(RedirectLock::Free, Crash::Never)
+        .unwrap_or_else(|violation| panic!("{violation}"));
+    assert_eq!(scene.simulation.world.recorded().atoms[0].status, AtomStatus::Resolved);
     assert_eq!(scene.verdict(), None);
 }

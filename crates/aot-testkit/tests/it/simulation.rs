@@ -11,7 +11,7 @@ fn every_rule_holds_in_every_life() {
     if let Some(seed) = number("AOT_SEED") {
         let (result, trace) = life::trace(seed);
         println!("{}\n{result:?}", trace.join("\n"));
-        result.unwrap_or_else(|breach| panic!("{breach}"));
+        result.unwrap_or_else(|violation| panic!("{violation}"));
         return;
     }
     let tally = batch::lives(0..number("AOT_LIVES").unwrap_or(LIVES));

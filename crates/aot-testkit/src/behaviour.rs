@@ -10,12 +10,12 @@ use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange
 use aot_core::rules::reshape::NewAtom;
 use aot_core::state::{AtomId, Graph, Span, State};
 
-use crate::chance::Chance;
+use crate::random::Random;
 use crate::world::is_agent;
 
 /// Chances in percent, drawn once for a life.
 #[derive(Clone, Debug)]
-pub struct Temper {
+pub struct Behaviour {
     pub fail: u64,
     pub too_large: u64,
     pub hang: u64,
@@ -31,8 +31,8 @@ pub struct Temper {
     /// At each event.
     pub crash: u64,
     pub interfere: u64,
-    pub plans: PlanTemper,
-    pub base: BaseTemper,
+    pub plans: PlanQuality,
+    pub base: BaseCaseBehaviour,
     /// Every atom whose number leaves this remainder by 3 always fails.
     pub cursed: Option<usize>,
     /// Nothing can be started at all: the network is down.
@@ -40,7 +40,7 @@ pub struct Temper {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanTemper {
+pub enum PlanQuality {
     Useful,
     Empty,
     Nonsense,
@@ -48,7 +48,7 @@ pub enum PlanTemper {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BaseTemper {
+pub enum BaseCaseBehaviour {
     /// Green when nothing is unresolved.
     Honest,
     /// Green only after so many evaluations with nothing unresolved.
@@ -63,33 +63,37 @@ pub enum BaseTemper {
     AlreadyTrue,
 }
 
-impl Temper {
-    pub fn draw(chance: &mut Chance) -> Temper {
+impl Behaviour {
+    pub fn draw(random: &mut Random) -> Behaviour {
         let mut mostly_none = |often: u64, most: u64| {
-            let most = if chance.percent(often) { most } else { 0 };
-            chance.between(0, most)
+            let most = if random.percent(often) { most } else { 0 };
+            random.between(0, most)
         };
         let (fail, too_large, hang) = (mostly_none(70, 60), mostly_none(20, 20), mostly_none(20, 20));
         let (lost, refuse, check_error) = (mostly_none(20, 15), mostly_none(15, 15), mostly_none(15, 15));
         let (unable, tells) = (mostly_none(4, 12), mostly_none(40, 80));
         let (check_pending, conflict, late) = (mostly_none(5, 15), mostly_none(30, 30), mostly_none(50, 100));
         let (crash, interfere) = (mostly_none(30, 12), mostly_none(35, 15));
-        let plans =
-            *chance.pick(&[PlanTemper::Useful, PlanTemper::Mixed, PlanTemper::Empty, PlanTemper::Nonsense]);
-        let base = match chance.below(20) {
-            0 => BaseTemper::Never,
-            1 => BaseTemper::Shrinking,
-            2 => BaseTemper::Flaky,
-            3 => BaseTemper::Error,
-            4 => BaseTemper::Pending,
-            5 => BaseTemper::Prevented,
-            6 => BaseTemper::AlreadyTrue,
-            7..=9 => BaseTemper::Later(chance.between(1, 4) as u32),
-            _ => BaseTemper::Honest,
+        let plans = *random.pick(&[
+            PlanQuality::Useful,
+            PlanQuality::Mixed,
+            PlanQuality::Empty,
+            PlanQuality::Nonsense,
+        ]);
+        let base = match random.below(20) {
+            0 => BaseCaseBehaviour::Never,
+            1 => BaseCaseBehaviour::Shrinking,
+            2 => BaseCaseBehaviour::Flaky,
+            3 => BaseCaseBehaviour::Error,
+            4 => BaseCaseBehaviour::Pending,
+            5 => BaseCaseBehaviour::Prevented,
+            6 => BaseCaseBehaviour::AlreadyTrue,
+            7..=9 => BaseCaseBehaviour::Later(random.between(1, 4) as u32),
+            _ => BaseCaseBehaviour::Honest,
         };
-        let cursed = chance.percent(25).then(|| chance.below(3));
-        let down = chance.percent(1);
-        Temper {
+        let cursed = random.percent(25).then(|| random.below(3));
+        let down = random.percent(1);
+        Behaviour {
             fail,
             too_large,
             hang,
@@ -111,40 +115,40 @@ impl Temper {
     }
 
     /// How a job ends, and after how many seconds.
-    pub fn outcome(&self, chance: &mut Chance, state: &State, job: &Job) -> (Outcome, u64) {
-        let seconds = (60.0 * chance.pareto(1.5)).min(1_700.0) as u64;
+    pub fn outcome(&self, random: &mut Random, state: &State, job: &Job) -> (Outcome, u64) {
+        let seconds = (60.0 * random.pareto(1.5)).min(1_700.0) as u64;
         let by_agent = is_agent(state, &job.id.task);
-        if by_agent && (self.down || chance.percent(self.refuse)) {
-            let retry_after = chance.percent(30).then(|| Span::from_seconds(chance.between(1, 600)));
+        if by_agent && (self.down || random.percent(self.refuse)) {
+            let retry_after = random.percent(30).then(|| Span::from_seconds(random.between(1, 600)));
             return (Outcome::Refused { reason: "rate limit".into(), retry_after }, 1);
         }
-        if by_agent && chance.percent(self.unable) {
+        if by_agent && random.percent(self.unable) {
             return (Outcome::NotLoggedIn { reason: "nobody is logged in".into() }, 1);
         }
-        if chance.percent(self.lost) {
+        if random.percent(self.lost) {
             return (Outcome::Lost { reason: "killed from outside".into() }, seconds);
         }
         let outcome = match &job.id.task {
-            Task::Probe(_) if chance.percent(self.fail / 3) => Outcome::Failed { reason: "no answer".into() },
+            Task::Probe(_) if random.percent(self.fail / 3) => Outcome::Failed { reason: "no answer".into() },
             Task::Probe(atom) => {
                 let feasible =
-                    if chance.percent(self.fail) { Feasibility::Infeasible } else { Feasibility::Feasible };
+                    if random.percent(self.fail) { Feasibility::Infeasible } else { Feasibility::Feasible };
                 let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
-                let cost = chance.percent(80).then(|| *chance.pick(&costs));
+                let cost = random.percent(80).then(|| *random.pick(&costs));
                 Outcome::Probed { feasible, findings: format!("looked at {atom}"), cost }
             }
-            Task::Check(atom) => done(self.check(chance, state, atom)),
+            Task::Check(atom) => done(self.check(random, state, atom)),
             Task::Work(atom) => {
-                if chance.percent(self.hang) {
+                if random.percent(self.hang) {
                     let limit = state.constraints().agent_timeout().seconds();
                     return (Outcome::Failed { reason: "out of time".into() }, limit);
                 }
-                if self.is_cursed(atom) || chance.percent(self.fail) {
+                if self.is_cursed(atom) || random.percent(self.fail) {
                     Outcome::Failed { reason: "could not".into() }
-                } else if chance.percent(self.too_large) {
+                } else if random.percent(self.too_large) {
                     Outcome::TooLarge { reason: "too much".into() }
                 } else {
-                    done(self.check(chance, state, atom))
+                    done(self.check(random, state, atom))
                 }
             }
             Task::Replan => unreachable!("a replan is answered, not ended"),
@@ -157,14 +161,14 @@ impl Temper {
         self.cursed.is_some_and(|rest| digits.parse::<usize>().is_ok_and(|number| number % 3 == rest))
     }
 
-    fn check(&self, chance: &mut Chance, state: &State, atom: &AtomId) -> CheckOutcome {
+    fn check(&self, random: &mut Random, state: &State, atom: &AtomId) -> CheckOutcome {
         if state.atoms.get(atom).is_none_or(|atom| atom.check.is_none()) {
             CheckOutcome::None
-        } else if chance.percent(self.check_error) {
+        } else if random.percent(self.check_error) {
             CheckOutcome::Error { reason: "no such program".into() }
-        } else if chance.percent(self.check_pending) {
+        } else if random.percent(self.check_pending) {
             CheckOutcome::Pending { reason: "ask a person".into() }
-        } else if chance.percent(self.fail / 2) {
+        } else if random.percent(self.fail / 2) {
             CheckOutcome::Fail { reason: "red".into() }
         } else {
             CheckOutcome::Pass
@@ -172,59 +176,61 @@ impl Temper {
     }
 
     /// The base case, seen for the `count`th time with nothing unresolved.
-    pub fn evaluation(&self, chance: &mut Chance, unresolved: usize, count: u32) -> Evaluation {
-        if chance.percent(self.lost / 3) {
+    pub fn evaluation(&self, random: &mut Random, unresolved: usize, count: u32) -> Evaluation {
+        if random.percent(self.lost / 3) {
             return Evaluation::Lost { reason: "interrupted".into() };
         }
         let failed = |red: usize| Evaluation::Failed { red: (0..red).map(red_check).collect() };
         let whole = unresolved == 0;
         match self.base {
-            BaseTemper::AlreadyTrue => Evaluation::Passed,
-            BaseTemper::Honest if whole => Evaluation::Passed,
-            BaseTemper::Later(times) if whole && count > times => Evaluation::Passed,
-            BaseTemper::Shrinking if whole && count >= 6 => Evaluation::Passed,
-            BaseTemper::Shrinking if whole => failed(6 - count as usize),
-            BaseTemper::Flaky if chance.percent(20) => Evaluation::Passed,
-            BaseTemper::Error if whole || chance.percent(50) => {
+            BaseCaseBehaviour::AlreadyTrue => Evaluation::Passed,
+            BaseCaseBehaviour::Honest if whole => Evaluation::Passed,
+            BaseCaseBehaviour::Later(times) if whole && count > times => Evaluation::Passed,
+            BaseCaseBehaviour::Shrinking if whole && count >= 6 => Evaluation::Passed,
+            BaseCaseBehaviour::Shrinking if whole => failed(6 - count as usize),
+            BaseCaseBehaviour::Flaky if random.percent(20) => Evaluation::Passed,
+            BaseCaseBehaviour::Error if whole || random.percent(50) => {
                 Evaluation::Error { items: vec![red_check(0)] }
             }
-            BaseTemper::Pending if whole => Evaluation::Pending { items: vec![red_check(0)] },
-            BaseTemper::Prevented if whole => Evaluation::Prevented { reason: "uncommitted edits".into() },
-            BaseTemper::Flaky => failed(chance.between(1, 4) as usize),
-            BaseTemper::Honest
-            | BaseTemper::Later(_)
-            | BaseTemper::Never
-            | BaseTemper::Shrinking
-            | BaseTemper::Error
-            | BaseTemper::Pending
-            | BaseTemper::Prevented => failed(3),
+            BaseCaseBehaviour::Pending if whole => Evaluation::Pending { items: vec![red_check(0)] },
+            BaseCaseBehaviour::Prevented if whole => {
+                Evaluation::Prevented { reason: "uncommitted edits".into() }
+            }
+            BaseCaseBehaviour::Flaky => failed(random.between(1, 4) as usize),
+            BaseCaseBehaviour::Honest
+            | BaseCaseBehaviour::Later(_)
+            | BaseCaseBehaviour::Never
+            | BaseCaseBehaviour::Shrinking
+            | BaseCaseBehaviour::Error
+            | BaseCaseBehaviour::Pending
+            | BaseCaseBehaviour::Prevented => failed(3),
         }
     }
 
     /// What the coordinator agent answers.
-    pub fn answer(&self, chance: &mut Chance, state: &State, job: &Job) -> Answer {
-        if self.down || chance.percent(self.refuse) {
+    pub fn answer(&self, random: &mut Random, state: &State, job: &Job) -> Answer {
+        if self.down || random.percent(self.refuse) {
             return Answer::Refused { reason: "rate limit".into(), retry_after: None };
         }
-        if chance.percent(self.unable) {
+        if random.percent(self.unable) {
             return Answer::NotLoggedIn { reason: "nobody is logged in".into() };
         }
-        if chance.percent(self.fail / 3) {
+        if random.percent(self.fail / 3) {
             return Answer::Failed { reason: "no answer".into() };
         }
-        let temper = match self.plans {
-            PlanTemper::Mixed => *chance.pick(&[
-                PlanTemper::Useful,
-                PlanTemper::Useful,
-                PlanTemper::Empty,
-                PlanTemper::Nonsense,
+        let behaviour = match self.plans {
+            PlanQuality::Mixed => *random.pick(&[
+                PlanQuality::Useful,
+                PlanQuality::Useful,
+                PlanQuality::Empty,
+                PlanQuality::Nonsense,
             ]),
-            PlanTemper::Useful | PlanTemper::Empty | PlanTemper::Nonsense => self.plans,
+            PlanQuality::Useful | PlanQuality::Empty | PlanQuality::Nonsense => self.plans,
         };
-        Answer::Plan(match temper {
-            PlanTemper::Empty | PlanTemper::Mixed => PlanChange::default(),
-            PlanTemper::Nonsense => nonsense(chance, state),
-            PlanTemper::Useful => useful(chance, state, job),
+        Answer::Plan(match behaviour {
+            PlanQuality::Empty | PlanQuality::Mixed => PlanChange::default(),
+            PlanQuality::Nonsense => nonsense(random, state),
+            PlanQuality::Useful => useful(random, state, job),
         })
     }
 }
@@ -238,14 +244,14 @@ fn red_check(number: usize) -> RedCheck {
 }
 
 /// What an agent tells while it runs.
-pub fn on_the_way(chance: &mut Chance) -> Usage {
-    Usage { agent_runs: 0, cost_usd: chance.between(0, 20) as f64 / 10.0, tokens: chance.between(0, 500) }
+pub fn on_the_way(random: &mut Random) -> Usage {
+    Usage { agent_runs: 0, cost_usd: random.between(0, 20) as f64 / 10.0, tokens: random.between(0, 500) }
 }
 
 /// Judges asked about so many items, each once or twice.
-pub fn judges(chance: &mut Chance, items: usize, most: u64) -> Usage {
-    let agent_runs = if items == 0 { 0 } else { chance.between(0, items as u64 * most) };
-    Usage { agent_runs, cost_usd: chance.between(0, 20) as f64 / 10.0, tokens: chance.between(0, 500) }
+pub fn judges(random: &mut Random, items: usize, most: u64) -> Usage {
+    let agent_runs = if items == 0 { 0 } else { random.between(0, items as u64 * most) };
+    Usage { agent_runs, cost_usd: random.between(0, 20) as f64 / 10.0, tokens: random.between(0, 500) }
 }
 
 fn new_atom(what: &str) -> NewAtom {
@@ -253,74 +259,74 @@ fn new_atom(what: &str) -> NewAtom {
 }
 
 /// A plan that answers what was asked, as far as it can.
-fn useful(chance: &mut Chance, state: &State, job: &Job) -> PlanChange {
+fn useful(random: &mut Random, state: &State, job: &Job) -> PlanChange {
     let mut plan = PlanChange { reason: "another way".into(), ..PlanChange::default() };
     for why in &job.why {
         match why {
-            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => match chance.below(4) {
+            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => match random.below(4) {
                 0 => plan.alternatives.push(Alternative {
                     to: atom.clone(),
                     group: None,
                     atom: new_atom("another way to do it"),
                 }),
-                1 => plan.abandon.extend(abandon(chance, state)),
+                1 => plan.abandon.extend(abandon(random, state)),
                 _ => plan.decompositions.push(NewDecomposition {
                     parent: atom.clone(),
-                    children: (0..chance.between(1, 3)).map(|_| new_atom("a part of it")).collect(),
+                    children: (0..random.between(1, 3)).map(|_| new_atom("a part of it")).collect(),
                     reason: "too large".into(),
                 }),
             },
             ReplanReason::Stalling => {
-                if let Some((_, atom)) = state.atoms.get_index(chance.below(state.atoms.len())) {
+                if let Some((_, atom)) = state.atoms.get_index(random.below(state.atoms.len())) {
                     plan.dependencies.push(Rewire { atom: atom.id.clone(), depends_on: Vec::new() });
                 }
             }
             ReplanReason::Red { .. } => plan.atoms.push(new_atom("repair what is red")),
         }
     }
-    if chance.percent(10) {
+    if random.percent(10) {
         plan.withdrawals.extend(state.decompositions.first().map(|cut| cut.parent.clone()));
     }
     plan
 }
 
-fn abandon(chance: &mut Chance, state: &State) -> Option<Abandon> {
-    let (group, _) = state.or_groups.get_index(chance.below(state.or_groups.len()))?;
+fn abandon(random: &mut Random, state: &State) -> Option<Abandon> {
+    let (group, _) = state.or_groups.get_index(random.below(state.or_groups.len()))?;
     Some(Abandon { group: group.clone(), reason: "it leads nowhere".into() })
 }
 
 /// Anything: what does not exist, cycles, what is resolved, what is empty.
-fn nonsense(chance: &mut Chance, state: &State) -> PlanChange {
-    let any = |chance: &mut Chance| {
-        if chance.percent(10) {
+fn nonsense(random: &mut Random, state: &State) -> PlanChange {
+    let any = |random: &mut Random| {
+        if random.percent(10) {
             AtomId::new("A999")
         } else {
-            state.atoms[chance.below(state.atoms.len())].id.clone()
+            state.atoms[random.below(state.atoms.len())].id.clone()
         }
     };
     let mut plan = PlanChange { reason: "because".into(), ..PlanChange::default() };
-    for _ in 0..chance.between(1, 3) {
-        match chance.below(7) {
-            0 => plan.withdrawals.push(any(chance)),
+    for _ in 0..random.between(1, 3) {
+        match random.below(7) {
+            0 => plan.withdrawals.push(any(random)),
             1 => plan.decompositions.push(NewDecomposition {
-                parent: any(chance),
-                children: if chance.percent(30) { Vec::new() } else { vec![new_atom("a part")] },
+                parent: any(random),
+                children: if random.percent(30) { Vec::new() } else { vec![new_atom("a part")] },
                 reason: String::new(),
             }),
             2 => plan.alternatives.push(Alternative {
-                to: any(chance),
+                to: any(random),
                 group: None,
-                atom: new_atom(if chance.percent(30) { "" } else { "else" }),
+                atom: new_atom(if random.percent(30) { "" } else { "else" }),
             }),
-            3 => plan.abandon.extend(abandon(chance, state)),
+            3 => plan.abandon.extend(abandon(random, state)),
             4 => plan.atoms.push(NewAtom {
-                id: chance.percent(50).then(|| any(chance)),
-                depends_on: vec![any(chance)],
+                id: random.percent(50).then(|| any(random)),
+                depends_on: vec![any(random)],
                 ..new_atom("more")
             }),
             _ => {
-                let depends_on = (0..chance.between(0, 2)).map(|_| any(chance)).collect();
-                plan.dependencies.push(Rewire { atom: any(chance), depends_on });
+                let depends_on = (0..random.between(0, 2)).map(|_| any(random)).collect();
+                plan.dependencies.push(Rewire { atom: any(random), depends_on });
             }
         }
     }

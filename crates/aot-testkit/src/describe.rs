@@ -1,4 +1,4 @@
-//! Events and effects in a few words, for traces. What everybody knows is left out.
+//! Events, effects and plans as short lines, for traces.
 
 use std::fmt::Write;
 
@@ -6,17 +6,17 @@ use aot_core::coordinator::{Answer, Effect, Evaluation, Event, Job, JobId, Outco
 use aot_core::rules::Change;
 use aot_core::state::State;
 
-pub fn of_event(event: &Event) -> String {
+pub fn event_line(event: &Event) -> String {
     match event {
         Event::Begun { unrecorded: found, redirect, .. } => {
             let found: Vec<String> = found.iter().map(|found| found.atom.to_string()).collect();
             format!("begun found {found:?} redirect held by {redirect:?}")
         }
         Event::Ended { job, outcome, usage } => {
-            format!("{} {}{}", of_job(job), of_outcome(outcome), of_usage(usage))
+            format!("{} {}{}", job_name(job), outcome_text(outcome), usage_text(usage))
         }
-        Event::Landed { job, usage, .. } => format!("{} landed{}", of_job(job), of_usage(usage)),
-        Event::Conflict { job, usage, .. } => format!("{} conflict{}", of_job(job), of_usage(usage)),
+        Event::Landed { job, usage, .. } => format!("{} landed{}", job_name(job), usage_text(usage)),
+        Event::Conflict { job, usage, .. } => format!("{} conflict{}", job_name(job), usage_text(usage)),
         Event::Verified { number, evaluation, usage } => {
             let evaluation = match evaluation {
                 Evaluation::Passed => "passed".to_owned(),
@@ -26,17 +26,17 @@ pub fn of_event(event: &Event) -> String {
                 Evaluation::Prevented { .. } => "prevented".to_owned(),
                 Evaluation::Lost { .. } => "lost".to_owned(),
             };
-            format!("evaluation {number}: {evaluation}{}", of_usage(usage))
+            format!("evaluation {number}: {evaluation}{}", usage_text(usage))
         }
         Event::Replanned { job, answer, .. } => match answer {
-            Answer::Plan(plan) => format!("{} {plan:?}", of_job(job)),
-            Answer::Failed { .. } => format!("{} failed", of_job(job)),
-            Answer::Refused { .. } => format!("{} refused", of_job(job)),
-            Answer::NotLoggedIn { .. } => format!("{} unable", of_job(job)),
+            Answer::Plan(plan) => format!("{} {plan:?}", job_name(job)),
+            Answer::Failed { .. } => format!("{} failed", job_name(job)),
+            Answer::Refused { .. } => format!("{} refused", job_name(job)),
+            Answer::NotLoggedIn { .. } => format!("{} unable", job_name(job)),
         },
         Event::Spent { usage } => format!("spent {:.1} USD and {} tokens", usage.cost_usd, usage.tokens),
-        Event::Edited { state } => format!("edited to {}", of_plan(state)),
-        Event::Redirected { state } => format!("redirected to {}", of_plan(state)),
+        Event::Edited { state } => format!("edited to {}", plan_text(state)),
+        Event::Redirected { state } => format!("redirected to {}", plan_text(state)),
         Event::Tampered { .. } => "tampered".to_owned(),
         Event::StopAsked { how, .. } => format!("stop asked: {how:?}"),
         Event::RedirectAsked => "redirect asked".to_owned(),
@@ -47,16 +47,16 @@ pub fn of_event(event: &Event) -> String {
     }
 }
 
-pub fn of_effect(effect: &Effect) -> String {
+pub fn effect_line(effect: &Effect) -> String {
     match effect {
         Effect::Record(changes) => {
-            let changes: Vec<String> = changes.iter().filter_map(of_change).collect();
+            let changes: Vec<String> = changes.iter().filter_map(change_text).collect();
             format!("record {}", changes.join(", "))
         }
-        Effect::Start(Job { id, why, .. }) if why.is_empty() => format!("start {}", of_job(id)),
-        Effect::Start(Job { id, why, .. }) => format!("start {} for {why:?}", of_job(id)),
-        Effect::Kill(id) => format!("kill {}", of_job(id)),
-        Effect::Land(id) => format!("land {}", of_job(id)),
+        Effect::Start(Job { id, why, .. }) if why.is_empty() => format!("start {}", job_name(id)),
+        Effect::Start(Job { id, why, .. }) => format!("start {} for {why:?}", job_name(id)),
+        Effect::Kill(id) => format!("kill {}", job_name(id)),
+        Effect::Land(id) => format!("land {}", job_name(id)),
         Effect::Verify { number } => format!("verify {number}"),
         Effect::Revert { atom, commit } => format!("revert {commit} of {atom}"),
         Effect::WakeAt(at) => format!("wake at {}s", at.as_second()),
@@ -65,7 +65,7 @@ pub fn of_effect(effect: &Effect) -> String {
     }
 }
 
-pub fn of_job(id: &JobId) -> String {
+pub fn job_name(id: &JobId) -> String {
     let number = id.attempt;
     match &id.task {
         Task::Probe(atom) => format!("probe {atom}#{number}"),
@@ -75,7 +75,7 @@ pub fn of_job(id: &JobId) -> String {
     }
 }
 
-fn of_outcome(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done { check, .. } => format!("done, check {check:?}"),
         Outcome::Failed { reason } => format!("failed: {reason}"),
@@ -87,11 +87,11 @@ fn of_outcome(outcome: &Outcome) -> String {
     }
 }
 
-fn of_usage(usage: &Usage) -> String {
+fn usage_text(usage: &Usage) -> String {
     if usage.agent_runs == 0 { String::new() } else { format!(" by {} judges", usage.agent_runs) }
 }
 
-fn of_change(change: &Change) -> Option<String> {
+fn change_text(change: &Change) -> Option<String> {
     match change {
         Change::SpentSoFar { .. } => None,
         Change::AtomStarted { atom, .. } => Some(format!("{atom} started")),
@@ -106,7 +106,7 @@ fn of_change(change: &Change) -> Option<String> {
 }
 
 /// A plan in a few lines.
-pub fn of_plan(state: &State) -> String {
+pub fn plan_text(state: &State) -> String {
     let limits = state.constraints();
     let mut text = format!(
         "m={} N={} stalls={} wall={} verify={:?} iteration {}",

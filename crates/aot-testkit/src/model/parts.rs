@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aot_core::coordinator::Presence;
 
-use crate::model::{Counterexample, Counts, Outside, Setting, check};
+use super::{Counterexample, Counts, Disturbances, Setting, check};
 use crate::shapes::{self, Groups, ParentChecks, Shape};
 
 /// A setting, and the largest graphs that are run in it.
@@ -18,11 +18,11 @@ pub struct Part {
 /// How graphs of up to `size` atoms are run: with everything that can strike from outside; one atom more with a
 /// crash only; one atom less for many iterations.
 pub fn parts(size: usize) -> Vec<Part> {
-    let nothing = Outside { crashes: 0, redirects: 0, stops: 0, conflicts: 0, logouts: 0 };
-    let strikes = Outside { crashes: 1, redirects: 1, ..nothing };
-    let stops = Outside { stops: 1, conflicts: 1, ..nothing };
-    let ends = Outside { logouts: 1, ..stops };
-    let crash = Outside { crashes: 1, ..nothing };
+    let nothing = Disturbances { crashes: 0, redirects: 0, stops: 0, conflicts: 0, logouts: 0 };
+    let strikes = Disturbances { crashes: 1, redirects: 1, ..nothing };
+    let stops = Disturbances { stops: 1, conflicts: 1, ..nothing };
+    let ends = Disturbances { logouts: 1, ..stops };
+    let crash = Disturbances { crashes: 1, ..nothing };
     let (none, all) = (ParentChecks::None, ParentChecks::All);
     let part = |name, size, parallel, iterations, stalls, coordinator, checks, outside| Part {
         name,
@@ -51,15 +51,15 @@ pub fn parts(size: usize) -> Vec<Part> {
 }
 
 /// Checks every graph of a part. Stops at the first counterexample.
-pub fn survey(part: &Part) -> Result<Counts, Box<Counterexample>> {
+pub fn check_part(part: &Part) -> Result<Counts, Box<Counterexample>> {
     let mut shapes: Vec<Shape> = (1..=part.size).flat_map(shapes::all).collect();
     if part.setting.groups == Groups::Stuck {
         shapes.retain(Shape::has_choices);
     }
-    over(&shapes, part.setting)
+    check_all(&shapes, part.setting)
 }
 
-fn over(shapes: &[Shape], setting: Setting) -> Result<Counts, Box<Counterexample>> {
+fn check_all(shapes: &[Shape], setting: Setting) -> Result<Counts, Box<Counterexample>> {
     let next = AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || -> Result<Counts, Box<Counterexample>> {

@@ -8,13 +8,13 @@ use aot_core::rules::gate::gate;
 use aot_core::state::State;
 use jiff::Timestamp;
 
-use crate::audit::{Audit, Breach, Word};
-use crate::words;
+use crate::audit::{Arrival, Audit, Violation};
+use crate::describe;
 use crate::world::{Phase, World};
 
 /// How much of an event's answer is performed before the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum Crash {
     /// It does not die.
     Never,
     /// So many effects are performed.
@@ -29,7 +29,7 @@ pub enum Tracing {
 }
 
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct Simulation {
     coordinator: Coordinator,
     pub world: World,
     audit: Audit,
@@ -39,18 +39,19 @@ pub struct Stage {
     events: u64,
 }
 
-impl Stage {
-    /// A coordinator that was told nothing yet: [`Stage::begin`] comes next.
-    pub fn new(state: State, settings: Settings, now: Timestamp, tracing: Tracing) -> Stage {
+impl Simulation {
+    /// A coordinator that was told nothing yet: [`Simulation::begin`] comes next.
+    pub fn new(state: State, settings: Settings, now: Timestamp, tracing: Tracing) -> Simulation {
         let coordinator = take_up(&state, &settings, now);
         let audit = Audit::new(&state, &settings);
         let world = World::new(state, now);
-        let mut stage = Stage { coordinator, world, audit, settings, tracing, trace: Vec::new(), events: 0 };
+        let mut simulation =
+            Simulation { coordinator, world, audit, settings, tracing, trace: Vec::new(), events: 0 };
         if tracing == Tracing::On {
-            let plan = words::of_plan(stage.world.recorded());
-            stage.trace.push(plan);
+            let plan = describe::plan_text(simulation.world.recorded());
+            simulation.trace.push(plan);
         }
-        stage
+        simulation
     }
 
     pub fn coordinator(&self) -> &Coordinator {
@@ -70,9 +71,9 @@ impl Stage {
         self.events
     }
 
-    pub fn begin(&mut self, hold: RedirectLock, cut: Cut) -> Result<Vec<Effect>, Breach> {
+    pub fn begin(&mut self, hold: RedirectLock, crash: Crash) -> Result<Vec<Effect>, Violation> {
         let event = Event::Begun { unrecorded: self.world.found(), fingerprint: None, redirect: hold };
-        self.tell(event, cut)
+        self.tell(event, crash)
     }
 
     /// A new process takes the state file up; what the old one had in hand is gone.
@@ -92,21 +93,21 @@ impl Stage {
     }
 
     /// Tells an event, and performs the answer as far as the process lives. The effects performed come back.
-    pub fn tell(&mut self, event: Event, cut: Cut) -> Result<Vec<Effect>, Breach> {
+    pub fn tell(&mut self, event: Event, crash: Crash) -> Result<Vec<Effect>, Violation> {
         self.events += 1;
-        self.note(|| format!("<- {}", words::of_event(&event)));
-        let word = self.word(&event);
+        self.note(|| format!("<- {}", describe::event_line(&event)));
+        let arrival = self.arrival(&event);
         self.happen(&event);
-        self.audit.hear(self.world.recorded(), &event, word);
+        self.audit.before_event(self.world.recorded(), &event, arrival);
         let mut effects = self.coordinator.on(event.clone(), self.world.now);
         self.let_go(&effects);
-        let performed = match cut {
-            Cut::Never => effects.len(),
-            Cut::After(count) => count.min(effects.len()),
+        let performed = match crash {
+            Crash::Never => effects.len(),
+            Crash::After(count) => count.min(effects.len()),
         };
         for effect in &effects[..performed] {
-            self.note(|| format!("   -> {}", words::of_effect(effect)));
-            self.audit.effect(&self.world, effect)?;
+            self.note(|| format!("   -> {}", describe::effect_line(effect)));
+            self.audit.before_effect(&self.world, effect)?;
             match effect {
                 Effect::Record(changes) => self.record(changes, &event)?,
                 Effect::Start(_)
@@ -120,9 +121,9 @@ impl Stage {
             }
         }
         effects.truncate(performed);
-        match cut {
-            Cut::Never => self.audit.settled(&self.world, &mut self.coordinator, &event)?,
-            Cut::After(count) => {
+        match crash {
+            Crash::Never => self.audit.after_event(&self.world, &mut self.coordinator, &event)?,
+            Crash::After(count) => {
                 self.note(|| format!("!! the process dies after {count} effects"));
                 self.audit.forget_unrecorded(&event, &effects);
             }
@@ -130,20 +131,24 @@ impl Stage {
         Ok(effects)
     }
 
-    fn record(&mut self, changes: &[aot_core::rules::Change], event: &Event) -> Result<(), Breach> {
+    fn record(&mut self, changes: &[aot_core::rules::Change], event: &Event) -> Result<(), Violation> {
         for change in changes {
-            self.audit.change(self.world.recorded(), change, event)?;
+            self.audit.before_change(self.world.recorded(), change, event)?;
             self.world.write(change)?;
             if change.reshapes() {
-                self.audit.reshape(self.world.recorded());
+                self.audit.reshaped(self.world.recorded());
             }
         }
         Ok(())
     }
 
-    fn word(&self, event: &Event) -> Word {
+    fn arrival(&self, event: &Event) -> Arrival {
         if let Event::Verified { number, .. } = event {
-            return if self.coordinator.verifying() == Some(*number) { Word::Awaited } else { Word::Late };
+            return if self.coordinator.verifying() == Some(*number) {
+                Arrival::Expected
+            } else {
+                Arrival::Late
+            };
         }
         let job = match event {
             Event::Ended { job, .. }
@@ -161,9 +166,9 @@ impl Stage {
             | Event::RedirectAbandoned
             | Event::Woke
             | Event::StartAsked { .. }
-            | Event::TurnEnded => return Word::Awaited,
+            | Event::TurnEnded => return Arrival::Expected,
         };
-        if self.world.flight(job).is_some() { Word::Awaited } else { Word::Late }
+        if self.world.flight(job).is_some() { Arrival::Expected } else { Arrival::Late }
     }
 
     /// What an event says of the world is true of it.

@@ -2,6 +2,8 @@
 //! until the loop has halted or the state is known. The rules of `audit` hold at every step, and a measure falls at
 //! every step: so every loop halts. Time stands still, which leaves out refused starts and timeouts.
 
+pub mod parts;
+
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hasher};
@@ -19,11 +21,11 @@ use aot_core::rules::reshape::NewAtom;
 use aot_core::state::State;
 use jiff::Timestamp;
 
-use crate::audit::Breach;
+use crate::audit::Violation;
+use crate::behaviour::unresolved;
 use crate::plans;
 use crate::shapes::{Groups, ParentChecks, Shape};
-use crate::stage::{Cut, Stage, Tracing};
-use crate::temper::unresolved;
+use crate::simulation::{Crash, Simulation, Tracing};
 use crate::world::{Phase, is_agent};
 
 /// One way to run every graph.
@@ -35,12 +37,12 @@ pub struct Setting {
     pub coordinator: Presence,
     pub checks: ParentChecks,
     pub groups: Groups,
-    pub outside: Outside,
+    pub outside: Disturbances,
 }
 
 /// How often the outside may still strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Outside {
+pub struct Disturbances {
     pub crashes: u8,
     pub redirects: u8,
     pub stops: u8,
@@ -84,29 +86,29 @@ impl fmt::Display for Counts {
 /// A way on which a rule did not hold.
 #[derive(Clone, Debug)]
 pub struct Counterexample {
-    pub breach: Breach,
+    pub violation: Violation,
     pub setting: Setting,
     pub trace: Vec<String>,
 }
 
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}\n{}\n{}", self.setting, self.trace.join("\n"), self.breach)
+        write!(f, "{:?}\n{}\n{}", self.setting, self.trace.join("\n"), self.violation)
     }
 }
 
 /// Something that can happen next, and whether the process survives it.
 #[derive(Clone, Debug)]
 enum Move {
-    Tell(Box<Event>, Cut),
+    Tell(Box<Event>, Crash),
     /// The change comes onto the branch, and the event tells it.
-    Land(JobId, Cut),
+    Land(JobId, Crash),
     Crash(RedirectLock),
 }
 
 struct Node {
-    stage: Stage,
-    left: Outside,
+    simulation: Simulation,
+    left: Disturbances,
     /// The numbers of the moves that led here.
     path: Vec<u16>,
 }
@@ -115,7 +117,8 @@ struct Node {
 pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexample>> {
     let mut counts = Counts { graphs: 1, ..Counts::default() };
     let mut known: HashSet<u64> = HashSet::new();
-    let begun = begin(shape, setting, Tracing::Off).map_err(|breach| explain(shape, setting, &[], breach))?;
+    let begun =
+        begin(shape, setting, Tracing::Off).map_err(|violation| explain(shape, setting, &[], violation))?;
     let mut text = String::new();
     known.insert(fingerprint(&begun, &mut text));
     let mut open = vec![begun];
@@ -127,11 +130,11 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
             counts.transitions += 1;
             let mut path = node.path.clone();
             path.push(number as u16);
-            let mut after = Node { stage: node.stage.clone(), left: node.left, path };
+            let mut after = Node { simulation: node.simulation.clone(), left: node.left, path };
             take(&mut after, next)
                 .and_then(|()| falls(&before, &measure(&after), &after))
-                .map_err(|breach| explain(shape, setting, &after.path, breach))?;
-            if after.stage.world.halted().is_some() {
+                .map_err(|violation| explain(shape, setting, &after.path, violation))?;
+            if after.simulation.world.halted().is_some() {
                 counts.halts += 1;
             } else if known.insert(fingerprint(&after, &mut text)) {
                 open.push(after);
@@ -141,7 +144,7 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
     Ok(counts)
 }
 
-fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Breach> {
+fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Violation> {
     let constraints = plans::limits(setting.parallel, setting.iterations, setting.stalls);
     let state = shape.state(constraints, setting.checks, setting.groups);
     let agents =
@@ -152,13 +155,13 @@ fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Brea
         trees: Trees::Separate,
         on_refused_start: OnRefusedStart::Park,
     };
-    let mut stage = Stage::new(state, settings, Timestamp::UNIX_EPOCH, tracing);
-    stage.begin(RedirectLock::Free, Cut::Never)?;
-    Ok(Node { stage, left: setting.outside, path: Vec::new() })
+    let mut simulation = Simulation::new(state, settings, Timestamp::UNIX_EPOCH, tracing);
+    simulation.begin(RedirectLock::Free, Crash::Never)?;
+    Ok(Node { simulation, left: setting.outside, path: Vec::new() })
 }
 
 /// Goes a way again and writes it down.
-fn explain(shape: &Shape, setting: Setting, path: &[u16], breach: Breach) -> Box<Counterexample> {
+fn explain(shape: &Shape, setting: Setting, path: &[u16], violation: Violation) -> Box<Counterexample> {
     let mut trace = Vec::new();
     if let Ok(mut node) = begin(shape, setting, Tracing::On) {
         for number in path {
@@ -167,14 +170,14 @@ fn explain(shape: &Shape, setting: Setting, path: &[u16], breach: Breach) -> Box
                 break;
             }
         }
-        trace = node.stage.trace().to_vec();
+        trace = node.simulation.trace().to_vec();
     }
-    Box::new(Counterexample { breach, setting, trace })
+    Box::new(Counterexample { violation, setting, trace })
 }
 
 /// All that can happen next.
 fn moves(node: &Node, groups: Groups) -> Vec<Move> {
-    let world = &node.stage.world;
+    let world = &node.simulation.world;
     let mut events: Vec<Event> = Vec::new();
     let mut landings: Vec<JobId> = Vec::new();
     let usage = Usage::default();
@@ -197,28 +200,28 @@ fn moves(node: &Node, groups: Groups) -> Vec<Move> {
             Phase::Reported | Phase::Parked => {}
         }
     }
-    if let Some(number) = node.stage.coordinator().verifying() {
+    if let Some(number) = node.simulation.coordinator().verifying() {
         for evaluation in evaluations(world.recorded()) {
             events.push(Event::Verified { number, evaluation, usage });
         }
     }
-    let mut cuts = vec![Cut::Never];
+    let mut crashes = vec![Crash::Never];
     if node.left.crashes > 0 {
         // Between the record and the rest, and before both. Later deaths leave the same file and the same branch
         // as one after the last effect.
-        cuts.extend([Cut::After(0), Cut::After(1)]);
+        crashes.extend([Crash::After(0), Crash::After(1)]);
     }
     let mut moves: Vec<Move> = Vec::new();
     for event in events {
-        moves.extend(cuts.iter().map(|cut| Move::Tell(Box::new(event.clone()), *cut)));
+        moves.extend(crashes.iter().map(|crash| Move::Tell(Box::new(event.clone()), *crash)));
     }
     for job in landings {
-        moves.extend(cuts.iter().map(|cut| Move::Land(job.clone(), *cut)));
+        moves.extend(crashes.iter().map(|crash| Move::Land(job.clone(), *crash)));
     }
     if node.left.crashes > 0 {
         moves.push(Move::Crash(RedirectLock::Free));
     }
-    let tell = |event| Move::Tell(Box::new(event), Cut::Never);
+    let tell = |event| Move::Tell(Box::new(event), Crash::Never);
     if world.recorded().control.redirect_requested {
         moves.extend(
             redirected(world.recorded()).map(|state| tell(Event::Redirected { state: Box::new(state) })),
@@ -234,19 +237,19 @@ fn moves(node: &Node, groups: Groups) -> Vec<Move> {
     moves
 }
 
-fn take(node: &mut Node, next: Move) -> Result<(), Breach> {
+fn take(node: &mut Node, next: Move) -> Result<(), Violation> {
     match next {
         Move::Crash(hold) => {
             node.left.crashes -= 1;
-            node.stage.restart();
-            node.stage.begin(hold, Cut::Never)?;
+            node.simulation.restart();
+            node.simulation.begin(hold, Crash::Never)?;
             Ok(())
         }
-        Move::Land(job, cut) => {
-            let binding = node.stage.world.commit(&job);
-            tell(node, Event::Landed { job, binding, usage: Usage::default() }, cut)
+        Move::Land(job, crash) => {
+            let binding = node.simulation.world.commit(&job);
+            tell(node, Event::Landed { job, binding, usage: Usage::default() }, crash)
         }
-        Move::Tell(event, cut) => {
+        Move::Tell(event, crash) => {
             match &*event {
                 Event::RedirectAsked => node.left.redirects -= 1,
                 Event::StopAsked { .. } => node.left.stops -= 1,
@@ -267,16 +270,16 @@ fn take(node: &mut Node, next: Move) -> Result<(), Breach> {
                 | Event::StartAsked { .. }
                 | Event::TurnEnded => {}
             }
-            tell(node, *event, cut)
+            tell(node, *event, crash)
         }
     }
 }
 
-fn tell(node: &mut Node, event: Event, cut: Cut) -> Result<(), Breach> {
-    node.stage.tell(event, cut)?;
-    match cut {
-        Cut::Never => Ok(()),
-        Cut::After(_) => take(node, Move::Crash(RedirectLock::Free)),
+fn tell(node: &mut Node, event: Event, crash: Crash) -> Result<(), Violation> {
+    node.simulation.tell(event, crash)?;
+    match crash {
+        Crash::Never => Ok(()),
+        Crash::After(_) => take(node, Move::Crash(RedirectLock::Free)),
     }
 }
 
@@ -384,7 +387,7 @@ fn redirected(state: &State) -> impl Iterator<Item = State> {
 type Measure = [u64; 5];
 
 fn measure(node: &Node) -> Measure {
-    let state = node.stage.world.recorded();
+    let state = node.simulation.world.recorded();
     let control = &state.control;
     let limits = state.constraints();
     let left = &node.left;
@@ -398,37 +401,38 @@ fn measure(node: &Node) -> Measure {
     let attempts = control.open.as_ref().map_or(0, |open| {
         (2 * limits.max_parallel_agents as usize - 1).saturating_sub(open.started.len()) as u64
     });
-    let flights = node.stage.world.flights().iter().map(|flight| match (&flight.job.id.task, flight.phase) {
-        (Task::Probe(_), _) => 4,
-        (Task::Work(_), Phase::Working | Phase::Parked) => 3,
-        (Task::Work(_), Phase::Reported) => 2,
-        (Task::Work(_), Phase::Landing) | (Task::Check(_) | Task::Replan, _) => 1,
-    });
-    let awaited = u64::from(node.stage.coordinator().verifying().is_some());
+    let flights =
+        node.simulation.world.flights().iter().map(|flight| match (&flight.job.id.task, flight.phase) {
+            (Task::Probe(_), _) => 4,
+            (Task::Work(_), Phase::Working | Phase::Parked) => 3,
+            (Task::Work(_), Phase::Reported) => 2,
+            (Task::Work(_), Phase::Landing) | (Task::Check(_) | Task::Replan, _) => 1,
+        });
+    let awaited = u64::from(node.simulation.coordinator().verifying().is_some());
     [outside, iterations, attempts, flights.sum(), awaited]
 }
 
-fn falls(before: &Measure, after: &Measure, node: &Node) -> Result<(), Breach> {
-    if after < before || node.stage.world.halted().is_some() {
+fn falls(before: &Measure, after: &Measure, node: &Node) -> Result<(), Violation> {
+    if after < before || node.simulation.world.halted().is_some() {
         return Ok(());
     }
     let detail = format!("{before:?} to {after:?}");
-    Err(Breach::new("a measure falls with every step", "D8", detail))
+    Err(Violation::new("a measure falls with every step", "D8", detail))
 }
 
 /// All that can matter later: the coordinator with what it remembers, the world, what the audit counts, and what may
 /// still strike. `text` is room to write in.
 fn fingerprint(node: &Node, text: &mut String) -> u64 {
-    let world = &node.stage.world;
+    let world = &node.simulation.world;
     text.clear();
     let written = write!(
         text,
         "{:?}{:?}{:?}{:?}{:?}{:?}",
-        node.stage.coordinator(),
+        node.simulation.coordinator(),
         world.flights(),
         world.branch(),
         world.verifying(),
-        node.stage.audit().memory(),
+        node.simulation.audit().memory(),
         node.left
     );
     written.expect("writing into a string cannot fail");

@@ -1,0 +1,74 @@
+//! The bound on agent runs: shown, kept, never rising (D8).
+
+use aot_core::coordinator::{Coordinator, Event};
+use aot_core::state::State;
+
+use super::{Audit, Checked, ensure};
+use crate::describe;
+
+impl Audit {
+    pub(super) fn bound_falls(&mut self, coordinator: &mut Coordinator, event: &Event) -> Checked {
+        let bound = coordinator.bound().agent_runs;
+        let ceiling = match (self.ceiling, event) {
+            (None, _) => {
+                let most = promised(coordinator.state());
+                ensure(bound <= most, "the bound shown is the one promised", "D8", || {
+                    format!("{bound}, {most}")
+                })?;
+                self.runs + bound
+            }
+            (Some(ceiling), Event::Edited { .. } | Event::Redirected { .. }) => {
+                self.bound_at_opening = u64::MAX;
+                ceiling.max(self.runs + bound)
+            }
+            // What was broken off is evaluated again.
+            (Some(ceiling), Event::Begun { .. } | Event::RedirectAsked) => {
+                let more = bound.saturating_sub(self.bound);
+                ensure(
+                    more <= evaluation(coordinator.state()),
+                    "a new process or a redirect adds one evaluation at most",
+                    "D8",
+                    || format!("{} to {bound}", self.bound),
+                )?;
+                ceiling + evaluation(coordinator.state())
+            }
+            (Some(ceiling), _) => {
+                ensure(bound <= self.bound, "the bound never rises", "D8", || {
+                    format!("{} to {bound} at {}", self.bound, describe::event_line(event))
+                })?;
+                ceiling
+            }
+        };
+        self.ceiling = Some(ceiling);
+        ensure(self.runs + bound <= ceiling, "agent runs stay within the bound shown", "D8", || {
+            format!(
+                "{} done and {bound} to come, {ceiling} shown, at {}",
+                self.runs,
+                describe::event_line(event)
+            )
+        })?;
+        if self.current.opened {
+            ensure(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
+                format!("{} to {bound}", self.bound_at_opening)
+            })?;
+            self.bound_at_opening = bound;
+        }
+        self.bound = bound;
+        Ok(())
+    }
+}
+
+/// The most judges of one evaluation of the base case.
+pub(super) fn evaluation(state: &State) -> u64 {
+    state.objective.base_case.as_ref().map_or(0, |checks| 2 * checks.quality_items() as u64)
+}
+
+/// The figure before the first start: `2Q + N((2m-1)(2+2q) + 1 + 2Q)`.
+pub(super) fn promised(state: &State) -> u64 {
+    let limits = state.constraints();
+    let checks = state.atoms.values().filter_map(|atom| atom.check.as_ref());
+    let judges = checks.map(|check| check.quality_items() as u64).max().unwrap_or(0);
+    let attempts = 2 * u64::from(limits.max_parallel_agents) - 1;
+    let iteration = attempts * (2 + 2 * judges) + 1 + evaluation(state);
+    evaluation(state) + u64::from(limits.max_iterations) * iteration
+}

@@ -1,0 +1,84 @@
+//! Whether a verdict is true of the state, and whether a loop that goes on waits for something (D12, D13).
+
+use aot_core::rules::certificate::{Budget, Certificate, Verdict};
+use aot_core::state::{Closes, LoopStatus};
+
+use super::{Audit, Checked, ensure, index, is_spent};
+use crate::world::World;
+
+impl Audit {
+    pub(super) fn halts(&self, world: &World, certificate: &Certificate) -> Checked {
+        let state = world.recorded();
+        let control = &state.control;
+        let say = || format!("{:?} in {:?}", certificate.verdict, control);
+        ensure(world.flights().is_empty(), "nothing runs at a halt", "D13", || {
+            format!("{:?}", world.flights().iter().map(|flight| &flight.job.id).collect::<Vec<_>>())
+        })?;
+        let exit = certificate.exit == certificate.verdict.exit();
+        ensure(
+            exit && certificate.iterations == control.iteration,
+            "a certificate fits the state",
+            "D13",
+            say,
+        )?;
+        let completed = certificate.verdict == Verdict::Completed;
+        let status = if completed { LoopStatus::Completed } else { LoopStatus::Stopped };
+        // A loop without an agent is refused before it starts, and stays as it is (D27).
+        let refused = matches!(certificate.verdict, Verdict::NoAgent { .. });
+        ensure(refused || control.status == status, "a halt is written", "D13", say)?;
+        let reason = refused || completed || control.stop_reason.as_deref() == Some(&*certificate.reason);
+        ensure(reason, "the certificate's reason is the file's", "D13", say)?;
+        let holds = match &certificate.verdict {
+            Verdict::Exhausted { group } => state
+                .or_groups
+                .get(group)
+                .is_some_and(|group| group.choices.iter().all(|choice| group.failed.contains(choice))),
+            Verdict::IterationLimit => control.iteration >= state.constraints().max_iterations,
+            Verdict::Deadlock { atoms } => {
+                !atoms.is_empty()
+                    && self.graph.cycles(state).iter().any(|cycle| cycle.closes != Closes::OnSwitch)
+                    && self.graph.ready(state).is_empty()
+                    && atoms.iter().all(|atom| {
+                        index(state, atom).is_ok_and(|index| self.graph.is_unresolved(state, index))
+                    })
+            }
+            Verdict::Stalled => {
+                let limit = state.constraints().max_stall_count;
+                control.stall_count >= limit
+                    || control.fruitless.unwrap_or(0) >= limit
+                    || self.graph.unresolved(state) == 0
+            }
+            Verdict::RedirectInterrupted => !control.redirect_requested,
+            Verdict::Budget { what: Budget::Allowance } => {
+                self.blocked.as_ref() == Some(&certificate.verdict)
+            }
+            Verdict::Budget { what: Budget::Money | Budget::Tokens | Budget::Time } => is_spent(state),
+            Verdict::Completed
+            | Verdict::StoppedByHand
+            | Verdict::Tampered
+            | Verdict::NeedsPerson
+            | Verdict::NoAgent { .. } => true,
+        };
+        // Whoever cannot be asked ends the loop, unless somebody else ended it, or the base case did.
+        let told = match (&self.blocked, &certificate.verdict) {
+            (None, _) | (_, Verdict::Completed | Verdict::StoppedByHand | Verdict::Tampered) => true,
+            (_, Verdict::RedirectInterrupted) => true,
+            // With nothing unresolved, what waits for a person in the base case comes first.
+            (Some(blocked), verdict) => blocked == verdict || *verdict == Verdict::NeedsPerson,
+        };
+        ensure(told, "whoever cannot be asked ends the loop", "D12, D13", say)?;
+        ensure(holds, "the verdict is true of the state", "D13", say)
+    }
+}
+
+/// Somebody will tell the coordinator something: nothing sleeps for ever.
+pub(super) fn goes_on(world: &World) -> Checked {
+    let awaited = world.halted().is_some()
+        || !world.flights().is_empty()
+        || world.verifying().is_some()
+        || world.wake().is_some()
+        || world.recorded().control.redirect_requested;
+    ensure(awaited, "a loop that has not halted waits for something", "D12, D13", || {
+        format!("{:?}", world.recorded().control)
+    })
+}

@@ -1,0 +1,485 @@
+//! What must hold at every step of every life, each rule with the decision it guards. Reads the state file, the
+//! effects and the world only, by the plain definitions of `state::Graph`: never at a coordinator's own indexes.
+
+mod bounds;
+mod halts;
+mod iterations;
+mod probes;
+mod results;
+mod starts;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use aot_core::coordinator::{
+    Answer, CheckOutcome, Coordinator, Effect, Evaluation, Event, JobId, OnRefusedStart, Outcome, Presence,
+    Settings, Task, Trees, Usage,
+};
+use aot_core::rules::Change;
+use aot_core::rules::certificate::{Budget, Verdict};
+use aot_core::state::{AtomId, Graph, State, Target, TrailEntry};
+
+use crate::describe;
+use crate::world::World;
+use halts::goes_on;
+use iterations::{after_a_red_evaluation, opens_within_the_limit};
+use probes::ProbeAudit;
+use results::{is_without_fault, kills_all};
+
+/// A rule that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub rule: &'static str,
+    /// The decision that the rule guards.
+    pub guards: &'static str,
+    pub detail: String,
+}
+
+impl Violation {
+    pub fn new(rule: &'static str, guards: &'static str, detail: impl Into<String>) -> Violation {
+        Violation { rule, guards, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "broken: {} ({}): {}", self.rule, self.guards, self.detail)
+    }
+}
+
+pub(crate) type Checked = Result<(), Violation>;
+
+pub(crate) fn ensure(
+    holds: bool,
+    rule: &'static str,
+    guards: &'static str,
+    detail: impl FnOnce() -> String,
+) -> Checked {
+    if holds { Ok(()) } else { Err(Violation::new(rule, guards, detail())) }
+}
+
+/// Whose word an event is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrival {
+    /// Of something that is awaited.
+    #[default]
+    Expected,
+    /// Of a job that was killed.
+    Late,
+}
+
+/// What happened in the iteration that was opened last.
+#[derive(Clone, Debug, Default)]
+struct Iteration {
+    /// The most agents that were allowed while it was open: an edit can change it.
+    parallel: u32,
+    /// On atoms: a probe, the work, or a probe and then the work; or the check of a parent.
+    attempts: u32,
+    replans: u32,
+    started: Vec<AtomId>,
+    /// Choices probed beside the selected one: each is a start.
+    probed_beside: Vec<AtomId>,
+    /// A group went to another choice: the iteration is no stall.
+    moved: bool,
+}
+
+/// What one event has brought so far.
+#[derive(Clone, Debug, Default)]
+struct CurrentEvent {
+    arrival: Arrival,
+    acted: Vec<AtomId>,
+    undone: Vec<AtomId>,
+    commits_undone: Vec<(AtomId, String)>,
+    reverted: Vec<(AtomId, String)>,
+    failures_noted: Vec<AtomId>,
+    selections: Vec<String>,
+    backtracked: bool,
+    reshaped: bool,
+    opened: bool,
+    /// Somebody new was asked: an attempt by an agent, or a replan.
+    asked: bool,
+    /// The results that were in when the iteration closed.
+    closed_with: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Audit {
+    graph: Graph,
+    /// Workers share a tree, or there is none: slots stay free.
+    one_tree: bool,
+    on_refused_start: OnRefusedStart,
+    jobs: HashSet<JobId>,
+    /// Jobs whose start was refused: they may come again.
+    refused: HashSet<JobId>,
+    iteration: Iteration,
+    probes: ProbeAudit,
+    current: CurrentEvent,
+    /// Attempts in flight and results of the open iteration, after the last event.
+    running: Vec<(AtomId, u32)>,
+    results: Option<u32>,
+    /// What ran when somebody lowered `m`, as far as it still runs.
+    above: usize,
+    /// The last evaluation passed, and nothing has moved the branch since.
+    passed: bool,
+    /// Somebody changed what nobody may, and no redirect has accepted it.
+    tampered: bool,
+    /// What this process was told first of agents that cannot be asked.
+    blocked: Option<Verdict>,
+    runs: u64,
+    bound: u64,
+    bound_at_opening: u64,
+    /// The most agent runs that may ever happen: the first bound, and what people have added since.
+    ceiling: Option<u64>,
+}
+
+impl Audit {
+    pub fn new(state: &State, settings: &Settings) -> Audit {
+        let one_tree = settings.trees == Trees::Shared || settings.agents.worker == Presence::Absent;
+        Audit {
+            graph: Graph::new(state),
+            one_tree,
+            on_refused_start: settings.on_refused_start,
+            jobs: HashSet::new(),
+            refused: HashSet::new(),
+            iteration: Iteration::default(),
+            probes: ProbeAudit::default(),
+            current: CurrentEvent::default(),
+            running: Vec::new(),
+            results: None,
+            above: 0,
+            passed: false,
+            tampered: false,
+            blocked: None,
+            runs: 0,
+            bound: u64::MAX,
+            bound_at_opening: u64::MAX,
+            ceiling: None,
+        }
+    }
+
+    /// Agent runs so far, judges included.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Groups that probes have put in order.
+    pub fn orders(&self) -> u64 {
+        self.probes.orders()
+    }
+
+    /// What later judgements depend on, beside the file and the world.
+    pub fn memory(&self) -> impl fmt::Debug {
+        let iteration = self.iteration.clone();
+        (
+            iteration,
+            self.probes.memory(),
+            self.results,
+            self.above,
+            self.passed,
+            self.blocked.clone(),
+            self.runs,
+            self.bound,
+            self.bound_at_opening,
+            self.ceiling,
+        )
+    }
+
+    /// Before an event is told: `state` is the file at this moment, an edit in it included.
+    pub fn before_event(&mut self, state: &State, event: &Event, arrival: Arrival) {
+        self.current = CurrentEvent { arrival, ..CurrentEvent::default() };
+        self.probes.before_event(event, arrival);
+        match event {
+            Event::Edited { .. } | Event::Redirected { .. } => {
+                self.graph = Graph::new(state);
+                self.iteration.moved |= state.control.open.as_ref().is_some_and(|open| open.moved);
+            }
+            // A start that was refused is no agent run (decision D12): it comes again, and counts once.
+            Event::Ended { outcome: Outcome::Refused { .. }, job, .. }
+            | Event::Replanned { answer: Answer::Refused { .. }, job, .. } => {
+                if arrival == Arrival::Expected {
+                    self.refused.insert(job.clone());
+                    if self.on_refused_start == OnRefusedStart::Stop {
+                        self.blocked.get_or_insert(Verdict::Budget { what: Budget::Allowance });
+                    }
+                }
+            }
+            Event::Ended { outcome: Outcome::NotLoggedIn { .. }, .. }
+            | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => {
+                if arrival == Arrival::Expected {
+                    self.blocked.get_or_insert(Verdict::NeedsPerson);
+                }
+            }
+            Event::Begun { .. }
+            | Event::Ended { .. }
+            | Event::Landed { .. }
+            | Event::Conflict { .. }
+            | Event::Verified { .. }
+            | Event::Replanned { .. }
+            | Event::Spent { .. }
+            | Event::Tampered { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::RedirectAbandoned
+            | Event::Woke
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => {}
+        }
+        let judges = usage_of(event).map_or(0, |usage| usage.agent_runs);
+        self.runs += judges;
+        if matches!((event, arrival), (Event::Verified { .. }, Arrival::Late)) {
+            // An evaluation that a person cut off: its judges were shown before, and are nobody's any more.
+            self.ceiling = self.ceiling.map(|ceiling| ceiling + judges);
+        }
+        self.tampered = match event {
+            Event::Tampered { .. } => true,
+            Event::Begun { .. } | Event::Redirected { .. } => false,
+            Event::Ended { .. }
+            | Event::Landed { .. }
+            | Event::Conflict { .. }
+            | Event::Verified { .. }
+            | Event::Replanned { .. }
+            | Event::Spent { .. }
+            | Event::Edited { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::RedirectAbandoned
+            | Event::Woke
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => self.tampered,
+        };
+        self.passed = match event {
+            Event::Verified { evaluation, .. } => {
+                arrival == Arrival::Expected && matches!(evaluation, Evaluation::Passed)
+            }
+            Event::Begun { .. } | Event::Landed { .. } | Event::Edited { .. } | Event::Redirected { .. } => {
+                false
+            }
+            Event::Ended { .. }
+            | Event::Conflict { .. }
+            | Event::Replanned { .. }
+            | Event::Spent { .. }
+            | Event::Tampered { .. }
+            | Event::StopAsked { .. }
+            | Event::RedirectAsked
+            | Event::RedirectAbandoned
+            | Event::Woke
+            | Event::StartAsked { .. }
+            | Event::TurnEnded => self.passed,
+        };
+    }
+
+    /// Before a change is written: `state` is the file without it.
+    pub fn before_change(&mut self, state: &State, change: &Change, event: &Event) -> Checked {
+        if let Change::AtomResolved { atom, .. }
+        | Change::AtomReset { atom }
+        | Change::AtomReturned { atom, .. }
+        | Change::FailureNoted { atom, .. } = change
+        {
+            self.current.acted.push(atom.clone());
+        }
+        self.probes.before_change(change, event)?;
+        match change {
+            Change::AtomStarted { atom, attempt } => self.starts_only_what_is_ready(state, atom, *attempt)?,
+            Change::AtomResolved { atom, .. } => self.resolves_what_was_seen(state, atom, event)?,
+            Change::AtomReset { atom } => self.notes_what_is_undone(state, atom),
+            Change::FailureNoted { atom, .. } => self.current.failures_noted.push(atom.clone()),
+            Change::ChoiceSelected { reason, .. } => {
+                self.current.selections.push(reason.clone());
+                self.current.backtracked = true;
+                self.iteration.moved |= state.control.open.is_some();
+            }
+            Change::ChoiceFailed { choice, .. } => {
+                self.current.backtracked = true;
+                let blameless =
+                    self.current.closed_with.is_none() && !self.current.opened && is_without_fault(event);
+                ensure(!blameless, "what is nobody's fault burns no choice", "D10", || {
+                    format!("{choice} at {}", describe::event_line(event))
+                })?;
+            }
+            Change::IterationOpened => {
+                opens_within_the_limit(state)?;
+                self.current.opened = true;
+                self.iteration =
+                    Iteration { parallel: state.constraints().max_parallel_agents, ..Iteration::default() };
+            }
+            Change::IterationClosed { unresolved, stall_count } => {
+                self.closes_by_the_count(state, *unresolved, *stall_count, event)?;
+                self.current.closed_with = state.control.open.as_ref().map(|open| open.results);
+            }
+            Change::Verified { fruitless, fewest_red } => {
+                let (expected, fewest) = after_a_red_evaluation(state, event);
+                let right = *fruitless == expected && *fewest_red == Some(fewest);
+                ensure(right, "an evaluation is fruitless unless fewer are red than ever", "D14", || {
+                    format!("{fruitless}, {fewest_red:?}, not {expected}, {fewest}")
+                })?;
+            }
+            Change::Completed => {
+                ensure(self.passed, "completed is written after a pass only", "D14, D20", || {
+                    describe::event_line(event)
+                })?
+            }
+            _ => {}
+        }
+        if change.reshapes() {
+            self.current.reshaped = true;
+        }
+        Ok(())
+    }
+
+    /// After changes were written that alter the graph's shape.
+    pub fn reshaped(&mut self, state: &State) {
+        self.graph = Graph::new(state);
+    }
+
+    /// Before an effect is performed.
+    pub fn before_effect(&mut self, world: &World, effect: &Effect) -> Checked {
+        match effect {
+            Effect::Start(job) => self.starts(world, job),
+            Effect::Revert { atom, commit } => {
+                self.passed = false;
+                self.current.reverted.push((atom.clone(), commit.clone()));
+                Ok(())
+            }
+            Effect::Halt(certificate) => self.halts(world, certificate),
+            Effect::Land(job) => self.lands_one_of_a_race(world, job),
+            Effect::Kill(job) => {
+                self.probes.killed(job);
+                Ok(())
+            }
+            Effect::Record(_) | Effect::Verify { .. } | Effect::WakeAt(_) | Effect::Refuse(_) => Ok(()),
+        }
+    }
+
+    /// After all effects of an event are performed.
+    pub fn after_event(&mut self, world: &World, coordinator: &mut Coordinator, event: &Event) -> Checked {
+        let state = world.recorded();
+        records_what_it_holds(world, coordinator)?;
+        knows_what_runs(world, coordinator)?;
+        self.runs_at_most_the_allowed(world, event)?;
+        self.keeps_the_budget(world)?;
+        self.probes.after_event(world, &self.graph, self.has_room(world))?;
+        self.in_progress_is_what_runs(world)?;
+        self.resolves_parents_with_their_children(state)?;
+        self.has_no_cycle(state)?;
+        self.undoes_with_a_reason(event)?;
+        self.reverts_what_is_undone(event)?;
+        self.writes_the_trail(world, event)?;
+        self.ignores_killed_jobs(world, event)?;
+        kills_all(world, event)?;
+        self.recognises_what_landed(world, event)?;
+        self.counts_results(world)?;
+        self.closes_when_over(world, event)?;
+        self.fills_its_slots(world, coordinator)?;
+        self.bound_falls(coordinator, event)?;
+        goes_on(world)
+    }
+
+    /// A person changed the file while nothing ran: a new bound is shown.
+    pub fn edited(&mut self) {
+        self.ceiling = None;
+        self.bound = u64::MAX;
+        self.bound_at_opening = u64::MAX;
+    }
+
+    /// A new process has taken the state up: the open iteration is over.
+    pub fn crashed(&mut self, state: &State) {
+        self.graph = Graph::new(state);
+        self.current = CurrentEvent::default();
+        self.running.clear();
+        self.results = None;
+        self.blocked = None;
+        self.probes.crashed();
+    }
+
+    /// The process died before it recorded an event: the judges that the event told of are known to nobody. A crash
+    /// in the middle of an evaluation loses them in the same way; the bound speaks of runs that were recorded.
+    pub fn forget_unrecorded(&mut self, event: &Event, performed: &[Effect]) {
+        let recorded = performed.iter().any(|effect| matches!(effect, Effect::Record(_)));
+        if !recorded {
+            self.runs -= usage_of(event).map_or(0, |usage| usage.agent_runs);
+        }
+        if matches!(event, Event::Edited { .. } | Event::Redirected { .. }) {
+            self.edited();
+        }
+    }
+}
+
+fn records_what_it_holds(world: &World, coordinator: &Coordinator) -> Checked {
+    ensure(coordinator.state() == world.recorded(), "the coordinator holds what it recorded", "§4", || {
+        let (held, recorded) = (format!("{:#?}", coordinator.state()), format!("{:#?}", world.recorded()));
+        let differ = held.lines().zip(recorded.lines()).find(|(held, recorded)| held != recorded);
+        format!("{differ:?}")
+    })
+}
+
+fn knows_what_runs(world: &World, coordinator: &Coordinator) -> Checked {
+    let mut held = coordinator.running();
+    let mut real: Vec<JobId> = world.flights().iter().map(|flight| flight.job.id.clone()).collect();
+    held.sort_by_key(|id| format!("{id:?}"));
+    real.sort_by_key(|id| format!("{id:?}"));
+    ensure(held == real, "the coordinator knows what runs", "§4", || format!("{held:?}, not {real:?}"))
+}
+
+/// Whether money, tokens or time have run out.
+fn is_spent(state: &State) -> bool {
+    let (limits, spent) = (state.constraints(), state.control.spent.clone().unwrap_or_default());
+    limits.max_cost_usd.is_some_and(|limit| spent.cost_usd >= limit)
+        || limits.max_tokens.is_some_and(|limit| spent.tokens >= limit)
+        || spent.seconds >= limits.max_wall_time().seconds()
+}
+
+fn children_resolved(graph: &Graph, state: &State, parent: usize) -> bool {
+    graph.child_targets(parent).all(|target: Target| graph.is_resolved(state, target))
+}
+
+fn index(state: &State, atom: &AtomId) -> Result<usize, Violation> {
+    let index = state.atoms.get_index_of(atom);
+    index.ok_or_else(|| Violation::new("what is named exists", "D5", format!("{atom}")))
+}
+
+/// The atom whose own failure an event tells.
+pub(crate) fn failed_atom(event: &Event) -> Option<&AtomId> {
+    let Event::Ended { job, outcome, .. } = event else { return None };
+    let failed = match outcome {
+        Outcome::Failed { .. } | Outcome::TooLarge { .. } => true,
+        Outcome::Done { check, .. } => matches!(check, CheckOutcome::Fail { .. }),
+        Outcome::Probed { .. }
+        | Outcome::Refused { .. }
+        | Outcome::NotLoggedIn { .. }
+        | Outcome::Lost { .. } => false,
+    };
+    match &job.task {
+        Task::Work(atom) | Task::Check(atom) => failed.then_some(atom),
+        Task::Probe(_) | Task::Replan => None,
+    }
+}
+
+/// How often an atom has failed since its plan last changed, by the trail.
+pub(crate) fn failures(state: &State, atom: &AtomId) -> usize {
+    let since = state.trail.iter().rev().take_while(|entry| match entry {
+        TrailEntry::Replan { atom: replanned, .. } => replanned != atom,
+        TrailEntry::Selection { .. } | TrailEntry::Failure { .. } | TrailEntry::UserCorrection { .. } => true,
+    });
+    since.filter(|entry| matches!(entry, TrailEntry::Failure { atom: failed, .. } if failed == atom)).count()
+}
+
+fn usage_of(event: &Event) -> Option<&Usage> {
+    match event {
+        Event::Ended { usage, .. }
+        | Event::Landed { usage, .. }
+        | Event::Conflict { usage, .. }
+        | Event::Verified { usage, .. }
+        | Event::Replanned { usage, .. }
+        | Event::Spent { usage } => Some(usage),
+        Event::Begun { .. }
+        | Event::Edited { .. }
+        | Event::Redirected { .. }
+        | Event::Tampered { .. }
+        | Event::StopAsked { .. }
+        | Event::RedirectAsked
+        | Event::RedirectAbandoned
+        | Event::Woke
+        | Event::StartAsked { .. }
+        | Event::TurnEnded => None,
+    }
+}
