@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 pub mod agents;
+mod atomic_file;
 #[cfg(unix)]
 pub mod checks;
 #[cfg(unix)]

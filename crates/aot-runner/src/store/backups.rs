@@ -1,4 +1,4 @@
-//! State files of loops that another one took the place of: numbered, and never written over. Reads none of them.
+//! State files of earlier loops: numbered, and never overwritten. Reads none of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::store::error::FileError;
 use crate::store::home::Home;
 
-/// More backups than this are refused: somebody begins loops by mistake.
+/// More backups than this are refused, because a script must be starting loops by mistake.
 pub const BACKUPS_KEPT: usize = 10_000;
 
 /// The place of the next backup; the highest number is the newest.
@@ -25,7 +25,7 @@ pub(super) fn next(home: &Home) -> Result<PathBuf, FileError> {
     Ok(folder.join(format!("{number}.md")))
 }
 
-/// Keeps a text there, on the disk, before it is replaced.
+/// Writes a text there durably, before it is replaced.
 pub(super) fn keep(place: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let write = || {
         fs::write(place, bytes)?;

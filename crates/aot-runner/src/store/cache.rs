@@ -10,13 +10,13 @@
 //! Numbers are little-endian; offsets count from the start of the file.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use blake3::Hash;
 
+use crate::atomic_file::{self, Durability, UNFINISHED};
 use crate::store::home::Home;
 
 /// The format of the file; a cache in another one is no cache.
@@ -69,29 +69,22 @@ impl Cache {
     }
 
     fn try_put(&self, content: &Hash, sections: &[(&str, &[u8])]) -> Option<()> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let head = head(&self.version, content, sections)?;
         self.home.ready().ok()?;
         self.sweep();
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let aside = self.path.with_file_name(format!("cache-{}-{number}.part", std::process::id()));
-        let written = File::create(&aside).and_then(|mut file| {
-            file.write_all(&head)?;
-            sections.iter().try_for_each(|(_, bytes)| file.write_all(bytes))
-        });
-        let kept = written.and_then(|()| fs::rename(&aside, &self.path));
-        kept.inspect_err(|_| drop(fs::remove_file(&aside))).ok()
+        let mut parts = vec![head.as_slice()];
+        parts.extend(sections.iter().map(|(_, bytes)| *bytes));
+        atomic_file::write(&self.path, &parts, Durability::Unsynced).ok()
     }
 
     /// Removes what processes killed while writing left.
     fn sweep(&self) {
         for entry in fs::read_dir(self.home.sidecar()).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let is_aside =
-                name.to_str().is_some_and(|name| name.starts_with("cache-") && name.ends_with(".part"));
+            let is_aside = name.to_str().is_some_and(|name| name.ends_with(UNFINISHED));
             let written = || -> io::Result<SystemTime> { entry.metadata()?.modified() };
             if is_aside && written().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED)) {
-                // Somebody else may have removed it; a full or read-only disk is no concern here.
+                // Another process may have removed it, and a cache may fail on a full or read-only disk.
                 let _ = fs::remove_file(entry.path());
             }
         }

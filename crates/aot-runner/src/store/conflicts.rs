@@ -1,5 +1,5 @@
-//! Pairs of texts that could not be made one, each pair in a numbered folder until a person has looked at it. Knows
-//! nothing of how they came about.
+//! Pairs of texts that could not be merged, each in a numbered folder until a person deletes it. Knows nothing of their
+//! cause.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use crate::store::system::{create_private, sync_folder};
 /// How many conflicts are kept before a person must look.
 pub const CONFLICTS_KEPT: usize = 1_000;
 
-/// Keeps two texts that cannot be made one.
+/// Keeps two texts that cannot be merged.
 pub(super) fn keep(home: &Home, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, FileError> {
     home.ready()?;
     let folder = new_folder(home)?;
@@ -24,7 +24,7 @@ pub(super) fn keep(home: &Home, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, F
 
 /// Moves a file with a foreign text there. The file itself is moved, so that an editor that is still writing into it
 /// writes there.
-pub(super) fn take_in(home: &Home, ours: &[u8], theirs: &Path) -> Result<PathBuf, FileError> {
+pub(super) fn move_in(home: &Home, ours: &[u8], theirs: &Path) -> Result<PathBuf, FileError> {
     let folder = new_folder(home)?;
     let kept = folder.join("theirs.md");
     let moved = write_synced(&folder.join("ours.md"), ours).and_then(|()| {
@@ -71,7 +71,7 @@ fn new_folder(home: &Home) -> Result<PathBuf, FileError> {
     }
     let newest =
         kept.last().and_then(|folder| folder.file_name()?.to_str()?.parse::<u64>().ok()).unwrap_or(0);
-    // Others keep conflicts, too; whoever makes the folder owns the number.
+    // Another process may keep a conflict at the same time; the one that makes the folder owns the number.
     for number in newest + 1..=newest + CONFLICTS_KEPT as u64 {
         match fs::create_dir(parent.join(number.to_string())) {
             Ok(()) => return Ok(parent.join(number.to_string())),

@@ -1,9 +1,10 @@
-//! A few bytes worked out of the state file, kept under the file's stamp, so that whoever asks need not even read it.
+//! A small summary of the state file, kept under the file's stamp, so that a hook need not even read the file.
 //! Knows nothing of what the bytes mean. Best effort, as the cache is.
 
 use std::fs;
 use std::path::PathBuf;
 
+use crate::atomic_file::{self, Durability};
 use crate::store::home::Home;
 use crate::store::text::Stamp;
 
@@ -39,12 +40,8 @@ impl Digest {
             return;
         }
         let whole = [self.head(stamp).as_bytes(), b"\n", blake3::hash(bytes).as_bytes(), bytes].concat();
-        let aside = self.path.with_file_name(format!("digest-{}.part", std::process::id()));
-        let written = fs::write(&aside, whole).and_then(|()| fs::rename(&aside, &self.path));
-        if written.is_err() {
-            // Without it everything is read again.
-            let _ = fs::remove_file(&aside);
-        }
+        // Without it the state file is read again.
+        let _ = atomic_file::write(&self.path, &[&whole], Durability::Unsynced);
     }
 
     fn head(&self, stamp: &Stamp) -> String {

@@ -1,12 +1,11 @@
-//! What can go wrong with the state file and its folder. Prints nothing: a message names the thing and the path,
-//! and `hint` the remedy.
+//! Errors of the state file and its folder. A message names the thing and the path, `hint` the remedy.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::store::lock::LockError;
 
-/// A failure of the file system, told in the words of the state file.
+/// A failure of the file system, worded for users of the state file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("there is no state file at {path}")]
@@ -40,7 +39,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Sorts what the system said by what the user can do about it.
+    /// Classifies an error of the system by what the user can do about it.
     pub(super) fn of(doing: &'static str, path: &Path, source: io::Error) -> FileError {
         let path = path.to_path_buf();
         match source.kind() {

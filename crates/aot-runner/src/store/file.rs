@@ -9,10 +9,10 @@
 //! - *A save in place* that truncates on opening is never lost either: what we would displace is already another text.
 //!   One that opens first and writes later (`>>`) can hit the displaced file: it is found there by one of the next
 //!   transactions and kept as a conflict. Beyond a few transactions of holding the file open it is lost.
-//! - *A stale copy saved over ours* cannot be hindered. The next transaction is shown both: what it found and what was
+//! - *A stale copy saved over ours* cannot be prevented. The next transaction gets both: what it found and what was
 //!   written last.
-//! - *A half-saved text* cannot be told from a whole one. A text just saved by another program is given a moment of
-//!   quiet, and whoever decides may doubt it.
+//! - *A half-saved text* looks like a whole one. A text just saved by another program is given a moment of quiet, and the
+//!   caller may doubt it.
 //!
 //! Owner (as far as permitted) and mode are kept; hard links to the state file, ACLs and extended attributes are not.
 
@@ -23,37 +23,39 @@ use crate::store::conflicts;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LOCK_WAIT};
-use crate::store::replace::{self, Hands, Last, Put, Step, WAY, Way};
+use crate::store::replace::{
+    self, LastWritten, REPLACE_METHOD, ReplaceMethod, ReplaceStep, WriteOutcome, Writer,
+};
 use crate::store::text::{QUIET, Stamp, Text};
 
 /// How often a change is made anew because another program saved meanwhile.
 pub const ROUNDS: usize = 64;
 
-/// How long a text that other programs keep saving is waited for.
-const UNQUIET: Duration = Duration::from_millis(500);
+/// How long to wait for a quiet moment while other programs keep saving.
+const QUIET_WAIT: Duration = Duration::from_millis(500);
 /// How long a doubted text may take to become another, and a file that is being re-created to appear.
-const DOUBTED: Duration = Duration::from_millis(1_000);
+const DOUBT_WAIT: Duration = Duration::from_millis(1_000);
 /// A text older than this is no longer being saved, so doubting it is final.
-const DOUBTFUL: Duration = Duration::from_secs(2);
-const GLANCE: Duration = Duration::from_millis(2);
+const DOUBT_AGE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(2);
 
-/// The state file, at whichever moment.
+/// The state file on disk.
 pub struct StateFile {
     home: Home,
     limit: u64,
     wait: Duration,
-    way: Way,
-    at: Box<dyn Fn(Step) + Send + Sync>,
+    method: ReplaceMethod,
+    at: Box<dyn Fn(ReplaceStep) + Send + Sync>,
 }
 
-/// What whoever decides is shown.
+/// The input of a decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct Candidate<'a> {
     /// The state file's text.
     pub text: &'a Text,
-    /// What `aot` wrote last, if the text is another one: somebody edited it since, perhaps from a stale copy.
+    /// What `aot` wrote last, if the text differs: another program has edited it since, perhaps from a stale copy.
     pub ours: Option<&'a Text>,
-    /// The text of the round before, if this is not the first: somebody saved while the answer was put in place, or the
+    /// The text of the previous round, if there was one: another program saved before the decision was written, or the
     /// text was doubted.
     pub before: Option<&'a Text>,
 }
@@ -76,7 +78,7 @@ pub struct Done<T> {
     /// The text that stands in the state file.
     pub text: Text,
     pub change: Changed,
-    /// Folders under `aot/conflicts/` with somebody's text for which there was no place; to be reported.
+    /// Folders under `aot/conflicts/` with texts of other programs that could not be put back; to be reported.
     pub rescued: Vec<PathBuf>,
     pub held: Held,
 }
@@ -91,7 +93,7 @@ pub enum Changed {
 pub enum TransactError<E> {
     #[error(transparent)]
     File(#[from] FileError),
-    /// Whoever decided refused; the text is as it was.
+    /// The decision was to refuse; the text is unchanged.
     #[error("{0}")]
     Refused(E),
 }
@@ -100,7 +102,7 @@ impl StateFile {
     /// The state file at `path`, which need not exist yet. Texts over `limit` bytes are neither read nor written.
     pub fn open(path: &Path, limit: u64) -> Result<StateFile, FileError> {
         let home = Home::of(path)?;
-        Ok(StateFile { home, limit, wait: LOCK_WAIT, way: WAY, at: Box::new(|_| ()) })
+        Ok(StateFile { home, limit, wait: LOCK_WAIT, method: REPLACE_METHOD, at: Box::new(|_| ()) })
     }
 
     /// Waits for other processes for this long instead of [`LOCK_WAIT`].
@@ -123,23 +125,24 @@ impl StateFile {
                 text => Some(text?),
             };
             if let Some(text) = text {
-                let whole = !text.stamp.is_fresh(QUIET) || Last::of(&self.home).hash() == Some(text.hash);
-                if whole || began.elapsed() > UNQUIET {
+                let whole =
+                    !text.stamp.is_fresh(QUIET) || LastWritten::of(&self.home).hash() == Some(text.hash);
+                if whole || began.elapsed() > QUIET_WAIT {
                     return Ok(text);
                 }
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL);
         }
     }
 
     /// Brings a text that was read before up to date, and says whether it had to; cheap if not.
-    pub fn refresh(&self, known: &mut Text) -> Result<Changed, FileError> {
-        if known.is_surely_at(self.home.state()) {
+    pub fn refresh(&self, parsed: &mut Text) -> Result<Changed, FileError> {
+        if parsed.is_surely_at(self.home.state()) {
             return Ok(Changed::No);
         }
         let text = self.read()?;
-        let changed = if text.hash == known.hash { Changed::No } else { Changed::Yes };
-        *known = text;
+        let changed = if text.hash == parsed.hash { Changed::No } else { Changed::Yes };
+        *parsed = text;
         Ok(changed)
     }
 
@@ -147,51 +150,51 @@ impl StateFile {
     pub fn create(&self, bytes: &[u8]) -> Result<Done<()>, FileError> {
         self.fits(bytes)?;
         let held = Held::take(&self.home, "make the state file", self.wait)?;
-        let mut hands = Hands::new(&self.home, &held, self.limit, self.way, &*self.at);
-        hands.recover()?;
-        hands.keep_hidden(None)?;
-        let rescued = std::mem::take(&mut hands.rescued);
+        let mut writer = Writer::new(&self.home, &held, self.limit, self.method, &*self.at);
+        writer.recover()?;
+        writer.keep_hidden(None)?;
+        let rescued = std::mem::take(&mut writer.rescued);
         replace::put_new(&self.home, bytes)?;
         let text = Text::read(self.home.state(), self.limit)?;
         Ok(Done { value: (), text, change: Changed::Yes, rescued, held })
     }
 
-    /// Changes the text under the lock. `decide` is shown the text and answers what becomes of it; it is asked again,
-    /// with the newer text, whenever another program saved before the answer was in place. `purpose` is what waiting
-    /// processes are told.
+    /// Changes the text under the lock. `decide` gets the text and returns what to do with it; it is called again, with
+    /// the newer text, whenever another program saved before the decision was written. Waiting processes can report
+    /// `purpose`.
     pub fn transact<T, E>(
         &self,
         purpose: &str,
-        mut decide: impl FnMut(Look) -> Result<Decision<T, E>, E>,
+        mut decide: impl FnMut(Candidate) -> Result<Decision<T, E>, E>,
     ) -> Result<Done<T>, TransactError<E>> {
         let held = Held::take(&self.home, purpose, self.wait)?;
-        let mut hands = Hands::new(&self.home, &held, self.limit, self.way, &*self.at);
-        hands.recover()?;
-        let ended = self.rounds(&mut hands, &mut decide);
+        let mut writer = Writer::new(&self.home, &held, self.limit, self.method, &*self.at);
+        writer.recover()?;
+        let ended = self.rounds(&mut writer, &mut decide);
         // Unless it is part of the new text by now, it is kept.
-        hands.keep_hidden(None)?;
-        let rescued = std::mem::take(&mut hands.rescued);
+        writer.keep_hidden(None)?;
+        let rescued = std::mem::take(&mut writer.rescued);
         let (value, text, change) = ended?;
         Ok(Done { value, text, change, rescued, held })
     }
 
     fn rounds<T, E>(
         &self,
-        hands: &mut Hands,
-        decide: &mut impl FnMut(Look) -> Result<Decision<T, E>, E>,
+        writer: &mut Writer,
+        decide: &mut impl FnMut(Candidate) -> Result<Decision<T, E>, E>,
     ) -> Result<(T, Text, Changed), TransactError<E>> {
         let mut before: Option<Text> = None;
         for _ in 0..ROUNDS {
             let text = self.read()?;
-            hands.keep_hidden(Some(&text))?;
+            writer.keep_hidden(Some(&text))?;
             let ours = self.ours_unless(&text);
-            let look = Look { text: &text, ours: ours.as_ref(), before: before.as_ref() };
-            match decide(look).map_err(TransactError::Refused)? {
+            let candidate = Candidate { text: &text, ours: ours.as_ref(), before: before.as_ref() };
+            match decide(candidate).map_err(TransactError::Refused)? {
                 Decision::Replace(bytes, value) if bytes != text.bytes => {
                     self.fits(&bytes)?;
-                    match hands.put(&text, &bytes)? {
-                        Put::Done => return Ok((value, self.written(bytes), Changed::Yes)),
-                        Put::Moved => {}
+                    match writer.put(&text, &bytes)? {
+                        WriteOutcome::Done => return Ok((value, self.written(bytes), Changed::Yes)),
+                        WriteOutcome::Moved => {}
                     }
                 }
                 Decision::Replace(_, value) | Decision::Keep(value) => return Ok((value, text, Changed::No)),
@@ -203,14 +206,14 @@ impl StateFile {
         Err(FileError::Contended { path: self.home.state().to_path_buf(), rounds: ROUNDS }.into())
     }
 
-    /// Takes a text that somebody else saved as if we had written it: what came before is settled.
+    /// Accepts a text that another program saved as if we had written it, so that it is no longer an edit.
     pub fn accept(&self, text: &Text) -> Result<(), FileError> {
         let _held = Held::take(&self.home, "accept the state file as it stands", self.wait)?;
-        let last = Last::of(&self.home);
+        let last = LastWritten::of(&self.home);
         last.write(&text.bytes, &text.hash).map_err(|e| FileError::of("write", self.home.sidecar(), e))
     }
 
-    /// Keeps two texts that cannot be made one under `aot/conflicts/`, and says where.
+    /// Keeps two texts that cannot be merged under `aot/conflicts/`, and returns the folder.
     pub fn keep_conflict(&self, ours: &[u8], theirs: &[u8]) -> Result<PathBuf, FileError> {
         conflicts::keep(&self.home, ours, theirs)
     }
@@ -221,26 +224,26 @@ impl StateFile {
     }
 
     fn ours_unless(&self, text: &Text) -> Option<Text> {
-        let last = Last::of(&self.home);
+        let last = LastWritten::of(&self.home);
         last.hash().filter(|hash| *hash != text.hash).and_then(|_| last.text(self.limit))
     }
 
     fn was_ours(&self) -> bool {
-        Last::of(&self.home).hash().is_some()
+        LastWritten::of(&self.home).hash().is_some()
     }
 
     fn becomes_another(&self, text: &Text) -> bool {
         let began = Instant::now();
-        while text.stamp.is_fresh(DOUBTFUL) && began.elapsed() < DOUBTED {
+        while text.stamp.is_fresh(DOUBT_AGE) && began.elapsed() < DOUBT_WAIT {
             if Stamp::of(self.home.state()).is_ok_and(|stamp| stamp != text.stamp) {
                 return true;
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL);
         }
         false
     }
 
-    /// The text just put in place. If somebody has saved since, its stamp is not theirs and never equal to it.
+    /// The text just written. If another program has saved since, it gets a stamp that equals no file's.
     fn written(&self, bytes: Vec<u8>) -> Text {
         match Text::read(self.home.state(), self.limit) {
             Ok(text) if text.bytes == bytes => text,

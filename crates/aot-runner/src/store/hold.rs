@@ -1,5 +1,5 @@
-//! Who holds a redirect (D16): a process by a lock that ends with it, or a host's dialogue by a note that outlives the
-//! commands it is made of. Knows nothing of what is changed.
+//! Which redirect is under way: that of a process, by a lock that ends with it, or that of a host's dialogue, by a note
+//! that outlives its commands. Knows nothing of what is changed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,10 +10,10 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::Lock;
 
-/// A host that never ended its dialogue is believed for so long.
+/// A host's note is ignored after this time, because the host must have died.
 pub const HOLD_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Who holds the redirect of this loop, if somebody does.
+/// A description of who holds the redirect of this loop.
 pub fn holder(home: &Home) -> Option<String> {
     Lock::Redirecting.holder(home).or_else(|| noted(home))
 }

@@ -1,4 +1,4 @@
-//! Where things are: the state file, and the folder beside it that holds everything else. Reads no text.
+//! Paths: the state file, and the sidecar folder with everything else. Reads no text.
 
 use std::fs;
 use std::io::{ErrorKind, Write};

@@ -1,7 +1,7 @@
-//! What was changed, line by line. Knows nothing of what a change means; the state file alone is the truth.
+//! The journal: one line of changes per transaction. Knows nothing of their meaning; only the state file is the truth.
 //!
 //! Appended under the lock, after the replacement, without a sync. A process killed in between leaves a text without
-//! its line: a gap, which a reader is told of. A line counts only with its line end.
+//! its line: a gap, which readers report. A line without its line end does not count.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -108,7 +108,7 @@ impl Journal {
     }
 
     /// The entries after `revision` that follow each other without a gap up to the newest. Where revisions were used
-    /// twice (somebody restored an older state), the later use counts.
+    /// twice, because an older state was restored, the later use counts.
     pub fn since<C: DeserializeOwned>(&self, revision: u64) -> Result<Since<C>, FileError> {
         let next = revision.saturating_add(1);
         let mut since = Since { entries: Vec::new(), reach: Reach::Whole, unreadable: 0 };

@@ -1,5 +1,5 @@
 //! The state file as a `State`: loaded once, changed by rules under the lock, merged with what others wrote, kept in
-//! memory for as long as nobody else touches it. Has no rules of its own.
+//! memory until another program changes it. Has no rules.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,11 +18,11 @@ use crate::store::backups;
 use crate::store::cache::Cache;
 use crate::store::digest::Digest;
 use crate::store::error::FileError;
-use crate::store::file::{Changed, Decision, Done, Look, StateFile, TransactError};
+use crate::store::file::{Candidate, Changed, Decision, Done, StateFile, TransactError};
 use crate::store::journal::{Entry, Journal, Reach};
 use crate::store::text::Text;
 
-/// How many of the newest journal entries are searched for a text that somebody put back.
+/// How many of the newest journal entries are searched for a text that was restored.
 const REMEMBERED: usize = 1_000;
 
 /// How many characters of a description are kept with the ready atoms.
@@ -38,21 +38,21 @@ pub struct Store {
     journal: Journal,
     cache: Cache,
     version: String,
-    known: Option<Known>,
+    parsed: Option<Parsed>,
     waiting: Vec<(Timestamp, Change)>,
     parses: Cell<u64>,
 }
 
-/// What is in memory: it says exactly what the text with this hash says.
+/// The parsed text with this hash.
 #[derive(Clone, Debug)]
-struct Known {
+struct Parsed {
     hash: Hash,
     document: Document,
     state: Option<State>,
     findings: Option<Vec<Finding>>,
 }
 
-/// What can be answered without the state itself.
+/// Answers that do not need the state itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answers {
     /// Absent if the text has errors.
@@ -89,7 +89,7 @@ impl Ready {
     }
 }
 
-/// What a transaction met on its way; to be told.
+/// What happened to the file during a transaction; to be reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A copy older than our last write was saved over it; our changes were made again on top of it.
@@ -133,7 +133,7 @@ pub struct Recorded<T> {
     pub foreign: Foreign,
 }
 
-/// What a loop begins with: a text, what it says, and what the journal tells of it.
+/// A new loop: its text, its state, and the first changes for the journal.
 #[derive(Clone, Debug)]
 pub struct Begun {
     pub document: Document,
@@ -141,11 +141,11 @@ pub struct Begun {
     pub told: Vec<Change>,
 }
 
-/// What a loop that begins may be written over.
+/// Whether a new loop may replace an existing state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     Nothing,
-    /// Whatever stands there; it is kept.
+    /// It may, and the old file is kept as a backup.
     Another,
 }
 
@@ -179,13 +179,13 @@ pub enum StoreError<E> {
 }
 
 impl Store {
-    /// `version` marks what this program works out of a text, so that another one does not believe it.
+    /// `version` marks cached results, so that another version of the program does not use them.
     pub fn open(path: &Path, version: &str) -> Result<Store, FileError> {
         let file = StateFile::open(path, contract::Limits::default().bytes as u64)?;
         let journal = Journal::of(file.home());
         let cache = Cache::of(file.home(), version);
         let version = version.to_owned();
-        Ok(Store { file, journal, cache, version, known: None, waiting: Vec::new(), parses: Cell::new(0) })
+        Ok(Store { file, journal, cache, version, parsed: None, waiting: Vec::new(), parses: Cell::new(0) })
     }
 
     pub fn path(&self) -> &Path {
@@ -200,22 +200,22 @@ impl Store {
         &self.journal
     }
 
-    /// How often a text was read as YAML: once for each that nobody had seen before.
+    /// How often a text was parsed: once for each that is not in the cache.
     pub fn parses(&self) -> u64 {
         self.parses.get()
     }
 
-    /// The short answers; of a text that was seen before, without reading it as YAML.
+    /// The short answers; a text that is in the cache is not parsed.
     pub fn answers<E>(&mut self) -> Result<Answers, StoreError<E>> {
         let text = self.file.read()?;
         let kept = self.cache.get(&text.hash, ANSWERS);
         match kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
             Some(answers) => Ok(answers),
-            None => Ok(self.work_out(text).0),
+            None => Ok(self.compute_answers(text).0),
         }
     }
 
-    /// What the quick hooks of a host ask. Of a file that has been left alone it is answered by its stamp, unread.
+    /// The answer for a host's quick hooks. If the file's stamp has not changed, the file is not even read.
     pub fn standing<E>(&mut self) -> Result<Standing, StoreError<E>> {
         let digest = Digest::of(self.file.home(), &self.version);
         if let Some(standing) = digest.get().and_then(|kept| serde_json::from_slice(&kept).ok()) {
@@ -224,9 +224,9 @@ impl Store {
         let text = self.file.read()?;
         let (stamp, fresh) = (text.stamp, text.is_fresh());
         let path = self.path().to_path_buf();
-        let known = self.learn(text).map_err(|unreadable| StoreError::Unreadable(Box::new(unreadable)))?;
-        let Some(state) = &known.state else {
-            return Err(StoreError::Unreadable(Box::new(known.unreadable(path))));
+        let parsed = self.parse(text).map_err(|unreadable| StoreError::Unreadable(Box::new(unreadable)))?;
+        let Some(state) = &parsed.state else {
+            return Err(StoreError::Unreadable(Box::new(parsed.unreadable(path))));
         };
         let standing = Standing::of(state);
         if !fresh {
@@ -242,35 +242,35 @@ impl Store {
         {
             return Ok(Ready(kept));
         }
-        match self.work_out(text) {
+        match self.compute_answers(text) {
             (Answers { view: Some(_), .. }, ready) => Ok(ready),
             (Answers { view: None, .. }, _) => {
-                // It has errors, and loading tells them.
+                // The text has errors, and loading returns them.
                 self.load::<E>()?;
                 Ok(Ready::default())
             }
         }
     }
 
-    /// Works the answers out of a text, and keeps them for the next who asks.
-    fn work_out(&mut self, text: Text) -> (Answers, Ready) {
+    /// Computes the answers and caches them.
+    fn compute_answers(&mut self, text: Text) -> (Answers, Ready) {
         let hash = text.hash;
-        let known = match self.learn(text) {
-            Ok(known) => known,
-            // A text that is no YAML has no tree to keep; telling its mistake is quick.
+        let parsed = match self.parse(text) {
+            Ok(parsed) => parsed,
+            // A text that is not YAML has no tree to cache, and finding its error is quick.
             Err(unreadable) => {
                 return (Answers { view: None, findings: unreadable.findings }, Ready::default());
             }
         };
-        let findings = match &known.findings {
+        let findings = match &parsed.findings {
             Some(findings) => findings.clone(),
-            // After a change of our own they were not asked for.
-            None => Reading::of(known.document.clone()).findings,
+            // Findings are not computed after a change of our own.
+            None => Reading::of(parsed.document.clone()).findings,
         };
-        let view = known.state.as_ref().map(View::of);
-        let ready = known.state.as_ref().zip(view.as_ref()).map(|(state, view)| Ready::of(state, view));
+        let view = parsed.state.as_ref().map(View::of);
+        let ready = parsed.state.as_ref().zip(view.as_ref()).map(|(state, view)| Ready::of(state, view));
         let answers = Answers { view, findings };
-        let packed = known.document.pack();
+        let packed = parsed.document.pack();
         let written = serde_json::to_vec(&answers).expect("answers are plain data");
         let mut sections: Vec<(&str, &[u8])> = vec![(ANSWERS, &written)];
         if let Some(Ready(lines)) = &ready {
@@ -285,11 +285,11 @@ impl Store {
     pub fn load<E>(&mut self) -> Result<(&Document, &State), StoreError<E>> {
         let text = self.file.read()?;
         let path = self.path().to_path_buf();
-        let known = self.learn(text).map_err(|unreadable| StoreError::Unreadable(Box::new(unreadable)))?;
-        if known.state.is_none() {
-            return Err(StoreError::Unreadable(Box::new(known.unreadable(path))));
+        let parsed = self.parse(text).map_err(|unreadable| StoreError::Unreadable(Box::new(unreadable)))?;
+        if parsed.state.is_none() {
+            return Err(StoreError::Unreadable(Box::new(parsed.unreadable(path))));
         }
-        Ok((&known.document, known.state.as_ref().expect("looked at just now")))
+        Ok((&parsed.document, parsed.state.as_ref().expect("looked at just now")))
     }
 
     /// Changes the state by rules. `decide` sees the newest state, under the lock, and is asked again if another
@@ -318,7 +318,7 @@ impl Store {
         over: Over,
         now: Timestamp,
     ) -> Result<Option<PathBuf>, StoreError<E>> {
-        self.known = None;
+        self.parsed = None;
         let newest: Vec<Entry<Change>> = self.journal.newest(1)?;
         let journaled = newest.last().map_or(0, |entry| entry.revision);
         let numbered = |before: u64| {
@@ -334,10 +334,10 @@ impl Store {
                 return Err(FileError::Exists { path: self.path().to_path_buf() }.into());
             }
             let place = backups::next(self.file.home())?;
-            let done = self.file.transact("begin another loop", |look| {
-                backups::keep(&place, &look.text.bytes)?;
-                from = Some(look.text.hash);
-                let before = state_of(look.text).and_then(|old| old.control.revision).unwrap_or(0);
+            let done = self.file.transact("begin another loop", |candidate| {
+                backups::keep(&place, &candidate.text.bytes)?;
+                from = Some(candidate.text.hash);
+                let before = state_of(candidate.text).and_then(|old| old.control.revision).unwrap_or(0);
                 let document = numbered(before.max(journaled))?;
                 Ok::<_, StoreError<E>>(Decision::Replace(bytes(&document), ()))
             });
@@ -376,7 +376,7 @@ impl Store {
             Ok((state, waiting.iter().map(|(_, change)| change.clone()).collect(), ()))
         });
         match recorded {
-            Err(StoreError::Refused(misfit)) => Err(self.keep_misfit(&waiting, misfit)),
+            Err(StoreError::Refused(error)) => Err(self.keep_conflicting(&waiting, error)),
             Err(error @ (StoreError::File(_) | StoreError::Unreadable(_))) => {
                 // Nothing was written, and it may be another time.
                 self.waiting = waiting;
@@ -386,16 +386,16 @@ impl Store {
         }
     }
 
-    /// Whether somebody else has written since we last looked; cheap, and reads no YAML.
+    /// Whether another program has written since the last call; cheap, without parsing.
     pub fn look<E>(&mut self) -> Result<Foreign, StoreError<E>> {
         let text = self.file.read()?;
-        let same = self.known.as_ref().is_some_and(|known| known.hash == text.hash);
+        let same = self.parsed.as_ref().is_some_and(|parsed| parsed.hash == text.hash);
         Ok(if same { Foreign::None } else { Foreign::Edited })
     }
 
     /// The state as of the last look at it.
     pub fn state(&self) -> Option<&State> {
-        self.known.as_ref().and_then(|known| known.state.as_ref())
+        self.parsed.as_ref().and_then(|parsed| parsed.state.as_ref())
     }
 
     fn transact<T, E>(
@@ -405,20 +405,20 @@ impl Store {
         mut decide: impl FnMut(State) -> Result<(State, Vec<Change>, T), StoreError<E>>,
     ) -> Result<Recorded<T>, StoreError<E>> {
         let (file, journal) = (&self.file, &self.journal);
-        let (cache, parses, mut known) = (&self.cache, &self.parses, self.known.take());
-        let remembered = known.as_ref().map(|known| known.hash);
+        let (cache, parses, mut parsed) = (&self.cache, &self.parses, self.parsed.take());
+        let remembered = parsed.as_ref().map(|parsed| parsed.hash);
         let mut from = None;
-        let done = file.transact(purpose, |look| {
-            from = Some(look.text.hash);
-            let seen = match read(cache, parses, known.take(), look.text.clone(), file.home().state()) {
-                Ok(seen) => known.insert(seen),
+        let done = file.transact(purpose, |candidate| {
+            from = Some(candidate.text.hash);
+            let seen = match read(cache, parses, parsed.take(), candidate.text.clone(), file.home().state()) {
+                Ok(seen) => parsed.insert(seen),
                 Err(unreadable) => return Ok(Decision::Doubt(StoreError::Unreadable(Box::new(unreadable)))),
             };
             let Some(old) = &seen.state else {
                 let unreadable = seen.unreadable(file.home().state().to_path_buf());
                 return Ok(Decision::Doubt(StoreError::Unreadable(Box::new(unreadable))));
             };
-            let merged = merge(file, journal, look, old)?;
+            let merged = merge(file, journal, candidate, old)?;
             let (mut new, changes, value) = decide(merged.state.unwrap_or_else(|| old.clone()))?;
             let base = old.control.revision.unwrap_or(0).max(merged.our_revision);
             if changes.is_empty() && merged.note.is_none() {
@@ -434,10 +434,10 @@ impl Store {
             Err(TransactError::File(error)) => return Err(error.into()),
             Err(TransactError::Refused(error)) => {
                 if let (StoreError::Conflict { .. }, Ok(text)) = (&error, file.read()) {
-                    // Told once, with both texts kept; from here on the file stands as it is.
+                    // Reported once, with both texts kept; the file is accepted as it is now.
                     file.accept(&text)?;
                 }
-                self.known = known;
+                self.parsed = parsed;
                 return Err(error);
             }
         };
@@ -458,36 +458,40 @@ impl Store {
                     notes.push(Note::JournalFailed(error.to_string()));
                 }
             }
-            known = Some(Known { hash: text.hash, document, state: Some(state), findings: None });
+            parsed = Some(Parsed { hash: text.hash, document, state: Some(state), findings: None });
         }
         drop(held);
-        self.known = known;
+        self.parsed = parsed;
         Ok(Recorded { value, changes, notes, foreign })
     }
 
-    fn learn(&mut self, text: Text) -> Result<&Known, Unreadable> {
-        let read = read(&self.cache, &self.parses, self.known.take(), text, self.file.home().state())?;
-        Ok(self.known.insert(read))
+    fn parse(&mut self, text: Text) -> Result<&Parsed, Unreadable> {
+        let read = read(&self.cache, &self.parses, self.parsed.take(), text, self.file.home().state())?;
+        Ok(self.parsed.insert(read))
     }
 
-    /// So that the next process need not read the text as YAML.
+    /// Caches the tree, so that the next process need not parse the text.
     fn keep_tree(&self) {
-        if let Some(known) = &self.known {
-            self.cache.put(&known.hash, &[(TREE, &known.document.pack())]);
+        if let Some(parsed) = &self.parsed {
+            self.cache.put(&parsed.hash, &[(TREE, &parsed.document.pack())]);
         }
     }
 
-    fn keep_misfit(&mut self, waiting: &[(Timestamp, Change)], misfit: ApplyError) -> StoreError<ApplyError> {
+    fn keep_conflicting(
+        &mut self,
+        waiting: &[(Timestamp, Change)],
+        error: ApplyError,
+    ) -> StoreError<ApplyError> {
         let ours = serde_json::to_vec_pretty(&waiting.iter().map(|(_, change)| change).collect::<Vec<_>>());
         let theirs = self.file.read().map(|text| text.bytes).unwrap_or_default();
         match self.file.keep_conflict(&ours.unwrap_or_default(), &theirs) {
-            Ok(kept) => StoreError::Conflict { why: misfit.to_string(), kept },
+            Ok(kept) => StoreError::Conflict { why: error.to_string(), kept },
             Err(error) => error.into(),
         }
     }
 }
 
-impl Known {
+impl Parsed {
     fn unreadable(&self, path: PathBuf) -> Unreadable {
         let text = self.document.text().to_owned();
         Unreadable { path, text, findings: self.findings.clone().unwrap_or_default() }
@@ -498,12 +502,12 @@ impl Known {
 fn read(
     cache: &Cache,
     parses: &Cell<u64>,
-    known: Option<Known>,
+    parsed: Option<Parsed>,
     text: Text,
     path: &Path,
-) -> Result<Known, Unreadable> {
-    if let Some(known) = known.filter(|known| known.hash == text.hash) {
-        return Ok(known);
+) -> Result<Parsed, Unreadable> {
+    if let Some(parsed) = parsed.filter(|parsed| parsed.hash == text.hash) {
+        return Ok(parsed);
     }
     let document = match unpacked(cache, &text) {
         Some(document) => Ok(document),
@@ -515,7 +519,7 @@ fn read(
     match document {
         Ok(document) => {
             let Reading { document, state, findings } = Reading::of(document);
-            Ok(Known { hash: text.hash, document, state, findings: Some(findings) })
+            Ok(Parsed { hash: text.hash, document, state, findings: Some(findings) })
         }
         Err(error) => Err(Unreadable {
             path: path.to_path_buf(),
@@ -538,17 +542,17 @@ struct Merged {
     note: Option<Note>,
 }
 
-/// Looks at a text that is not the one we wrote last. An edit of ours, or of a newer text, stands as it is. An edit of
-/// a copy older than ours gets our later changes again, from the journal: so nothing of either side is lost. An
-/// earlier text put back whole is taken as meant. What cannot be told is a conflict.
+/// Merges a text that is not the one we wrote last. An edit of that text, or of a newer one, is taken as it is. To an edit
+/// of an older copy our later changes are applied again from the journal, so that neither side loses anything. An
+/// earlier text that was restored whole is taken as meant. Anything else is a conflict.
 fn merge<E>(
     file: &StateFile,
     journal: &Journal,
-    look: Look,
+    candidate: Candidate,
     theirs: &State,
 ) -> Result<Merged, StoreError<E>> {
     let as_it_is = |our_revision, note| Ok(Merged { state: None, our_revision, note });
-    let Some(ours) = look.ours else { return as_it_is(0, None) };
+    let Some(ours) = candidate.ours else { return as_it_is(0, None) };
     let Some(wrote) = state_of(ours) else { return as_it_is(0, None) };
     let our_revision = wrote.control.revision.unwrap_or(0);
     let their_revision = theirs.control.revision.unwrap_or(0);
@@ -556,13 +560,13 @@ fn merge<E>(
     if other_loop || their_revision >= our_revision {
         return as_it_is(our_revision, None);
     }
-    let hex = look.text.hash.to_hex();
+    let hex = candidate.text.hash.to_hex();
     let remembered: Vec<Entry<Change>> = journal.newest(REMEMBERED)?;
     if remembered.iter().any(|entry| entry.hash == *hex || entry.from == *hex) {
         return as_it_is(our_revision, Some(Note::Restored { their_revision, our_revision }));
     }
     let conflict = |why: String| {
-        let kept = file.keep_conflict(&ours.bytes, &look.text.bytes)?;
+        let kept = file.keep_conflict(&ours.bytes, &candidate.text.bytes)?;
         Err(StoreError::Conflict { why, kept })
     };
     let since = journal.since::<Change>(their_revision)?;
@@ -577,8 +581,8 @@ fn merge<E>(
     for entry in &since.entries {
         let at = entry.at.parse::<Timestamp>().unwrap_or(Timestamp::UNIX_EPOCH);
         for change in &entry.changes {
-            if let Err(misfit) = apply(&mut state, change, at) {
-                return conflict(format!("revision {} no longer fits: {misfit}", entry.revision));
+            if let Err(error) = apply(&mut state, change, at) {
+                return conflict(format!("revision {} no longer fits: {error}", entry.revision));
             }
         }
     }

@@ -22,7 +22,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 /// How much of the holder's note is read.
 const NOTE_BYTES: u64 = 200;
 
-/// The lock is ours until this is dropped. Whoever is given a `&Held` may write in the sidecar folder.
+/// The lock is held until this is dropped. A function that takes a `&Held` writes in the sidecar folder.
 #[derive(Debug)]
 pub struct Held {
     file: File,
@@ -54,15 +54,15 @@ impl LockError {
 /// What a lock is for; each has a file of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Whoever writes the state file, for the moment of it.
+    /// Held while the state file is written.
     Writing,
-    /// Whoever drives the loop, for as long as that takes.
+    /// Held by the process that drives the loop.
     Driving,
-    /// Whoever redirects it (D16).
+    /// Held by a process that redirects the loop.
     Redirecting,
-    /// A driver that has interrupted everything for a redirect, for as long as it stands still.
+    /// Held by a driver that has interrupted everything for a redirect, until it goes on.
     Standing,
-    /// Whoever takes a step of a host's session, one at a time.
+    /// Held during one step of a host's session.
     Stepping,
 }
 
@@ -77,8 +77,8 @@ impl Lock {
         })
     }
 
-    /// Whether the process that took it last is still there. A child that it was just about to start may hold the lock
-    /// for a moment longer than the process itself lives.
+    /// Whether the process that took it last still runs. A child between fork and exec may hold the lock a moment longer
+    /// than that process.
     #[cfg(unix)]
     pub fn taker_lives(self, home: &Home) -> bool {
         let note = std::fs::read_to_string(self.path(home)).unwrap_or_default();
@@ -87,21 +87,21 @@ impl Lock {
         pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
     }
 
-    /// Who holds it, if somebody does.
+    /// A description of the process that holds it, if one does.
     pub fn holder(self, home: &Home) -> Option<String> {
         let path = self.path(home);
         let file = File::open(&path).ok()?;
         match file.try_lock_shared() {
             Ok(()) => None,
             Err(TryLockError::WouldBlock) => Some(holder(&path)),
-            // Where nobody can lock, nobody holds a lock.
+            // On a file system without locks, no process holds one.
             Err(TryLockError::Error(_)) => None,
         }
     }
 }
 
 impl Held {
-    /// Waits for the writer's lock for at most `wait`. `purpose` is what the others are told meanwhile.
+    /// Waits for the writer's lock for at most `wait`. Other waiting processes can report `purpose`.
     pub fn take(home: &Home, purpose: &str, wait: Duration) -> Result<Held, FileError> {
         Held::take_the(Lock::Writing, home, purpose, wait)
     }
@@ -125,8 +125,8 @@ impl Held {
         }
     }
 
-    /// Whether the lock file is still where the others look for it. If somebody deleted the sidecar folder, the next
-    /// process locks a new file, and two hold "the" lock.
+    /// Whether the lock file is still at its path. After the sidecar folder was deleted the next process locks a new file,
+    /// and two processes would hold the lock.
     pub(super) fn is_whole(&self) -> bool {
         is_at(&self.file, &self.path).unwrap_or(false)
     }
@@ -135,7 +135,7 @@ impl Held {
         &self.path
     }
 
-    /// Tells the others who holds the lock.
+    /// Writes into the lock file which process holds it, and for what.
     fn note(&self, purpose: &str) {
         let mut file = &self.file;
         let note = format!("{} {}\n", std::process::id(), purpose.replace('\n', " "));
@@ -149,8 +149,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Said aloud, because a child between fork and exec holds a copy of the descriptor for a moment. If it fails,
-        // closing the file is the unlocking.
+        // Explicit, because a child between fork and exec holds a copy of the descriptor for a moment. If it fails,
+        // closing the file unlocks it.
         let _ = self.file.unlock();
     }
 }
@@ -200,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_too_long_is_told_who_holds_it_and_why() {
+    fn a_timeout_names_the_holder_and_its_purpose() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let held = Held::take(&home(&dir), "to test\nthe lock", LOCK_WAIT).expect("free");
         let error = Held::take(&home(&dir), "", Duration::from_millis(20)).expect_err("it is held");
-        let told = error.to_string();
-        assert!(told.contains(&format!("pid {} (to test the lock)", std::process::id())), "{told}");
+        let message = error.to_string();
+        assert!(message.contains(&format!("pid {} (to test the lock)", std::process::id())), "{message}");
         drop(held);
         Held::take(&home(&dir), "again", Duration::ZERO).expect("free again");
     }

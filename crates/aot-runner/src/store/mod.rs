@@ -1,4 +1,5 @@
-//! The only hands on the state file: lock, read again, apply, replace, watch, journal. Interprets nothing.
+//! The only module that writes the state file: locks, reads again, applies, replaces, watches, keeps the journal. Has no
+//! rules.
 
 mod backups;
 pub mod cache;

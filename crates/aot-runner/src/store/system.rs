@@ -1,4 +1,4 @@
-//! What systems do differently. Knows paths and files, not what they are for.
+//! What differs between operating systems. Knows paths and files, not what they are for.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -47,7 +47,7 @@ pub(super) fn take_after(file: &File, like: &fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
     let now = file.metadata()?;
     if (now.uid(), now.gid()) != (like.uid(), like.gid()) {
-        // Only root may give a file away; for everybody else the file becomes theirs, as with any editor.
+        // Only root may change the owner; for other users the file becomes theirs, as with any editor.
         let _ = fchown(file, Some(like.uid()), Some(like.gid()))
             .or_else(|_| fchown(file, None, Some(like.gid())));
     }
@@ -59,7 +59,7 @@ pub(super) fn take_after(file: &File, like: &fs::Metadata) -> io::Result<()> {
     file.set_permissions(like.permissions())
 }
 
-/// Replacing needs no right to write the file itself; but who made it read-only meant it.
+/// Replacing a file does not need the right to write it, but a user who made it read-only meant it.
 #[cfg(unix)]
 pub(super) fn writable(state: &Path, _like: &fs::Metadata) -> Result<(), FileError> {
     use rustix::fs::{Access, access};
@@ -90,7 +90,7 @@ pub(super) fn same_file(a: &Stamp, b: &Stamp) -> bool {
     (a.dev, a.ino) == (b.dev, b.ino)
 }
 
-/// Without inode numbers a link cannot be told from a copy.
+/// Without inode numbers a link cannot be distinguished from a copy.
 #[cfg(not(unix))]
 pub(super) fn same_file(a: &Stamp, b: &Stamp) -> bool {
     a == b
@@ -131,7 +131,7 @@ pub(super) fn is_unwritten_since_moved(path: &Path) -> bool {
     })
 }
 
-/// Whether a file was moved, or written, so lately.
+/// Whether a file was moved or written within this time.
 #[cfg(unix)]
 pub(super) fn was_moved_within(path: &Path, age: std::time::Duration) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -142,13 +142,13 @@ pub(super) fn was_moved_within(path: &Path, age: std::time::Duration) -> bool {
     })
 }
 
-/// It cannot be told there.
+/// Unknown on this system.
 #[cfg(not(unix))]
 pub(super) fn was_moved_within(_path: &Path, _age: std::time::Duration) -> bool {
     false
 }
 
-/// It cannot be told there.
+/// Unknown on this system.
 #[cfg(not(unix))]
 pub(super) fn is_unwritten_since_moved(_path: &Path) -> bool {
     false

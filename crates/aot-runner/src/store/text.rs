@@ -74,7 +74,7 @@ impl Text {
         self.fresh
     }
 
-    /// Whether the file at `path` certainly still holds this text, told without reading it.
+    /// Whether the file at `path` certainly still contains this text, decided without reading it.
     pub(super) fn is_surely_at(&self, path: &Path) -> bool {
         !self.fresh && Stamp::of(path).is_ok_and(|stamp| stamp == self.stamp)
     }

@@ -16,9 +16,9 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use crate::store::home::Home;
 use crate::store::text::Stamp;
 
-/// Changes that follow each other within this time are told as one.
+/// Changes that follow each other within this time are reported as one.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A burst that does not end is told of after this time.
+/// A burst that does not end is reported after this time.
 const LONGEST_BURST: Duration = Duration::from_millis(15);
 /// How often the folders are looked up again when they change while being looked up.
 const TRIES: usize = 20;
@@ -28,7 +28,7 @@ const TRIES: usize = 20;
 pub enum Notice {
     /// The text may be another one, gone, or there again.
     Changed,
-    /// Nothing will be told any more, for this reason.
+    /// Watching has failed for this reason; no change will be reported any more.
     Blind(WatchError),
 }
 
@@ -77,7 +77,7 @@ enum Signal {
 }
 
 impl Watch {
-    /// From the return on, every change is told by `tell`, on a thread of its own.
+    /// After this returns, `tell` is called for every change, on a thread of its own.
     pub fn new(home: &Home, tell: impl FnMut(Notice) + Send + 'static) -> Result<Watch, WatchError> {
         let (signals, received) = channel();
         let state = home.state().to_path_buf();
@@ -94,7 +94,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // If nobody receives, the thread has ended by itself.
+        // If the receiver is gone, the thread has ended already.
         let _ = self.signals.send(Signal::Stop);
         if let Some(thread) =
             self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id())
@@ -225,7 +225,7 @@ fn watcher(state: &Path, signals: Sender<Signal>) -> notify::Result<RecommendedW
             Err(error) => Some(Signal::Failed(error)),
         };
         if let Some(signal) = signal {
-            // If nobody receives, the watch is being dropped.
+            // If the receiver is gone, the watch is being dropped.
             let _ = signals.send(signal);
         }
     })
@@ -342,8 +342,8 @@ mod tests {
     fn our_own_exchange_is_told() {
         let exchange = |state: &Path| {
             let file = crate::store::file::StateFile::open(state, 1_000).expect("a state file");
-            let done = file.transact("test", |look| {
-                let longer = [&look.text.bytes[..], b"x"].concat();
+            let done = file.transact("test", |candidate| {
+                let longer = [&candidate.text.bytes[..], b"x"].concat();
                 Ok::<_, std::convert::Infallible>(crate::store::file::Decision::Replace(longer, ()))
             });
             drop(done.expect("replaced"));

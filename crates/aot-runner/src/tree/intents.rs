@@ -1,14 +1,14 @@
 //! Intents: what is about to be done to files, on disk before the first change and removed after the last, so that the
 //! next run can finish or undo it. Knows no git.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::GroundError;
+use crate::atomic_file::{self, Durability};
 
 /// A landing moves the user's checkout from one commit to another, and then the branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,15 +36,7 @@ pub(super) struct InPlaceIntent {
 /// Writes it durably.
 pub(super) fn write(path: &Path, note: &impl Serialize) -> Result<(), GroundError> {
     let text = serde_json::to_vec(note).expect("a note is plain text and numbers");
-    let aside = path.with_extension("new");
-    let written = File::create(&aside).and_then(|mut file| {
-        file.write_all(&text)?;
-        file.sync_all()
-    });
-    written.map_err(GroundError::io("write", &aside))?;
-    fs::rename(&aside, path).map_err(GroundError::io("write", path))?;
-    sync_folder(path);
-    Ok(())
+    atomic_file::write(path, &[&text], Durability::Synced).map_err(GroundError::io("write", path))
 }
 
 /// `None` if there is none, or if it was never written completely.
@@ -59,9 +51,4 @@ pub(super) fn remove(path: &Path) -> Result<(), GroundError> {
         }
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-/// File systems on which a folder cannot be synced order renames by themselves, or not at all.
-fn sync_folder(path: &Path) {
-    let _ = path.parent().map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
 }

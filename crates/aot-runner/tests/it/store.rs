@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use aot_runner::store::error::FileError;
-use aot_runner::store::file::{Changed, Decision, Done, Look, StateFile, TransactError};
+use aot_runner::store::file::{Candidate, Changed, Decision, Done, StateFile, TransactError};
 use aot_runner::store::journal::{Entry, Journal, Reach};
 use aot_runner::store::lock::LOCK_WAIT;
 use aot_runner::store::watch::Watch;
@@ -53,7 +53,7 @@ impl List {
     }
 }
 
-fn torn(look: &Look) -> String {
+fn torn(look: &Candidate) -> String {
     format!("torn: {:?}", String::from_utf8_lossy(&look.text.bytes))
 }
 

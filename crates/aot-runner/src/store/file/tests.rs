@@ -54,9 +54,9 @@ fn lines(text: &[u8]) -> BTreeSet<String> {
 
 /// Adds a line, and whatever line `aot` had written that somebody's save has removed.
 fn add(file: &StateFile, line: &str) -> Result<Done<()>, TransactError<Infallible>> {
-    file.transact("add a line", |look| {
-        let mut all = lines(&look.text.bytes);
-        all.extend(look.ours.map(|ours| lines(&ours.bytes)).unwrap_or_default());
+    file.transact("add a line", |candidate| {
+        let mut all = lines(&candidate.text.bytes);
+        all.extend(candidate.ours.map(|ours| lines(&ours.bytes)).unwrap_or_default());
         all.insert(line.to_string());
         let text: String = all.into_iter().map(|line| line + "\n").collect();
         Ok(Decision::Replace(text.into_bytes(), ()))
@@ -82,12 +82,12 @@ fn save(path: &Path, save: Save, text: &str) {
 }
 
 /// An editor saves once at the step, from the copy that it holds; then the state and the conflicts are looked at.
-fn check_save(at: Step, how: Save, way: Way, state: &str, conflicts: usize) {
+fn check_save(at: ReplaceStep, how: Save, method: ReplaceMethod, state: &str, conflicts: usize) {
     let place = Place::with("a\n");
     let path = place.path.clone();
     let mut file = place.file();
     let saves = Mutex::new(1);
-    file.way = way;
+    file.method = method;
     file.at = Box::new(move |step| {
         let mut left = saves.lock().expect("one thread");
         if step == at && *left > 0 {
@@ -96,28 +96,28 @@ fn check_save(at: Step, how: Save, way: Way, state: &str, conflicts: usize) {
         }
     });
     let done = add(&file, "first").expect("done");
-    assert_eq!(done.rescued.len(), conflicts, "{at:?} {how:?} {way:?}");
+    assert_eq!(done.rescued.len(), conflicts, "{at:?} {how:?} {method:?}");
     drop(done);
     drop(add(&file, "second").expect("done"));
-    assert_eq!(place.text(), state, "{at:?} {how:?} {way:?}");
-    assert_eq!(place.litter(), Vec::<String>::new(), "{at:?} {how:?} {way:?}");
+    assert_eq!(place.text(), state, "{at:?} {how:?} {method:?}");
+    assert_eq!(place.litter(), Vec::<String>::new(), "{at:?} {how:?} {method:?}");
 }
 
 #[test]
 fn an_editors_save_at_any_step_is_in_the_state_and_so_is_ours() {
+    use ReplaceStep::*;
     use Save::*;
-    use Step::*;
     let all = "a\neditor\nfirst\nsecond\n";
     for how in [ByRename, InPlace] {
         for step in [HalfWritten, Written, Named, Compared, Exchanged, Recorded, Lingering] {
-            check_save(step, how, Way::Exchange, all, 0);
+            check_save(step, how, ReplaceMethod::Exchange, all, 0);
         }
         for step in [HalfWritten, Written, Named, Exchanged, Recorded] {
-            check_save(step, how, Way::Rename, all, 0);
+            check_save(step, how, ReplaceMethod::Rename, all, 0);
         }
     }
-    check_save(Compared, InPlace, Way::Rename, all, 0);
-    check_save(Compared, ByRename, Way::Rename, all, 0);
+    check_save(Compared, InPlace, ReplaceMethod::Rename, all, 0);
+    check_save(Compared, ByRename, ReplaceMethod::Rename, all, 0);
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn a_third_text_over_ours_while_the_second_is_put_back_keeps_both() {
         file.at = Box::new(move |step| {
             let mut made = saves.lock().expect("one thread");
             match (step, *made) {
-                (Step::Compared, 0) => save(&path, how, "a\neditor one\n"),
-                (Step::Exchanged, 1) => save(&path, how, "a\neditor two\n"),
+                (ReplaceStep::Compared, 0) => save(&path, how, "a\neditor one\n"),
+                (ReplaceStep::Exchanged, 1) => save(&path, how, "a\neditor two\n"),
                 _ => return,
             }
             *made += 1;
@@ -151,11 +151,11 @@ fn a_text_that_was_hidden_and_did_not_become_part_of_ours_is_kept() {
     let path = place.path.clone();
     let mut file = place.file();
     file.at = Box::new(move |step| {
-        if step == Step::Compared {
+        if step == ReplaceStep::Compared {
             save(&path, Save::ByRename, "a\neditor\n");
         }
     });
-    let done = file.transact("give up", |look| match look.before {
+    let done = file.transact("give up", |candidate| match candidate.before {
         None => Ok::<_, Infallible>(Decision::Replace(b"a\nours\n".to_vec(), ())),
         Some(_) => Ok(Decision::Keep(())),
     });
@@ -174,8 +174,8 @@ fn a_file_removed_while_its_text_is_put_back_is_there_again() {
     file.at = Box::new(move |step| {
         let mut made = saves.lock().expect("one thread");
         match (step, *made) {
-            (Step::Compared, 0) => save(&path, Save::ByRename, "a\neditor\n"),
-            (Step::Exchanged, 1) => fs::remove_file(&path).expect("removed"),
+            (ReplaceStep::Compared, 0) => save(&path, Save::ByRename, "a\neditor\n"),
+            (ReplaceStep::Exchanged, 1) => fs::remove_file(&path).expect("removed"),
             _ => return,
         }
         *made += 1;
@@ -190,9 +190,9 @@ fn a_save_from_a_stale_copy_shows_what_was_written_last() {
     let place = Place::with("a\n");
     drop(add(&place.file(), "ours").expect("done"));
     save(&place.path, Save::InPlace, "a\nstale\n");
-    let done = place.file().transact("look", |look| {
-        assert_eq!(look.text.bytes, b"a\nstale\n");
-        assert_eq!(look.ours.expect("what was written last").bytes, b"a\nours\n");
+    let done = place.file().transact("look", |candidate| {
+        assert_eq!(candidate.text.bytes, b"a\nstale\n");
+        assert_eq!(candidate.ours.expect("what was written last").bytes, b"a\nours\n");
         Ok::<_, Infallible>(Decision::Keep(()))
     });
     assert_eq!(done.expect("done").change, Changed::No);
@@ -221,9 +221,9 @@ fn displaced_files_do_not_pile_up() {
         drop(add(&place.file(), &format!("line {number:02}")).expect("done"));
     }
     let names = fs::read_dir(place.file().home().sidecar()).expect("a sidecar");
-    let lingering =
+    let displaced_number =
         names.filter(|e| e.as_ref().is_ok_and(|e| e.file_name().to_string_lossy().starts_with("displaced")));
-    assert_eq!(lingering.count(), 32);
+    assert_eq!(displaced_number.count(), 32);
 }
 
 #[test]
@@ -231,12 +231,12 @@ fn a_doubted_text_is_looked_at_again_and_then_refused() {
     let place = Place::with("a\n");
     save(&place.path, Save::InPlace, "");
     let path = place.path.clone();
-    let done = place.file().transact("wait", |look| match look.text.bytes.is_empty() {
+    let done = place.file().transact("wait", |candidate| match candidate.text.bytes.is_empty() {
         true => {
             save(&path, Save::InPlace, "whole\n");
             Ok(Decision::Doubt("empty"))
         }
-        false => Ok(Decision::Keep(look.before.is_some())),
+        false => Ok(Decision::Keep(candidate.before.is_some())),
     });
     assert!(done.expect("the whole text").value, "the round before is shown");
     let refused = place.file().transact("wait", |_| Ok(Decision::<(), _>::Doubt("makes no sense")));
@@ -250,7 +250,7 @@ fn an_editor_that_never_stops_saving_is_an_error_after_many_rounds() {
     let mut file = place.file();
     let saves = Mutex::new(0);
     file.at = Box::new(move |step| {
-        if step == Step::Named {
+        if step == ReplaceStep::Named {
             let mut saves = saves.lock().expect("one thread");
             *saves += 1;
             save(&path, Save::ByRename, &format!("save {saves}\n"));
@@ -266,9 +266,9 @@ fn an_editor_that_never_stops_saving_is_an_error_after_many_rounds() {
 fn an_unchanged_text_is_not_written_and_a_refusal_changes_nothing() {
     let place = Place::with("a\n");
     let before = Stamp::of(&place.path).expect("a stamp");
-    let same = place
-        .file()
-        .transact("same", |look| Ok::<_, Infallible>(Decision::Replace(look.text.bytes.clone(), ())));
+    let same = place.file().transact("same", |candidate| {
+        Ok::<_, Infallible>(Decision::Replace(candidate.text.bytes.clone(), ()))
+    });
     assert_eq!(same.expect("done").change, Changed::No);
     let refused = place.file().transact("no", |_| Err::<Decision<(), _>, _>("no"));
     assert!(matches!(refused, Err(TransactError::Refused("no"))));
@@ -340,15 +340,15 @@ fn creating_refuses_to_overwrite() {
 #[test]
 fn a_reader_skips_a_text_that_it_knows() {
     let place = Place::with("a\n");
-    let mut known = place.file().read().expect("a text");
-    assert_eq!(place.file().refresh(&mut known).expect("read"), Changed::No);
+    let mut parsed = place.file().read().expect("a text");
+    assert_eq!(place.file().refresh(&mut parsed).expect("read"), Changed::No);
     save(&place.path, Save::InPlace, "b\n");
     assert_eq!(
-        place.file().refresh(&mut known).expect("read"),
+        place.file().refresh(&mut parsed).expect("read"),
         Changed::Yes,
         "although the size is the same"
     );
-    assert_eq!(known.bytes, b"b\n");
+    assert_eq!(parsed.bytes, b"b\n");
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn a_sidecar_deleted_meanwhile_leaves_the_old_text() {
     let sidecar = place.file().home().sidecar().to_path_buf();
     let mut file = place.file();
     file.at = Box::new(move |step| {
-        if step == Step::Named {
+        if step == ReplaceStep::Named {
             fs::remove_dir_all(&sidecar).expect("deleted");
         }
     });
@@ -369,24 +369,24 @@ fn a_sidecar_deleted_meanwhile_leaves_the_old_text() {
 }
 
 /// Dies at the step, perhaps after an editor's save at another one; then the next transaction takes it up.
-fn check_death(at: &str, way: &str, editor: &str, states: &[&str]) {
+fn check_death(at: &str, method: &str, editor: &str, states: &[&str]) {
     let place = Place::with("a\n");
     let child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "store::file::tests::dies_at_a_step", "--ignored", "--nocapture"])
-        .env("AOT_TEST_DEATH", format!("{at},{way},{editor},{}", place.path.display()))
+        .env("AOT_TEST_DEATH", format!("{at},{method},{editor},{}", place.path.display()))
         .output()
         .expect("a child");
     assert!(!child.status.success(), "the child died at {at}: {}", String::from_utf8_lossy(&child.stdout));
     let left = place.text();
     assert!(
         ["a\n", "a\neditor\n", "a\nchild\n"].contains(&left.as_str()),
-        "{at} {way} {editor} left {left:?}"
+        "{at} {method} {editor} left {left:?}"
     );
     let done = add(&place.file(), "next").expect("taken up");
-    assert_eq!(done.rescued.len(), 0, "{at} {way} {editor}");
+    assert_eq!(done.rescued.len(), 0, "{at} {method} {editor}");
     drop(done);
-    assert!(states.contains(&place.text().as_str()), "{at} {way} {editor}: {:?}", place.text());
-    assert_eq!(place.litter(), Vec::<String>::new(), "{at} {way} {editor}");
+    assert!(states.contains(&place.text().as_str()), "{at} {method} {editor}: {:?}", place.text());
+    assert_eq!(place.litter(), Vec::<String>::new(), "{at} {method} {editor}");
 }
 
 #[test]
@@ -412,12 +412,14 @@ fn a_death_at_any_step_leaves_the_old_or_the_new_text() {
 #[ignore = "a process of its own for `a_death_at_any_step_leaves_the_old_or_the_new_text`"]
 fn dies_at_a_step() {
     let told = std::env::var("AOT_TEST_DEATH").expect("told where to die");
-    let [at, way, editor, path] = told.splitn(4, ',').collect::<Vec<_>>()[..] else { panic!("four words") };
+    let [at, method, editor, path] = told.splitn(4, ',').collect::<Vec<_>>()[..] else {
+        panic!("four words")
+    };
     let (at, editor, state) = (at.to_string(), editor.to_string(), PathBuf::from(path));
     let mut file = StateFile::open(&state, LIMIT).expect("a state file");
-    file.way = if way == "Rename" { Way::Rename } else { Way::Exchange };
+    file.method = if method == "Rename" { ReplaceMethod::Rename } else { ReplaceMethod::Exchange };
     file.at = Box::new(move |step| {
-        if step == Step::Compared && !editor.is_empty() {
+        if step == ReplaceStep::Compared && !editor.is_empty() {
             let how = if editor == "InPlace" { Save::InPlace } else { Save::ByRename };
             save(&state, how, "a\neditor\n");
         }
