@@ -17,7 +17,7 @@ use aot_core::state::State;
 use aot_core::verdict::{Outcome, Verdict};
 use jiff::Timestamp;
 
-use crate::agents::Used;
+use crate::agents::AgentUsage;
 use crate::checks::seal::Altered;
 use crate::crew::{Assignment, Crew, Message, Said, WhenBlocked, excerpt, tampered, weighed};
 use crate::process::cage;
@@ -77,7 +77,7 @@ pub enum Notice<'n> {
     Asked {
         job: Option<&'n JobId>,
         agent: &'n str,
-        used: Used,
+        used: AgentUsage,
         took: Duration,
     },
     Verifying {

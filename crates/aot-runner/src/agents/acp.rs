@@ -33,15 +33,14 @@ use futures::{SinkExt, StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::Agent;
+use super::launcher::Launch;
 use super::listen::in_one_line;
 use super::narrator::Narrator;
 use super::prepared::Prepared;
+use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report, ask_again};
 use super::submit::{self, Envelope};
-use super::talk::{Ask, Heard, Report, Said, Used};
-use super::{Agent, ask_again, in_words};
-use crate::process::{
-    Captured, Ended, Environment, Feed, How, Input, Job, Limits, Stream, Streams, Switch, Tap,
-};
+use crate::process::{Captured, Ended, Feed, How, Input, Job, Limits, Stream, Switch, Tap};
 
 /// How long an agent that was told to stop may live on.
 const GRACE: Duration = Duration::from_millis(100);
@@ -62,23 +61,23 @@ const READING: [&str; 3] = ["readonly", "plan", "ask"];
 const WORKING: [&str; 8] =
     ["bypasspermissions", "yolo", "fullaccess", "acceptedits", "autoedit", "auto", "build", "code"];
 
-pub(super) fn ask(agent: &Agent, ask: &Ask<'_>) -> Report {
-    if ask.guard.switch().is_off() {
-        return Report { said: Said::Killed, used: Used::default(), asked: 0 };
+pub(super) fn ask(launch: &Launch<'_>) -> Report {
+    if launch.question.switch.is_off() {
+        return Report { outcome: AgentOutcome::Killed, used: AgentUsage::default(), asked: 0 };
     }
-    match Call::prepare(agent, ask) {
+    match Call::prepare(launch) {
         Ok((call, feed)) => {
             let said = call.make(feed);
-            Report { said, used: call.used(), asked: call.asked.load(Ordering::Relaxed) }
+            Report { outcome: said, used: call.used(), asked: call.asked.load(Ordering::Relaxed) }
         }
-        Err(reason) => Report { said: Said::NotStarted { reason }, used: Used::default(), asked: 0 },
+        Err(reason) => Report::not_started(reason),
     }
 }
 
 /// One question, from the start of the agent's process to its end.
 struct Call<'c> {
     agent: &'c Agent,
-    ask: &'c Ask<'c>,
+    launch: &'c Launch<'c>,
     prepared: Prepared,
     server: McpServer,
     session: OnceLock<SessionId>,
@@ -122,32 +121,34 @@ enum Stop {
 
 /// How a conversation ended.
 enum Talked {
-    To(Said),
+    To(AgentOutcome),
     /// A request failed, or there is nobody to ask any more.
     Broken(Error),
     Stopped(Stop),
 }
 
 impl<'c> Call<'c> {
-    fn prepare(agent: &'c Agent, ask: &'c Ask<'c>) -> Result<(Call<'c>, Feed), String> {
-        let prepared = Prepared::new(agent, ask, "")?;
+    fn prepare(launch: &'c Launch<'c>) -> Result<(Call<'c>, Feed), String> {
+        let prepared = Prepared::new(launch, "")?;
         let input = prepared.folder.join("input");
         let feed = Feed::make(&input).map_err(|error| format!("its input cannot be made: {error}"))?;
         let words = prepared.tray.words().into_iter().map(|word| word.into_string());
         let words = words.collect::<Result<Vec<String>, _>>();
-        let is_text = ask.folder.to_str().is_some() && ask.itself.to_str().is_some();
+        let is_text = launch.question.folder.to_str().is_some() && launch.launcher.itself.to_str().is_some();
         let words = words.ok().filter(|_| is_text).ok_or("the protocol can only name paths that are text")?;
         let call = Call {
-            agent,
-            ask,
+            agent: launch.question.agent,
+            launch,
             prepared,
-            server: McpServer::Stdio(McpServerStdio::new(submit::SERVER, ask.itself).args(words)),
+            server: McpServer::Stdio(
+                McpServerStdio::new(submit::SERVER, &launch.launcher.itself).args(words),
+            ),
             session: OnceLock::new(),
             logins: OnceLock::new(),
             stopped: AtomicBool::new(false),
             asked: AtomicU32::new(0),
             notes: Mutex::new(Notes {
-                narrator: Narrator::new(ask.hear),
+                narrator: Narrator::new(launch.listener),
                 tools: HashMap::new(),
                 counts: Counts::default(),
             }),
@@ -155,16 +156,16 @@ impl<'c> Call<'c> {
         Ok((call, feed))
     }
 
-    fn make(&self, feed: Feed) -> Said {
+    fn make(&self, feed: Feed) -> AgentOutcome {
         let (words, outgoing) = mpsc::unbounded::<String>();
         let (lines, incoming) = mpsc::channel::<io::Result<String>>(QUEUED);
         let (noise, heard) = mpsc::channel::<String>(QUEUED);
         let (stop, stops) = mpsc::unbounded::<Stop>();
         let job = self.job(feed.input());
         let own = Switch::default();
-        let guard = self.ask.guard.under(&own);
+        let guard = self.launch.launcher.guard.under(&own);
         let (killed, kill) = (stop.clone(), own.clone());
-        let wire = self.ask.guard.switch().connect(move || {
+        let wire = self.launch.question.switch.connect(move || {
             // Nobody listens any more to a conversation that has ended.
             let _ = killed.unbounded_send(Stop::Killed);
             let kill = kill.clone();
@@ -186,7 +187,7 @@ impl<'c> Call<'c> {
                 let _ = done.send(ended);
             });
             let (talking, over) = blocking::channel::<()>();
-            let wall = self.ask.wall;
+            let wall = self.launch.question.wall;
             scope.spawn(move || {
                 if over.recv_timeout(wall) == Err(blocking::RecvTimeoutError::Timeout) {
                     let _ = stop.unbounded_send(Stop::OutOfTime);
@@ -207,28 +208,20 @@ impl<'c> Call<'c> {
         drop(wire);
         match ended {
             Ok(ended) => self.conclude(talked, &ended),
-            Err(error) => Said::NotStarted { reason: error.to_string() },
+            Err(error) => AgentOutcome::NotStarted { reason: error.to_string() },
         }
     }
 
     fn job(&self, input: Input) -> Job {
-        Job {
-            program: self.prepared.program.clone(),
-            arguments: self.prepared.arguments.clone(),
-            folder: self.ask.folder.to_path_buf(),
-            environment: Environment::Only(self.prepared.environment.clone()),
-            input,
-            streams: Streams::Apart,
-            limits: Limits {
-                // It is told to stop before this.
-                wall: self.ask.wall + 2 * GRACE,
-                idle: self.ask.idle,
-                grace: GRACE,
-                head: HEAD_KEPT,
-                tail: TAIL_KEPT,
-            },
-            cage: self.ask.cage.clone(),
-        }
+        let limits = Limits {
+            // The agent is asked to stop before this.
+            wall: self.launch.question.wall + 2 * GRACE,
+            idle: self.launch.question.idle,
+            grace: GRACE,
+            head: HEAD_KEPT,
+            tail: TAIL_KEPT,
+        };
+        self.launch.job(&self.prepared, input, limits)
     }
 
     async fn converse(
@@ -298,7 +291,7 @@ impl<'c> Call<'c> {
         Talked::Stopped(stop)
     }
 
-    async fn question(&self, peer: &ConnectionTo<Peer>) -> Result<Said, Error> {
+    async fn question(&self, peer: &ConnectionTo<Peer>) -> Result<AgentOutcome, Error> {
         let ourselves = Implementation::new(submit::SERVER, env!("CARGO_PKG_VERSION"));
         // It can neither have us read and write files nor run commands: it does that itself, in its cage.
         let hello = InitializeRequest::new(ProtocolVersion::V1).client_info(ourselves);
@@ -306,7 +299,7 @@ impl<'c> Call<'c> {
         if greeting.protocol_version != ProtocolVersion::V1 {
             let version = greeting.protocol_version;
             let reason = format!("it speaks version {version} of the protocol, and aot speaks version 1");
-            return Ok(Said::Failed { reason });
+            return Ok(AgentOutcome::Failed { reason });
         }
         let _ = self.logins.set(greeting.auth_methods);
         let session = self.begin(peer).await?;
@@ -315,7 +308,7 @@ impl<'c> Call<'c> {
         if let Some(said) = self.set_model(peer, &session).await? {
             return Ok(said);
         }
-        let mut text = in_words(self.ask, true, None);
+        let mut text = self.launch.question.prompt(true, None);
         loop {
             let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
             let prompt = PromptRequest::new(id.clone(), vec![ContentBlock::from(text)]);
@@ -323,15 +316,15 @@ impl<'c> Call<'c> {
             self.count_turn(&turn);
             self.notes().narrator.pause();
             let reason = match self.answer() {
-                Ok(Some(answer)) => return Ok(Said::Answer(answer)),
+                Ok(Some(answer)) => return Ok(AgentOutcome::Answer(answer)),
                 Ok(None) => format!("the tool `{}` was not called", submit::TOOL),
                 Err(reason) => reason,
             };
             if let Some(why) = gave_up(turn.stop_reason) {
-                return Ok(Said::Failed { reason: why.into() });
+                return Ok(AgentOutcome::Failed { reason: why.into() });
             }
-            if asked > self.ask.again {
-                return Ok(Said::Wrong { reason });
+            if asked > self.launch.question.repeats {
+                return Ok(AgentOutcome::InvalidAnswer { reason });
             }
             text = ask_again(&reason);
         }
@@ -340,7 +333,8 @@ impl<'c> Call<'c> {
     /// Opens a session. An agent that wants to be told by which key it is logged in is told, if it has that key; we log
     /// nobody in.
     async fn begin(&self, peer: &ConnectionTo<Peer>) -> Result<NewSessionResponse, Error> {
-        let begin = NewSessionRequest::new(self.ask.folder).mcp_servers(vec![self.server.clone()]);
+        let begin =
+            NewSessionRequest::new(self.launch.question.folder).mcp_servers(vec![self.server.clone()]);
         let begun = peer.send_request(begin.clone()).block_task().await;
         match (begun, self.key()) {
             (Err(error), Some(method)) if error.code == ErrorCode::AUTH_REQUIRED => {
@@ -388,8 +382,9 @@ impl<'c> Call<'c> {
     }
 
     fn mode(&self, session: &NewSessionResponse) -> Option<Choice> {
-        let wanted = self.agent.profile.flags(self.ask.role).mode.iter().map(|mode| plain(mode));
-        let known: &[&str] = match self.ask.role {
+        let wanted =
+            self.agent.profile.flags(self.launch.question.role()).mode.iter().map(|mode| plain(mode));
+        let known: &[&str] = match self.launch.question.role() {
             Role::Worker => &WORKING,
             Role::Probe | Role::Judge | Role::Coordinator => &READING,
         };
@@ -411,7 +406,7 @@ impl<'c> Call<'c> {
         &self,
         peer: &ConnectionTo<Peer>,
         session: &NewSessionResponse,
-    ) -> Result<Option<Said>, Error> {
+    ) -> Result<Option<AgentOutcome>, Error> {
         let Some(model) = &self.agent.model else { return Ok(None) };
         if !self.agent.profile.model_arguments.is_empty() {
             return Ok(None);
@@ -419,13 +414,13 @@ impl<'c> Call<'c> {
         let mut models = options(session, &SessionConfigOptionCategory::Model);
         let Some((option, current, offered)) = models.next() else {
             let reason = format!("it cannot be told to use the model `{model}`");
-            return Ok(Some(Said::NotStarted { reason }));
+            return Ok(Some(AgentOutcome::NotStarted { reason }));
         };
         let fits = |(id, name): &&(String, &str)| id == model || name == model;
         let Some((found, _)) = offered.iter().find(fits) else {
             let offered: Vec<&str> = offered.iter().map(|(id, _)| id.as_str()).collect();
             let reason = format!("it does not offer the model `{model}`, but {}", offered.join(", "));
-            return Ok(Some(Said::NotStarted { reason: in_one_line(&reason) }));
+            return Ok(Some(AgentOutcome::NotStarted { reason: in_one_line(&reason) }));
         };
         if *found != current {
             let id = session.session_id.clone();
@@ -438,29 +433,31 @@ impl<'c> Call<'c> {
     /// What was handed in and is valid; that nothing was; or what is wrong with it.
     fn answer(&self) -> Result<Option<Value>, String> {
         match self.prepared.tray.take() {
-            Ok(Some(Envelope::Accepted(answer))) => (self.ask.read)(&answer).map(|()| Some(answer)),
+            Ok(Some(Envelope::Accepted(answer))) => {
+                (self.launch.question.read)(&answer).map(|()| Some(answer))
+            }
             Ok(Some(Envelope::Refused { reason, .. })) => Err(reason),
             Ok(None) => Ok(None),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    fn conclude(&self, talked: Talked, ended: &Ended) -> Said {
+    fn conclude(&self, talked: Talked, ended: &Ended) -> AgentOutcome {
         let error = match talked {
             Talked::To(said) => return said,
-            Talked::Stopped(Stop::Killed) => return Said::Killed,
+            Talked::Stopped(Stop::Killed) => return AgentOutcome::Killed,
             Talked::Stopped(Stop::OutOfTime) => {
-                let late = Said::OutOfTime { reason: "its time was over".into() };
+                let late = AgentOutcome::TimedOut { reason: "its time was over".into() };
                 return self.trouble(vec![text(&ended.errors)]).unwrap_or(late);
             }
             Talked::Broken(error) => error,
         };
         // An agent that broke after it had answered has answered.
         if let Ok(Some(answer)) = self.answer() {
-            return Said::Answer(answer);
+            return AgentOutcome::Answer(answer);
         }
         if error.code == ErrorCode::AUTH_REQUIRED {
-            return Said::Unauthenticated { reason: self.log_in(&error) };
+            return AgentOutcome::Unauthenticated { reason: self.log_in(&error) };
         }
         let is_gone = agent_client_protocol::is_incoming_transport_closed(&error);
         let mut texts = vec![text(&ended.errors)];
@@ -476,22 +473,26 @@ impl<'c> Call<'c> {
             None => what,
         };
         match &ended.how {
-            How::NotStarted(why) => Said::NotStarted { reason: why.clone() },
+            How::NotStarted(why) => AgentOutcome::NotStarted { reason: why.clone() },
             How::Silent => {
-                let idle = self.ask.idle.unwrap_or_default().as_secs();
-                Said::OutOfTime { reason: with(format!("it said nothing for {idle} s")) }
+                let idle = self.launch.question.idle.unwrap_or_default().as_secs();
+                AgentOutcome::TimedOut { reason: with(format!("it said nothing for {idle} s")) }
             }
-            How::OutOfTime => Said::OutOfTime { reason: with("its time was over".into()) },
-            _ if !is_gone => Said::Failed { reason: with("it failed".into()) },
-            How::Exited(code) => Said::Failed { reason: with(format!("it ended with exit code {code}")) },
+            How::OutOfTime => AgentOutcome::TimedOut { reason: with("its time was over".into()) },
+            _ if !is_gone => AgentOutcome::Failed { reason: with("it failed".into()) },
+            How::Exited(code) => {
+                AgentOutcome::Failed { reason: with(format!("it ended with exit code {code}")) }
+            }
             How::Signalled(signal) => {
-                Said::Failed { reason: with(format!("it was ended by signal {signal}")) }
+                AgentOutcome::Failed { reason: with(format!("it was ended by signal {signal}")) }
             }
-            How::Killed | How::Lost => Said::NotStarted { reason: "it was killed from outside".into() },
+            How::Killed | How::Lost => {
+                AgentOutcome::NotStarted { reason: "it was killed from outside".into() }
+            }
         }
     }
 
-    fn trouble(&self, texts: Vec<String>) -> Option<Said> {
+    fn trouble(&self, texts: Vec<String>) -> Option<AgentOutcome> {
         self.agent.profile.trouble.of(&texts, Timestamp::now())
     }
 
@@ -508,7 +509,7 @@ impl<'c> Call<'c> {
     fn permit(&self, asked: &RequestPermissionRequest) -> RequestPermissionResponse {
         let mut notes = self.notes();
         let tool = notes.learn(&asked.tool_call.tool_call_id, &asked.tool_call.fields);
-        let is_allowed = !self.stopped.load(Ordering::Acquire) && may(self.ask.role, &tool);
+        let is_allowed = !self.stopped.load(Ordering::Acquire) && may(self.launch.question.role(), &tool);
         let wanted = match is_allowed {
             true => [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways],
             false => [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways],
@@ -551,7 +552,7 @@ impl<'c> Call<'c> {
                 let used = self.priced(notes.counts);
                 drop(notes);
                 if used != before {
-                    (self.ask.hear)(Heard::Used(used));
+                    (self.launch.listener)(AgentEvent::Usage(used));
                 }
             }
             _ => {}
@@ -563,18 +564,18 @@ impl<'c> Call<'c> {
         notes.counts.add(turn);
         let used = self.priced(notes.counts);
         drop(notes);
-        (self.ask.hear)(Heard::Used(used));
+        (self.launch.listener)(AgentEvent::Usage(used));
     }
 
-    fn used(&self) -> Used {
+    fn used(&self) -> AgentUsage {
         self.priced(self.notes().counts)
     }
 
-    fn priced(&self, counts: Counts) -> Used {
+    fn priced(&self, counts: Counts) -> AgentUsage {
         let price = self.agent.profile.price;
         let by_price = price
             .map(|price| (counts.input as f64 * price.input + counts.output as f64 * price.output) / 1e6);
-        Used { tokens: counts.total.max(counts.context), cost_usd: counts.cost_usd.or(by_price) }
+        AgentUsage { tokens: counts.total.max(counts.context), cost_usd: counts.cost_usd.or(by_price) }
     }
 
     /// A thread that panicked in between has left nothing half done.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Agent;
+use super::launcher::AgentLauncher;
 use super::profile::{self, Channel, Kind, Profile};
-use super::station::AgentLauncher;
 use super::team::{Chosen, hire};
 use crate::environment;
 use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
@@ -37,7 +37,7 @@ pub enum Login {
 /// Those that come with the program, and the user's own.
 pub fn all(
     chosen: &Chosen,
-    station: &AgentLauncher,
+    launcher: &AgentLauncher,
     guard: &Guard,
     patience: Duration,
     find: &dyn Fn(&str) -> Option<PathBuf>,
@@ -52,7 +52,7 @@ pub fn all(
         let looking: Vec<_> = agents
             .iter()
             .map(|(name, agent)| {
-                scope.spawn(move || look(name, agent.as_ref(), chosen, station, guard, patience))
+                scope.spawn(move || look(name, agent.as_ref(), chosen, launcher, guard, patience))
             })
             .collect();
         looking.into_iter().filter_map(|looking| looking.join().ok()).collect()
@@ -63,7 +63,7 @@ fn look(
     name: &str,
     agent: Option<&Agent>,
     chosen: &Chosen,
-    station: &AgentLauncher,
+    launcher: &AgentLauncher,
     guard: &Guard,
     patience: Duration,
 ) -> Found {
@@ -83,8 +83,8 @@ fn look(
     Found {
         name: name.to_owned(),
         program: Some(agent.program.clone()),
-        version: version(agent, station, guard, patience),
-        login: login(profile, station),
+        version: version(agent, launcher, guard, patience),
+        login: login(profile, launcher),
         channel: channel(profile),
         hint: profile.login.hint.clone(),
     }
@@ -100,16 +100,16 @@ fn channel(profile: &Profile) -> &'static str {
 }
 
 /// The first line that it prints, without its own name before the number.
-fn version(agent: &Agent, station: &AgentLauncher, guard: &Guard, patience: Duration) -> Option<String> {
+fn version(agent: &Agent, launcher: &AgentLauncher, guard: &Guard, patience: Duration) -> Option<String> {
     if agent.profile.version.is_empty() {
         return None;
     }
-    let further: Vec<String> = station.further.iter().chain(&agent.profile.variables).cloned().collect();
+    let further: Vec<String> = launcher.further.iter().chain(&agent.profile.variables).cloned().collect();
     let ended = guard.run(&Job {
         program: agent.program.clone().into_os_string(),
         arguments: agent.profile.version.iter().map(Into::into).collect(),
         folder: PathBuf::from("/"),
-        environment: Environment::Only(environment::allowed(station.variables.iter().cloned(), &further)),
+        environment: Environment::Only(environment::allowed(launcher.variables.iter().cloned(), &further)),
         input: Input::None,
         streams: Streams::Apart,
         limits: Limits { wall: patience, idle: None, grace: Duration::ZERO, head: KEPT, tail: 0 },
@@ -123,13 +123,13 @@ fn version(agent: &Agent, station: &AgentLauncher, guard: &Guard, patience: Dura
 }
 
 /// A key in the environment or a file with a login says yes; if the profile knows where to look and nothing is there, no.
-fn login(profile: &Profile, station: &AgentLauncher) -> Login {
+fn login(profile: &Profile, launcher: &AgentLauncher) -> Login {
     let variable = |name: &str| {
-        let found = station.variables.iter().find(|(known, value)| known == name && !value.is_empty());
+        let found = launcher.variables.iter().find(|(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| PathBuf::from(value))
     };
     let by_key = profile.login.variables.iter().any(|name| variable(name).is_some());
-    let files = profile::places(&profile.login.files, station.home.as_deref(), &variable);
+    let files = profile::places(&profile.login.files, launcher.home.as_deref(), &variable);
     let by_file = files.iter().any(|file| file.exists());
     match (by_key || by_file, profile.login.variables.is_empty() && profile.login.files.is_empty()) {
         (true, _) => Login::Yes,

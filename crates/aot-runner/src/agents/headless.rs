@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::launcher::Launch;
 use super::listen::{Listener, Piece, in_one_line, unwrapped};
 use super::prepared::{ANSWER, Prepared};
 use super::profile::{Channel, Input as Given, Profile};
+use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report};
 use super::submit::{self, Envelope};
-use super::talk::{Ask, Heard, Report, Said, Used};
-use super::{Agent, in_words};
-use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Stream, Streams, Switch};
+use crate::process::{Captured, Ended, How, Input, Limits, Stream, Switch};
 
 /// How long an agent may live on after its time is over.
 const GRACE: Duration = Duration::from_secs(5);
@@ -30,28 +30,30 @@ const TAIL_KEPT: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Asks, and asks again while the answer is not valid, within the same time.
-pub(super) fn ask(agent: &Agent, ask: &Ask<'_>) -> Report {
+pub(super) fn ask(launch: &Launch<'_>) -> Report {
     let began = Instant::now();
-    let mut before = Used::default();
+    let mut before = AgentUsage::default();
     let mut refused: Option<String> = None;
     let mut asked = 0;
     loop {
-        let left = ask.wall.saturating_sub(began.elapsed());
+        let left = launch.question.wall.saturating_sub(began.elapsed());
         if asked > 0 && left.is_zero() {
             let reason = refused.unwrap_or_default();
-            return Report { said: Said::OutOfTime { reason }, used: before, asked };
+            return Report { outcome: AgentOutcome::TimedOut { reason }, used: before, asked };
         }
         asked += 1;
-        let turn = match Turn::new(agent, ask, refused.as_deref(), before) {
+        let turn = match Turn::new(launch, refused.as_deref(), before) {
             Ok(turn) => turn,
-            Err(reason) => return Report { said: Said::NotStarted { reason }, used: before, asked },
+            Err(reason) => {
+                return Report { outcome: AgentOutcome::NotStarted { reason }, used: before, asked };
+            }
         };
         let (concluded, used) = turn.run(left.max(Duration::from_secs(1)));
         before = used;
         match concluded {
-            Conclusion::End(said) => return Report { said, used, asked },
-            Conclusion::Again(reason) if asked > ask.again => {
-                return Report { said: Said::Wrong { reason }, used, asked };
+            Conclusion::End(said) => return Report { outcome: said, used, asked },
+            Conclusion::Again(reason) if asked > launch.question.repeats => {
+                return Report { outcome: AgentOutcome::InvalidAnswer { reason }, used, asked };
             }
             Conclusion::Again(reason) => refused = Some(reason),
         }
@@ -59,7 +61,7 @@ pub(super) fn ask(agent: &Agent, ask: &Ask<'_>) -> Report {
 }
 
 enum Conclusion {
-    End(Said),
+    End(AgentOutcome),
     /// There is no valid answer, for this reason.
     Again(String),
 }
@@ -67,50 +69,38 @@ enum Conclusion {
 /// One run of the command.
 struct Turn<'t> {
     profile: &'t Profile,
-    ask: &'t Ask<'t>,
+    launch: &'t Launch<'t>,
     prepared: Prepared,
     input: Input,
-    before: Used,
+    before: AgentUsage,
 }
 
 impl<'t> Turn<'t> {
-    fn new(
-        agent: &'t Agent,
-        ask: &'t Ask<'t>,
-        refused: Option<&str>,
-        before: Used,
-    ) -> Result<Turn<'t>, String> {
-        let profile = &agent.profile;
-        let prompt = in_words(ask, profile.answer == Channel::Tool, refused);
-        let prepared = Prepared::new(agent, ask, &prompt)?;
+    fn new(launch: &'t Launch<'t>, refused: Option<&str>, before: AgentUsage) -> Result<Turn<'t>, String> {
+        let profile = &launch.question.agent.profile;
+        let prompt = launch.question.prompt(profile.answer == Channel::Tool, refused);
+        let prepared = Prepared::new(launch, &prompt)?;
         let input = match profile.input {
             Given::Nothing => Input::None,
             Given::Prompt => Input::Bytes(prompt.into_bytes()),
         };
-        Ok(Turn { profile, ask, prepared, input, before })
+        Ok(Turn { profile, launch, prepared, input, before })
     }
 
-    fn run(self, wall: Duration) -> (Conclusion, Used) {
-        let job = Job {
-            program: self.prepared.program.clone(),
-            arguments: self.prepared.arguments.clone(),
-            folder: self.ask.folder.to_path_buf(),
-            environment: Environment::Only(self.prepared.environment.clone()),
-            input: self.input.clone(),
-            streams: Streams::Apart,
-            limits: Limits { wall, idle: self.ask.idle, grace: GRACE, head: HEAD_KEPT, tail: TAIL_KEPT },
-            cage: self.ask.cage.clone(),
-        };
+    fn run(self, wall: Duration) -> (Conclusion, AgentUsage) {
+        let idle = self.launch.question.idle;
+        let limits = Limits { wall, idle, grace: GRACE, head: HEAD_KEPT, tail: TAIL_KEPT };
+        let job = self.launch.job(&self.prepared, self.input.clone(), limits);
         let mut listener = Listener::new(self.profile);
         let (chunks, heard) = channel::<(Stream, Vec<u8>)>();
         // Besides whoever asks, we may end it ourselves.
         let own = Switch::default();
-        let theirs = self.ask.guard.switch();
+        let theirs = self.launch.question.switch;
         let wire = theirs.connect({
             let own = own.clone();
             move || own.turn_off()
         });
-        let guard = self.ask.guard.under(&own);
+        let guard = self.launch.launcher.guard.under(&own);
         let mut hopeless = None;
         let ended = std::thread::scope(|scope| {
             let (listener, hopeless) = (&mut listener, &mut hopeless);
@@ -132,7 +122,7 @@ impl<'t> Turn<'t> {
         }
         let conclusion = match ended {
             Ok(ended) => self.conclude(&listener, &ended),
-            Err(error) => Conclusion::End(Said::NotStarted { reason: error.to_string() }),
+            Err(error) => Conclusion::End(AgentOutcome::NotStarted { reason: error.to_string() }),
         };
         (conclusion, used)
     }
@@ -143,7 +133,7 @@ impl<'t> Turn<'t> {
         listener: &mut Listener<'_>,
         heard: Receiver<(Stream, Vec<u8>)>,
         switch: &Switch,
-    ) -> Option<Said> {
+    ) -> Option<AgentOutcome> {
         let mut since: Option<Instant> = None;
         let mut hopeless = None;
         loop {
@@ -164,30 +154,30 @@ impl<'t> Turn<'t> {
     }
 
     /// Nobody gets logged in by trying again; other troubles may pass for a while.
-    fn is_hopeless(&self, trouble: &str, since: Duration) -> Option<Said> {
+    fn is_hopeless(&self, trouble: &str, since: Duration) -> Option<AgentOutcome> {
         let said = self.profile.trouble.of(&[trouble.to_owned()], Timestamp::now());
         match said {
-            Some(said @ Said::Unauthenticated { .. }) => Some(said),
+            Some(said @ AgentOutcome::Unauthenticated { .. }) => Some(said),
             Some(said) if since > RETRYING => Some(said),
-            None if since > RETRYING => Some(Said::Unreachable { reason: in_one_line(trouble) }),
+            None if since > RETRYING => Some(AgentOutcome::Unreachable { reason: in_one_line(trouble) }),
             Some(_) | None => None,
         }
     }
 
-    fn so_far(&self, used: Used) -> Used {
+    fn so_far(&self, used: AgentUsage) -> AgentUsage {
         let cost_usd = match (self.before.cost_usd, used.cost_usd) {
             (None, None) => None,
             (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
         };
-        Used { tokens: self.before.tokens + used.tokens, cost_usd }
+        AgentUsage { tokens: self.before.tokens + used.tokens, cost_usd }
     }
 
     fn tell(&self, pieces: Vec<Piece>) {
         for piece in pieces {
             match piece {
-                Piece::Doing(line) => (self.ask.hear)(Heard::Doing(&line)),
-                Piece::Said(text) => (self.ask.hear)(Heard::Said(&text)),
-                Piece::Used(used) => (self.ask.hear)(Heard::Used(self.so_far(used))),
+                Piece::Doing(line) => (self.launch.listener)(AgentEvent::Activity(&line)),
+                Piece::Said(text) => (self.launch.listener)(AgentEvent::Text(&text)),
+                Piece::Used(used) => (self.launch.listener)(AgentEvent::Usage(self.so_far(used))),
             }
         }
     }
@@ -201,16 +191,16 @@ impl<'t> Turn<'t> {
         texts.extend(listener.retrying.iter().chain(&listener.troubles).cloned());
         let trouble = || self.profile.trouble.of(&texts, Timestamp::now());
         let exit = match &ended.how {
-            How::Killed => return Conclusion::End(Said::Killed),
+            How::Killed => return Conclusion::End(AgentOutcome::Killed),
             How::Lost => {
                 let reason = "it was killed from outside".to_owned();
-                return Conclusion::End(Said::NotStarted { reason });
+                return Conclusion::End(AgentOutcome::NotStarted { reason });
             }
-            How::NotStarted(why) => return Conclusion::End(Said::NotStarted { reason: why.clone() }),
+            How::NotStarted(why) => return Conclusion::End(AgentOutcome::NotStarted { reason: why.clone() }),
             How::OutOfTime | How::Silent => {
                 let silent = ended.how == How::Silent;
                 let reason = if silent { "it said nothing for too long" } else { "its time was over" };
-                let late = Said::OutOfTime { reason: with(reason, listener.troubles.last()) };
+                let late = AgentOutcome::TimedOut { reason: with(reason, listener.troubles.last()) };
                 return Conclusion::End(trouble().unwrap_or(late));
             }
             How::Exited(code) => *code,
@@ -220,9 +210,9 @@ impl<'t> Turn<'t> {
         if exit == 0
             && listener.troubles.is_empty()
             && let Ok(Some(answer)) = &answer
-            && (self.ask.read)(answer).is_ok()
+            && (self.launch.question.read)(answer).is_ok()
         {
-            return Conclusion::End(Said::Answer(answer.clone()));
+            return Conclusion::End(AgentOutcome::Answer(answer.clone()));
         }
         if (exit != 0 || !listener.troubles.is_empty())
             && let Some(said) = trouble()
@@ -231,8 +221,8 @@ impl<'t> Turn<'t> {
         }
         // Troubles that were overcome are no failure of an agent that answered in the end.
         let refused = match answer {
-            Ok(Some(answer)) => match (self.ask.read)(&answer) {
-                Ok(()) if exit == 0 => return Conclusion::End(Said::Answer(answer)),
+            Ok(Some(answer)) => match (self.launch.question.read)(&answer) {
+                Ok(()) if exit == 0 => return Conclusion::End(AgentOutcome::Answer(answer)),
                 Ok(()) => None,
                 Err(reason) => Some(reason),
             },
@@ -247,7 +237,7 @@ impl<'t> Turn<'t> {
                     code => format!("it ended with exit code {code}"),
                 };
                 let last = listener.troubles.last().cloned().or_else(|| last_line(&ended.errors));
-                Conclusion::End(Said::Failed { reason: with(&what, last.as_ref()) })
+                Conclusion::End(AgentOutcome::Failed { reason: with(&what, last.as_ref()) })
             }
         }
     }

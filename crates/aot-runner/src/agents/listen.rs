@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::profile::{Count, Pattern, Price, Profile, Rule, at};
-use super::talk::Used;
+use super::question::AgentUsage;
 
 /// A longer line is not read; agents print whole files.
 const LONGEST_LINE: usize = 8 << 20;
@@ -45,7 +45,7 @@ struct Counts {
 pub(super) enum Piece {
     Doing(String),
     Said(String),
-    Used(Used),
+    Used(AgentUsage),
 }
 
 impl<'p> Listener<'p> {
@@ -61,10 +61,10 @@ impl<'p> Listener<'p> {
         }
     }
 
-    pub fn used(&self) -> Used {
+    pub fn used(&self) -> AgentUsage {
         let Counts { tokens, input, output, cost } = self.counts;
         let priced = |price: Price| (input as f64 * price.input + output as f64 * price.output) / 1e6;
-        Used { tokens: tokens + input + output, cost_usd: cost.or(self.profile.price.map(priced)) }
+        AgentUsage { tokens: tokens + input + output, cost_usd: cost.or(self.profile.price.map(priced)) }
     }
 
     /// A chunk of standard error: it may tell that it tries again.

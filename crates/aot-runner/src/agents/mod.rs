@@ -4,65 +4,54 @@
 mod acp;
 pub mod find;
 mod headless;
-pub mod judge;
+mod launcher;
 mod listen;
 mod narrator;
 mod prepared;
 pub mod profile;
+mod question;
 pub mod redact;
-mod station;
 pub mod submit;
-mod talk;
 mod team;
 mod transcript;
 mod trouble;
 
 use std::path::PathBuf;
 
+pub use launcher::AgentLauncher;
 use profile::Profile;
-pub use station::{AgentLauncher, Question};
-pub use talk::{ASKED_AGAIN, Ask, Heard, Report, Said, Used};
+pub use question::{AgentEvent, AgentOutcome, AgentUsage, Question, REPEATS, Report, ask_again};
 pub use team::{Chosen, LOOKED_FOR, ROLES, Team, TeamError, Wish, hire};
 pub use transcript::{Kept, clear as clear_transcripts, of_atom as transcripts_of};
 
-/// Somebody who can be asked.
+/// An agent that is installed, with its profile.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub name: String,
     pub profile: Profile,
     pub program: PathBuf,
-    /// What stands before the arguments of the profile.
+    /// Arguments that come before those of the profile.
     pub before: Vec<String>,
     pub model: Option<String>,
 }
 
 impl Agent {
-    fn ask(&self, ask: &Ask<'_>) -> Report {
-        match self.profile.kind {
-            profile::Kind::Command => headless::ask(self, ask),
-            profile::Kind::Acp => acp::ask(self, ask),
+    /// Why there is no valid answer, for people.
+    pub fn explain(&self, outcome: &AgentOutcome) -> String {
+        let name = &self.name;
+        match outcome {
+            AgentOutcome::Answer(_) => format!("{name} answered"),
+            AgentOutcome::InvalidAnswer { reason } => format!("{name} gave no valid answer: {reason}"),
+            AgentOutcome::Unreachable { reason } => format!("{name} cannot reach its model: {reason}"),
+            AgentOutcome::Unauthenticated { reason } => match self.profile.login.hint.as_str() {
+                "" => format!("{name} is not logged in ({reason})"),
+                hint => format!("{name} is not logged in ({reason}); {hint}"),
+            },
+            AgentOutcome::RateLimited { reason, .. }
+            | AgentOutcome::Failed { reason }
+            | AgentOutcome::TimedOut { reason } => format!("{name}: {reason}"),
+            AgentOutcome::Killed => format!("{name} was ended"),
+            AgentOutcome::NotStarted { reason } => format!("{name} was not started: {reason}"),
         }
     }
-}
-
-/// The brief as it is said: how the answer is given, and why the one before was refused.
-fn in_words(ask: &Ask<'_>, by_tool: bool, refused: Option<&str>) -> String {
-    let mut text = ask.text.to_owned();
-    if by_tool {
-        text.push_str(
-            "\nGive this object by calling the tool `submit_result` with its fields; what you write otherwise is not \
-             read. If the tool says that something is wrong with it, correct that and call it again. Then end.\n",
-        );
-    }
-    if let Some(reason) = refused {
-        text.push_str(&ask_again(reason));
-    }
-    text
-}
-
-fn ask_again(reason: &str) -> String {
-    format!(
-        "\n## Asked again\n\nYou were asked this before, and your answer was refused: {reason}\n\nWhat was done to the \
-         files then is still there: do not begin anew, look at it, finish what is missing, and answer.\n"
-    )
 }

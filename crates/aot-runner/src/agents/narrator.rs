@@ -2,13 +2,13 @@
 //! told twice. Knows no protocol.
 
 use super::listen::in_one_line;
-use super::talk::Heard;
+use super::question::AgentEvent;
 
 /// Of a line so much is told at a time.
 const LONGEST: usize = 4 << 10;
 
 pub(super) struct Narrator<'h> {
-    hear: &'h (dyn Fn(Heard<'_>) + Sync),
+    hear: &'h (dyn Fn(AgentEvent<'_>) + Sync),
     /// The line of a message that has not ended.
     line: String,
     /// Whether the message has had a line that was told as what is done now.
@@ -17,7 +17,7 @@ pub(super) struct Narrator<'h> {
 }
 
 impl<'h> Narrator<'h> {
-    pub fn new(hear: &'h (dyn Fn(Heard<'_>) + Sync)) -> Narrator<'h> {
+    pub fn new(hear: &'h (dyn Fn(AgentEvent<'_>) + Sync)) -> Narrator<'h> {
         Narrator { hear, line: String::new(), told: false, doing: String::new() }
     }
 
@@ -36,7 +36,7 @@ impl<'h> Narrator<'h> {
         self.pause();
         let what = in_one_line(what);
         if !what.is_empty() && what != self.doing {
-            (self.hear)(Heard::Doing(&what));
+            (self.hear)(AgentEvent::Activity(&what));
             self.doing = what;
         }
     }
@@ -44,7 +44,7 @@ impl<'h> Narrator<'h> {
     /// A line of the transcript that is no message, and does not end one.
     pub fn note(&self, line: &str) {
         let line = &line[..line.floor_char_boundary(LONGEST)];
-        (self.hear)(Heard::Said(&format!("{}\n", without_colours(line).trim_end())));
+        (self.hear)(AgentEvent::Text(&format!("{}\n", without_colours(line).trim_end())));
     }
 
     /// The message has ended, as far as it came.
@@ -60,13 +60,13 @@ impl<'h> Narrator<'h> {
         let line = without_colours(&std::mem::take(&mut self.line));
         let doing = in_one_line(&line);
         if self.told || doing.is_empty() {
-            (self.hear)(Heard::Said(&line));
+            (self.hear)(AgentEvent::Text(&line));
             return;
         }
         self.told = true;
-        (self.hear)(Heard::Doing(&doing));
+        (self.hear)(AgentEvent::Activity(&doing));
         if doing.ends_with('…') {
-            (self.hear)(Heard::Said(&line));
+            (self.hear)(AgentEvent::Text(&line));
         }
         self.doing = doing;
     }
@@ -101,11 +101,11 @@ mod tests {
 
     fn check(tell: impl Fn(&mut Narrator<'_>), expected: &[&str]) {
         let heard = Mutex::new(Vec::new());
-        let hear = |piece: Heard<'_>| {
+        let hear = |piece: AgentEvent<'_>| {
             heard.lock().expect("nobody panics").push(match piece {
-                Heard::Doing(line) => format!("> {line}"),
-                Heard::Said(text) => text.to_owned(),
-                Heard::Used(used) => format!("{used:?}"),
+                AgentEvent::Activity(line) => format!("> {line}"),
+                AgentEvent::Text(text) => text.to_owned(),
+                AgentEvent::Usage(used) => format!("{used:?}"),
             });
         };
         tell(&mut Narrator::new(&hear));

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Agent;
+use super::launcher::Launch;
 use super::profile::{Keys, at, places};
 use super::submit::Tray;
-use super::talk::Ask;
 
 /// The files of one question in the scratch folder.
 const SCHEMA: &str = "answer-schema.json";
@@ -27,26 +26,28 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub fn new(agent: &Agent, ask: &Ask<'_>, prompt: &str) -> Result<Prepared, String> {
+    pub fn new(launch: &Launch<'_>, prompt: &str) -> Result<Prepared, String> {
+        let agent = launch.question.agent;
         let profile = &agent.profile;
-        let folder = ask.scratch.join("agent");
+        let folder = launch.scratch.join("agent");
         // Nothing of an earlier turn is taken for this one's.
         let _ = fs::remove_file(folder.join(ANSWER));
-        let tray = fs::create_dir_all(&folder).and_then(|()| Tray::make(&folder, Some(ask.role), ask.schema));
+        let tray = fs::create_dir_all(&folder)
+            .and_then(|()| Tray::make(&folder, Some(launch.question.role()), &launch.question.brief.schema));
         let tray = tray.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
-        let words = Words::of(agent, ask, &folder, prompt);
-        let flags = profile.flags(ask.role);
+        let words = Words::of(launch, &folder, prompt);
+        let flags = profile.flags(launch.question.role());
         for (name, text) in profile.files.iter().chain(&flags.files) {
             let text = words.fill(text, Escaped::Yes);
             let text = match profile.keys.get(name) {
-                Some(keys) => with_keys(text, keys, ask.home),
+                Some(keys) => with_keys(text, keys, launch.launcher.home.as_deref()),
                 None => text,
             };
             place(&folder.join(name), |path| fs::write(path, text))
                 .map_err(|error| format!("{name} cannot be written: {error}"))?;
         }
         for (name, target) in &profile.links {
-            let target = places(std::slice::from_ref(target), ask.home, &|_| None);
+            let target = places(std::slice::from_ref(target), launch.launcher.home.as_deref(), &|_| None);
             for target in target.iter().filter(|target| target.exists()) {
                 let link = folder.join(name);
                 // Of an earlier turn.
@@ -67,7 +68,7 @@ impl Prepared {
         Ok(Prepared {
             program: agent.program.clone().into_os_string(),
             arguments,
-            environment: ask.environment.iter().cloned().chain(own).collect(),
+            environment: launch.environment().into_iter().chain(own).collect(),
             folder,
             tray,
         })
@@ -113,18 +114,18 @@ enum Escaped {
 struct Words(Vec<(&'static str, String)>);
 
 impl Words {
-    fn of(agent: &Agent, ask: &Ask<'_>, folder: &Path, prompt: &str) -> Words {
+    fn of(launch: &Launch<'_>, folder: &Path, prompt: &str) -> Words {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         Words(vec![
             ("{prompt}", prompt.to_owned()),
-            ("{schema}", ask.schema.to_string()),
+            ("{schema}", launch.question.brief.schema.to_string()),
             ("{schema_file}", path(&folder.join(SCHEMA))),
             ("{answer_file}", path(&folder.join(ANSWER))),
-            ("{folder}", path(ask.folder)),
+            ("{folder}", path(launch.question.folder)),
             ("{scratch}", path(folder)),
-            ("{itself}", path(ask.itself)),
-            ("{role}", ask.role.word().to_owned()),
-            ("{model}", agent.model.clone().unwrap_or_default()),
+            ("{itself}", path(&launch.launcher.itself)),
+            ("{role}", launch.question.role().word().to_owned()),
+            ("{model}", launch.question.agent.model.clone().unwrap_or_default()),
         ])
     }
 

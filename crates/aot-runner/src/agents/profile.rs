@@ -69,7 +69,7 @@ pub struct Profile {
     pub state: Vec<String>,
     /// What lies in that and is not to be written: settings, hooks, instructions.
     #[serde(default)]
-    pub spared: Vec<String>,
+    pub read_only: Vec<String>,
     #[serde(default)]
     pub roles: Roles,
     #[serde(default)]
@@ -285,6 +285,10 @@ impl Profile {
         if let Some(own) = own {
             lay_over(&mut table, own);
         }
+        // The key's older name.
+        if let Some(read_only) = table.remove("spared") {
+            table.insert("read_only".to_owned(), read_only);
+        }
         let read = Profile::deserialize(table).map_err(|error| wrong(error.message().to_owned()));
         Some(read.and_then(|profile| profile.checked().map_err(wrong)))
     }
@@ -428,6 +432,8 @@ mod tests {
         assert_eq!(mine.roles.worker.arguments, ["-x"]);
         assert_eq!(mine.roles.probe.arguments, theirs.roles.probe.arguments);
         assert_eq!(mine.program, theirs.program);
+        let older = own("claude", "spared = [\"/x\"]").expect("a profile");
+        assert_eq!(older.read_only, ["/x"]);
         let like = own("mine", "like = \"codex\"\nprogram = \"/opt/codex\"").expect("a profile");
         assert_eq!((like.program.as_str(), like.answer), ("/opt/codex", Channel::File));
     }

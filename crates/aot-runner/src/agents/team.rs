@@ -10,7 +10,7 @@ use toml::Table;
 use super::Agent;
 use super::profile::{self, Kind, Profile, ProfileError};
 
-/// Said instead of a name: nobody.
+/// AgentOutcome instead of a name: nobody.
 const NOBODY: &str = "none";
 
 /// The beginning of a name that is a command which speaks the Agent Client Protocol.

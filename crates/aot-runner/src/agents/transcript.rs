@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use super::question::{AgentEvent, AgentOutcome, Report};
 use super::redact::Secrets;
-use super::talk::{Heard, Report, Said};
 
 /// So much of the beginning and of the end is kept.
 const HEAD: usize = 32 << 10;
@@ -49,12 +49,12 @@ impl Transcript {
         Transcript { head, tail: VecDeque::new(), tail_bytes: 0, omitted: 0, secrets }
     }
 
-    pub fn hear(&mut self, heard: Heard<'_>) {
+    pub fn hear(&mut self, heard: AgentEvent<'_>) {
         let now = Timestamp::now().strftime("%H:%M:%S");
         let text = match heard {
-            Heard::Doing(line) => format!("{now} - {line}\n"),
-            Heard::Said(text) => format!("{now} {}\n", text.trim_end()),
-            Heard::Used(_) => return,
+            AgentEvent::Activity(line) => format!("{now} - {line}\n"),
+            AgentEvent::Text(text) => format!("{now} {}\n", text.trim_end()),
+            AgentEvent::Usage(_) => return,
         };
         self.add(&text);
     }
@@ -91,16 +91,16 @@ impl Transcript {
 }
 
 fn ending(report: &Report, seconds: u64) -> String {
-    let how = match &report.said {
-        Said::Answer(answer) => format!("answered: {answer}"),
-        Said::Wrong { reason } => format!("gave no valid answer: {reason}"),
-        Said::Limited { reason, .. } => format!("was refused by a limit: {reason}"),
-        Said::Unauthenticated { reason } => format!("is not logged in: {reason}"),
-        Said::Unreachable { reason } => format!("could not reach its model: {reason}"),
-        Said::Failed { reason } => format!("failed: {reason}"),
-        Said::OutOfTime { reason } => format!("took too long: {reason}"),
-        Said::Killed => "was ended".into(),
-        Said::NotStarted { reason } => format!("was not started: {reason}"),
+    let how = match &report.outcome {
+        AgentOutcome::Answer(answer) => format!("answered: {answer}"),
+        AgentOutcome::InvalidAnswer { reason } => format!("gave no valid answer: {reason}"),
+        AgentOutcome::RateLimited { reason, .. } => format!("was refused by a limit: {reason}"),
+        AgentOutcome::Unauthenticated { reason } => format!("is not logged in: {reason}"),
+        AgentOutcome::Unreachable { reason } => format!("could not reach its model: {reason}"),
+        AgentOutcome::Failed { reason } => format!("failed: {reason}"),
+        AgentOutcome::TimedOut { reason } => format!("took too long: {reason}"),
+        AgentOutcome::Killed => "was ended".into(),
+        AgentOutcome::NotStarted { reason } => format!("was not started: {reason}"),
     };
     let used = report.used;
     let cost = used.cost_usd.map(|cost| format!(", {cost:.4} USD")).unwrap_or_default();

@@ -6,25 +6,25 @@ use jiff::Timestamp;
 use regex::Captures;
 
 use super::profile::{Pattern, Trouble};
-use super::talk::Said;
+use super::question::AgentOutcome;
 
 /// Of a reason so many characters are kept.
 const REASON_KEPT: usize = 300;
 
 impl Trouble {
     /// The first kind that one of the texts shows. Whoever is not logged in gets refused too, so that comes first.
-    pub(super) fn of(&self, texts: &[String], now: Timestamp) -> Option<Said> {
+    pub(super) fn of(&self, texts: &[String], now: Timestamp) -> Option<AgentOutcome> {
         if let Some((reason, _)) = first(&self.unauthenticated, texts) {
-            return Some(Said::Unauthenticated { reason });
+            return Some(AgentOutcome::Unauthenticated { reason });
         }
         if let Some((reason, found)) = first(&self.limited, texts) {
             // The moment may be told elsewhere than the limit.
             let told =
                 || self.limited.iter().flat_map(|Pattern(p)| texts.iter().filter_map(|t| p.captures(t)));
             let retry_after = moment(&found, now).or_else(|| told().find_map(|found| moment(&found, now)));
-            return Some(Said::Limited { reason, retry_after });
+            return Some(AgentOutcome::RateLimited { reason, retry_after });
         }
-        first(&self.unreachable, texts).map(|(reason, _)| Said::Unreachable { reason })
+        first(&self.unreachable, texts).map(|(reason, _)| AgentOutcome::Unreachable { reason })
     }
 }
 
@@ -81,11 +81,11 @@ mod tests {
         let now = Timestamp::from_second(1_000_000).expect("a time");
         let shown = match trouble().of(&texts, now) {
             None => "nothing".to_owned(),
-            Some(Said::Limited { reason, retry_after }) => {
+            Some(AgentOutcome::RateLimited { reason, retry_after }) => {
                 format!("limited {} ({reason})", retry_after.map_or(0, |after| after.as_secs()))
             }
-            Some(Said::Unauthenticated { reason }) => format!("unauthenticated ({reason})"),
-            Some(Said::Unreachable { reason }) => format!("unreachable ({reason})"),
+            Some(AgentOutcome::Unauthenticated { reason }) => format!("unauthenticated ({reason})"),
+            Some(AgentOutcome::Unreachable { reason }) => format!("unreachable ({reason})"),
             Some(other) => format!("{other:?}"),
         };
         assert_eq!(shown, expected, "{texts:?}");

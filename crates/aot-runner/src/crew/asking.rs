@@ -1,10 +1,10 @@
 //! Agents at work for the crew: who is asked, in which tree, what they may write, and what their report means for the
-//! attempt. A role is a cage: whoever may only read is looked at afterwards all the same.
+//! attempt. A role is a cage, and the tree of an agent that may only read is compared afterwards all the same.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, WorkerAnswer, read_plan_change};
+use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, WorkerAnswer, read_plan_change};
 use aot_core::coordinator::{Answer, Feasibility, JobId, Outcome, Usage};
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
@@ -12,76 +12,56 @@ use serde_json::Value;
 use super::attempt::{PATHS_NAMED, protected};
 use super::meter::{Meter, ReportedUsage};
 use super::{Assignment, Attempt, Message, Workers, first_artifacts};
-use crate::agents::{ASKED_AGAIN, Agent, Heard, Question, Report, Said};
-use crate::process::Switch;
+use crate::agents::{Agent, AgentEvent, AgentOutcome, AgentUsage, Question, Report};
 use crate::tree::{End, Kind, Lent, Project, Tree, Work};
 
 /// The tree of a coordinator agent has this name instead of an atom's.
 const REPLAN: &str = "replan";
 
-/// A question of the crew.
-pub(super) struct Asking<'a> {
-    pub job: &'a JobId,
-    pub agent: &'a Agent,
-    pub brief: &'a Brief,
-    pub read: &'a (dyn Fn(&Value) -> Result<(), String> + Sync),
-    pub lent: &'a Lent,
-    pub wall: Duration,
-    pub switch: &'a Switch,
-    pub meter: &'a Meter,
-}
-
 impl Workers {
-    pub(super) fn ask(&self, asking: &Asking<'_>) -> Report {
-        let Asking { job, agent, brief, lent, .. } = asking;
+    /// Asks an agent for this job. What it does and uses is reported meanwhile; usage that was not goes to the meter.
+    fn ask(&self, job: &JobId, lent: &Lent, meter: &Meter, question: Question<'_>) -> Report {
         let reported = ReportedUsage::default();
-        let hear = |heard: Heard<'_>| match heard {
-            Heard::Doing(line) => self.send(Message::Doing { job: (*job).clone(), line: line.to_owned() }),
-            Heard::Used(used) => {
-                let usage = reported.since_last(used);
-                if usage != Usage::default() {
-                    self.send(Message::Spent { usage });
-                }
+        let listener = |event: AgentEvent<'_>| match event {
+            AgentEvent::Activity(line) => {
+                self.send(Message::Doing { job: job.clone(), line: line.to_owned() })
             }
-            Heard::Said(_) => {}
+            AgentEvent::Usage(used) => self.spend(&reported, used),
+            AgentEvent::Text(_) => {}
         };
-        let (writable, spared) = match brief.role {
+        let (writable, read_only) = match question.role() {
             Role::Worker => (vec![lent.top().to_path_buf()], self.read_only()),
             Role::Probe | Role::Judge | Role::Coordinator => (Vec::new(), Vec::new()),
         };
-        let began = Instant::now();
-        let (report, not_kept) = self.config.station.ask(&Question {
-            agent,
-            brief,
-            read: asking.read,
-            folder: lent.root(),
+        let question = Question {
             writable,
-            spared,
+            read_only,
             variables: self.variables(job),
-            wall: asking.wall,
             idle: self.config.idle,
-            again: ASKED_AGAIN,
-            switch: asking.switch,
-            name: self.transcript_of(job, brief.role),
-            hear: &hear,
-        });
-        if let Some(problem) = not_kept {
-            self.note(problem);
-        }
-        asking.meter.add(reported.since_last(report.used));
-        self.send(Message::Asked {
-            job: (*job).clone(),
-            agent: agent.name.clone(),
-            used: report.used,
-            took: began.elapsed(),
-        });
+            transcript: transcript_of(job, question.role()),
+            listener: &listener,
+            ..question
+        };
+        let began = Instant::now();
+        let report = self.launch(&question);
+        meter.add(reported.since_last(report.used));
+        let (agent, used, took) = (question.agent.name.clone(), report.used, began.elapsed());
+        self.send(Message::Asked { job: job.clone(), agent, used, took });
         report
     }
 
-    /// The name of a transcript: whose it is, which attempt, which role.
-    pub(super) fn transcript_of(&self, job: &JobId, role: Role) -> String {
-        let whose = job.task.atom().map_or(REPLAN, |atom| atom.as_str());
-        format!("{whose}-{}.{}", job.attempt, role.word())
+    pub(super) fn launch(&self, question: &Question<'_>) -> Report {
+        let (report, not_saved) = self.config.launcher.ask(question);
+        not_saved.into_iter().for_each(|problem| self.note(problem));
+        report
+    }
+
+    /// Reports what an agent has used since the last time.
+    pub(super) fn spend(&self, reported: &ReportedUsage, used: AgentUsage) {
+        let usage = reported.since_last(used);
+        if usage != Usage::default() {
+            self.send(Message::Spent { usage });
+        }
     }
 
     fn variables(&self, job: &JobId) -> Vec<(OsString, OsString)> {
@@ -104,20 +84,12 @@ impl Workers {
         meter: &Meter,
     ) -> Result<(String, Vec<String>), Outcome> {
         let agent = self.member(Role::Worker, Some(&assignment.atom))?;
-        let read =
-            |value: &Value| WorkerAnswer::read(value).map(drop).map_err(|unreadable| unreadable.reason);
-        let report = self.ask(&Asking {
-            job: &assignment.job,
-            agent,
-            brief,
-            read: &read,
-            lent,
-            wall: wall(&assignment.state),
-            switch: &attempt.switch,
-            meter,
-        });
-        let answer = answered(agent, report)?;
-        let answer = WorkerAnswer::read(&answer).map_err(|unreadable| failed(unreadable.reason))?;
+        let parse = |value: &Value| WorkerAnswer::read(value);
+        let read = reader(parse);
+        let question =
+            Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
+        let report = self.ask(&assignment.job, lent, meter, question);
+        let answer = answer(agent, report, parse)?;
         let changed = self.ground.changed(lent).map_err(|error| lost(error.to_string()))?;
         let touched = protected(&assignment.state.objective.protected, &changed);
         if !touched.is_empty() {
@@ -140,35 +112,29 @@ impl Workers {
         brief: &Brief,
         meter: &Meter,
     ) -> Outcome {
-        let agent = match self.member(Role::Probe, Some(&assignment.atom)) {
-            Ok(agent) => agent,
-            Err(outcome) => return outcome,
-        };
-        let read = |value: &Value| ProbeAnswer::read(value).map(drop).map_err(|unreadable| unreadable.reason);
-        let asking = Asking {
-            job: &assignment.job,
-            agent,
-            brief,
-            read: &read,
-            lent,
-            wall: wall(&assignment.state),
-            switch: &attempt.switch,
-            meter,
-        };
-        let answer = match self.ask_reader(&asking) {
-            Ok(report) => answered(agent, report),
-            Err(reason) => return failed(reason),
-        };
-        let answer = answer
-            .and_then(|answer| ProbeAnswer::read(&answer).map_err(|unreadable| failed(unreadable.reason)));
-        match answer {
-            Ok(ProbeAnswer { feasible, findings, cost_estimate }) => Outcome::Probed {
-                feasible: if feasible { Feasibility::Feasible } else { Feasibility::Infeasible },
-                findings,
-                cost: cost_estimate as Option<Cost>,
-            },
-            Err(outcome) => outcome,
-        }
+        self.probed(attempt, assignment, lent, brief, meter).unwrap_or_else(|outcome| outcome)
+    }
+
+    fn probed(
+        &self,
+        attempt: &Attempt,
+        assignment: &Assignment,
+        lent: &Lent,
+        brief: &Brief,
+        meter: &Meter,
+    ) -> Result<Outcome, Outcome> {
+        let agent = self.member(Role::Probe, Some(&assignment.atom))?;
+        let parse = |value: &Value| ProbeAnswer::read(value);
+        let read = reader(parse);
+        let question =
+            Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
+        let report = self.ask_reader(&assignment.job, lent, meter, question).map_err(failed)?;
+        let ProbeAnswer { feasible, findings, cost_estimate } = answer(agent, report, parse)?;
+        Ok(Outcome::Probed {
+            feasible: if feasible { Feasibility::Feasible } else { Feasibility::Infeasible },
+            findings,
+            cost: cost_estimate as Option<Cost>,
+        })
     }
 
     /// The coordinator agent is asked for another plan.
@@ -198,28 +164,17 @@ impl Workers {
             Ok(lent) => lent,
             Err(error) => return no(error.to_string()),
         };
-        let read = |value: &Value| read_plan_change(value).map(drop).map_err(|unreadable| unreadable.reason);
-        let asking = Asking {
-            job,
-            agent,
-            brief,
-            read: &read,
-            lent: &lent,
-            wall: wall(state),
-            switch: &attempt.switch,
-            meter,
-        };
-        let asked = self.ask_reader(&asking);
+        let parse = |value: &Value| read_plan_change(value);
+        let read = reader(parse);
+        let question = Question::new(agent, brief, &read, lent.root(), wall(state), &attempt.switch);
+        let asked = self.ask_reader(job, &lent, meter, question);
         self.give_back(lent, End::Discarded { reason: "a plan leaves nothing".into() });
         let report = match asked {
             Ok(report) => report,
             Err(reason) => return no(reason),
         };
-        match answered(agent, report) {
-            Ok(answer) => match read_plan_change(&answer) {
-                Ok(change) => Answer::Plan(change),
-                Err(unreadable) => no(unreadable.reason),
-            },
+        match answer(agent, report, parse) {
+            Ok(change) => Answer::Plan(change),
             Err(Outcome::Refused { reason, retry_after }) => Answer::Refused { reason, retry_after },
             Err(Outcome::NotLoggedIn { reason }) => Answer::NotLoggedIn { reason },
             Err(Outcome::Failed { reason } | Outcome::TooLarge { reason } | Outcome::Lost { reason }) => {
@@ -229,16 +184,23 @@ impl Workers {
         }
     }
 
-    /// Asks somebody who may only read, and looks whether anything was written all the same: then the answer is worth
-    /// nothing. The tree is thrown away in any case.
-    fn ask_reader(&self, asking: &Asking<'_>) -> Result<Report, String> {
-        let before = self.whole(asking.lent);
-        let report = self.ask(asking);
+    /// Asks an agent that may only read. If anything was written all the same its answer is refused; the tree is thrown
+    /// away in any case.
+    fn ask_reader(
+        &self,
+        job: &JobId,
+        lent: &Lent,
+        meter: &Meter,
+        question: Question<'_>,
+    ) -> Result<Report, String> {
+        let role = question.role().word();
+        let before = self.whole(lent);
+        let report = self.ask(job, lent, meter, question);
         let written = match self.ground.trees() {
             Kind::Worktrees | Kind::InPlace => {
-                self.ground.changed(asking.lent).map_err(|error| error.to_string())?
+                self.ground.changed(lent).map_err(|error| error.to_string())?
             }
-            Kind::Unisolated => match (before, self.whole(asking.lent)) {
+            Kind::Unisolated => match (before, self.whole(lent)) {
                 (Some(before), Some(after)) if before.hash() != after.hash() => before.changed(&after),
                 _ => Vec::new(),
             },
@@ -246,8 +208,7 @@ impl Workers {
         if written.is_empty() {
             return Ok(report);
         }
-        let named: Vec<String> = written.iter().take(PATHS_NAMED).cloned().collect();
-        let role = asking.brief.role.word();
+        let named: Vec<String> = written.into_iter().take(PATHS_NAMED).collect();
         Err(format!("the {role} wrote, although it may only read: {}", named.join(", ")))
     }
 
@@ -267,28 +228,41 @@ impl Workers {
     }
 }
 
+/// The name of a transcript: whose it is, which attempt, which role.
+fn transcript_of(job: &JobId, role: Role) -> String {
+    let whose = job.task.atom().map_or(REPLAN, |atom| atom.as_str());
+    format!("{whose}-{}.{}", job.attempt, role.word())
+}
+
+/// The same reader for an agent that is asked again if its answer is refused.
+fn reader<T>(
+    parse: impl Fn(&Value) -> Result<T, Unreadable> + Sync,
+) -> impl Fn(&Value) -> Result<(), String> + Sync {
+    move |value| parse(value).map(drop).map_err(|unreadable| unreadable.reason)
+}
+
 /// The answer, or what its absence means for the attempt.
-pub(super) fn answered(agent: &Agent, report: Report) -> Result<Value, Outcome> {
-    let name = &agent.name;
-    Err(match report.said {
-        Said::Answer(answer) => return Ok(answer),
-        Said::Wrong { reason } => failed(format!("{name} gave no valid answer: {reason}")),
-        Said::Limited { reason, retry_after } => {
+fn answer<T>(
+    agent: &Agent,
+    report: Report,
+    parse: impl Fn(&Value) -> Result<T, Unreadable>,
+) -> Result<T, Outcome> {
+    let reason = agent.explain(&report.outcome);
+    Err(match report.outcome {
+        AgentOutcome::Answer(answer) => {
+            return parse(&answer).map_err(|unreadable| failed(unreadable.reason));
+        }
+        AgentOutcome::RateLimited { retry_after, .. } => {
             let retry_after = retry_after.map(|after| Span::from_seconds(after.as_secs().max(1)));
-            Outcome::Refused { reason: format!("{name}: {reason}"), retry_after }
+            Outcome::Refused { reason, retry_after }
         }
-        Said::Unreachable { reason } => {
-            Outcome::Refused { reason: format!("{name} cannot reach its model: {reason}"), retry_after: None }
+        AgentOutcome::Unreachable { .. } => Outcome::Refused { reason, retry_after: None },
+        AgentOutcome::Unauthenticated { .. } => Outcome::NotLoggedIn { reason },
+        AgentOutcome::InvalidAnswer { .. } | AgentOutcome::Failed { .. } | AgentOutcome::TimedOut { .. } => {
+            failed(reason)
         }
-        Said::Unauthenticated { reason } => {
-            let hint = &agent.profile.login.hint;
-            let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
-            Outcome::NotLoggedIn { reason: format!("{name} is not logged in ({reason}){hint}") }
-        }
-        Said::Failed { reason } => failed(format!("{name}: {reason}")),
-        Said::OutOfTime { reason } => failed(format!("{name}: {reason}")),
-        Said::Killed => lost("it was killed".into()),
-        Said::NotStarted { reason } => lost(format!("{name} was not started: {reason}")),
+        AgentOutcome::Killed => lost("it was killed".into()),
+        AgentOutcome::NotStarted { .. } => lost(reason),
     })
 }
 

@@ -1,24 +1,31 @@
-//! Judges for the crew: a command, or an agent that reads and may run checks in a tree that is thrown away. Each time
-//! one is asked is an agent run (D8).
+//! Judges for the crew: a command, or an agent that reads and may run checks in a tree that is thrown away. An agent
+//! cannot change what it judges. Each time a judge is asked is an agent run (D8).
 
-use std::path::Path;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
-use aot_core::brief::{Brief, Role};
+use aot_core::brief::{JudgeAnswer, Role};
 use aot_core::coordinator::{OnRefusedStart, Usage};
 use aot_core::state::AtomId;
+use aot_core::verdict::Excerpt;
+use serde_json::Value;
 
+use super::attempt::PATHS_NAMED;
 use super::meter::{Meter, ReportedUsage};
 use super::{JudgeCommand, Message, Workers};
-use crate::agents::judge::{AgentJudge, JudgeWord, Throwaway};
+use crate::agents::{Agent, AgentEvent, AgentOutcome, Question, Report, ask_again};
 use crate::checks::judge::{self, Asked, CommandJudge, Judge, Request};
 use crate::process::Switch;
-use crate::tree::{End, Kind, Lent, Work};
+use crate::tree::{End, Kind, Lent, Project, Tree, Work};
 
 /// The tree of a judge has this name instead of an atom's.
 const JUDGE: &str = "judge";
+
+/// The first and the longest wait for a limit whose end the agent does not report.
+const FIRST_WAIT: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 impl Workers {
     /// Does something with the judge, if there is one.
@@ -40,45 +47,8 @@ impl Workers {
             return work(Some(&Counting { judge: &judge, meter }));
         }
         let Some(agent) = self.config.team.member(Role::Judge, None) else { return work(None) };
-        let reported = Mutex::new(ReportedUsage::default());
-        let hear = |word: JudgeWord<'_>| {
-            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
-            match word {
-                JudgeWord::Note(text) => self.note(text),
-                JudgeWord::Doing(_) => {}
-                JudgeWord::Used(used) => {
-                    let usage = reported.since_last(used);
-                    if usage != Usage::default() {
-                        self.send(Message::Spent { usage });
-                    }
-                }
-                JudgeWord::Ended { used, took } => {
-                    meter.add(reported.since_last(used));
-                    *reported = ReportedUsage::default();
-                    self.send(Message::Judged { agent: agent.name.clone(), used, took });
-                }
-            }
-        };
-        let tree = |brief: &Brief| -> Option<Box<dyn Throwaway + '_>> {
-            // What an atom's attempt made is in no commit yet; there the judge reads only.
-            (brief.atom.is_none() && self.ground.trees() == Kind::Worktrees)
-                .then(|| self.throwaway())
-                .flatten()
-                .map(|tree| Box::new(tree) as Box<dyn Throwaway>)
-        };
-        let judge = AgentJudge {
-            station: &self.config.station,
-            agent,
-            switch,
-            project: &self.config.project,
-            wall,
-            idle: self.config.idle,
-            waits: self.config.on_refused_start == OnRefusedStart::Park,
-            name,
-            asked: AtomicU32::new(1),
-            tree: &tree,
-            hear: &hear,
-        };
+        let asked = AtomicU32::new(1);
+        let judge = AgentJudge { workers: self, agent, switch, meter, name, wall, asked };
         work(Some(&Counting { judge: &judge, meter }))
     }
 
@@ -90,19 +60,130 @@ impl Workers {
     }
 }
 
+struct AgentJudge<'j> {
+    workers: &'j Workers,
+    agent: &'j Agent,
+    switch: &'j Switch,
+    meter: &'j Meter,
+    /// The beginning of the transcripts' names.
+    name: String,
+    wall: Duration,
+    asked: AtomicU32,
+}
+
+impl fmt::Debug for AgentJudge<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentJudge").field("agent", &self.agent.name).finish_non_exhaustive()
+    }
+}
+
+impl Judge for AgentJudge<'_> {
+    fn name(&self) -> String {
+        self.agent.name.clone()
+    }
+
+    fn ask(&self, request: &Request<'_>) -> Asked {
+        let project = Project { root: request.folder.to_path_buf(), ..self.workers.config.project.clone() };
+        let before = Tree::of(&project).ok();
+        let report = self.ask_patiently(request);
+        let after = Tree::of(&project).ok();
+        let beside = Excerpt::default();
+        if let (Some(before), Some(after)) = (before, after)
+            && before.hash() != after.hash()
+        {
+            let changed: Vec<String> = before.changed(&after).into_iter().take(PATHS_NAMED).collect();
+            let (name, changed) = (&self.agent.name, changed.join(", "));
+            let why = format!("while {name} judged, what it judges was changed: {changed}");
+            return Asked::Nothing { why, beside };
+        }
+        let why = self.agent.explain(&report.outcome);
+        match report.outcome {
+            AgentOutcome::Answer(answer) => Asked::Answer { text: answer.to_string(), beside },
+            AgentOutcome::InvalidAnswer { .. }
+            | AgentOutcome::Failed { .. }
+            | AgentOutcome::TimedOut { .. } => Asked::Nothing { why, beside },
+            AgentOutcome::RateLimited { .. }
+            | AgentOutcome::Unreachable { .. }
+            | AgentOutcome::Unauthenticated { .. }
+            | AgentOutcome::Killed
+            | AgentOutcome::NotStarted { .. } => Asked::Unable { why, beside },
+        }
+    }
+}
+
+impl AgentJudge<'_> {
+    /// Asks until no limit is in the way, if the loop waits for limits.
+    fn ask_patiently(&self, request: &Request<'_>) -> Report {
+        let mut pause = FIRST_WAIT;
+        loop {
+            let report = self.ask_once(request);
+            let (after, reason) = match &report.outcome {
+                AgentOutcome::RateLimited { reason, retry_after } => (retry_after.unwrap_or(pause), reason),
+                AgentOutcome::Unreachable { reason } => (pause, reason),
+                _ => return report,
+            };
+            if self.workers.config.on_refused_start != OnRefusedStart::Park
+                || self.wait(after.min(LONGEST_WAIT), reason).is_err()
+            {
+                return report;
+            }
+            pause = (pause * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    fn ask_once(&self, request: &Request<'_>) -> Report {
+        // What an atom's attempt made is in no commit yet; there the judge reads only.
+        let has_commit = request.brief.atom.is_none() && self.workers.ground.trees() == Kind::Worktrees;
+        let tree = has_commit.then(|| self.workers.throwaway()).flatten();
+        let lent = tree.as_ref().and_then(|tree| tree.lent.as_ref());
+        let mut brief = request.brief.clone();
+        if let Some(reason) = request.refused {
+            brief.text.push_str(&ask_again(reason));
+        }
+        let read = |value: &Value| {
+            JudgeAnswer::read(request.quality, value).map(drop).map_err(|unreadable| unreadable.reason)
+        };
+        let reported = ReportedUsage::default();
+        let listener = |event: AgentEvent<'_>| match event {
+            AgentEvent::Usage(used) => self.workers.spend(&reported, used),
+            AgentEvent::Activity(_) | AgentEvent::Text(_) => {}
+        };
+        let folder = lent.map_or(request.folder, Lent::root);
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let question = Question {
+            writable: lent.iter().map(|lent| lent.top().to_path_buf()).collect(),
+            idle: self.workers.config.idle,
+            // The checker asks once more by itself (D19).
+            repeats: 0,
+            transcript: format!("{}.judge{number}", self.name),
+            listener: &listener,
+            ..Question::new(self.agent, &brief, &read, folder, self.wall, self.switch)
+        };
+        let began = Instant::now();
+        let report = self.workers.launch(&question);
+        self.meter.add(reported.since_last(report.used));
+        let (agent, used, took) = (self.agent.name.clone(), report.used, began.elapsed());
+        self.workers.send(Message::Judged { agent, used, took });
+        report
+    }
+
+    /// Fails if the switch was turned off meanwhile.
+    fn wait(&self, span: Duration, reason: &str) -> Result<(), ()> {
+        let name = &self.agent.name;
+        self.workers.note(format!("{name} judges again in {} s: {reason}", span.as_secs()));
+        let (sender, turned_off) = mpsc::channel();
+        let _wire = self.switch.connect(move || {
+            // The receiver lives as long as the wire.
+            let _ = sender.send(());
+        });
+        turned_off.recv_timeout(span).map_or(Ok(()), |()| Err(()))
+    }
+}
+
+/// A tree that the judge may spoil. Dropped, it is given back.
 struct Thrown<'d> {
     workers: &'d Workers,
     lent: Option<Lent>,
-}
-
-impl Throwaway for Thrown<'_> {
-    fn root(&self) -> &Path {
-        self.lent.as_ref().map_or(Path::new(""), Lent::root)
-    }
-
-    fn top(&self) -> &Path {
-        self.lent.as_ref().map_or(Path::new(""), Lent::top)
-    }
 }
 
 impl Drop for Thrown<'_> {

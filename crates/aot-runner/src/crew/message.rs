@@ -6,7 +6,7 @@ use aot_core::coordinator::{self, Answer, JobId, Outcome, Usage};
 use aot_core::state::{AtomId, Binding};
 use aot_core::verdict;
 
-use crate::agents::Used;
+use crate::agents::AgentUsage;
 use crate::checks::Evaluation;
 use crate::checks::seal::Altered;
 use crate::tree::Waiting;
@@ -48,13 +48,13 @@ pub enum Message {
     Asked {
         job: JobId,
         agent: String,
-        used: Used,
+        used: AgentUsage,
         took: Duration,
     },
     /// The same of a judge.
     Judged {
         agent: String,
-        used: Used,
+        used: AgentUsage,
         took: Duration,
     },
     /// The commit of an atom that is open again stays on the branch.

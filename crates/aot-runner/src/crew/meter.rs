@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aot_core::coordinator::Usage;
 
-use crate::agents::Used;
+use crate::agents::AgentUsage;
 
 /// What has been used and is not told yet.
 #[derive(Debug, Default)]
@@ -29,13 +29,13 @@ impl Meter {
 
 /// Of one question: how much of what it has used was told already.
 #[derive(Debug, Default)]
-pub(super) struct ReportedUsage(Mutex<Used>);
+pub(super) struct ReportedUsage(Mutex<AgentUsage>);
 
 impl ReportedUsage {
     /// What has come to it since the last time.
-    pub fn since_last(&self, used: Used) -> Usage {
+    pub fn since_last(&self, used: AgentUsage) -> Usage {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let cost = |used: Used| used.cost_usd.unwrap_or(0.0);
+        let cost = |used: AgentUsage| used.cost_usd.unwrap_or(0.0);
         let rest = Usage {
             agent_runs: 0,
             tokens: used.tokens.saturating_sub(reported.tokens),
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn what_was_told_is_not_told_again() {
         let reported = ReportedUsage::default();
-        let used = |tokens, cost| Used { tokens, cost_usd: cost };
+        let used = |tokens, cost| AgentUsage { tokens, cost_usd: cost };
         assert_eq!(reported.since_last(used(100, None)), Usage { agent_runs: 0, tokens: 100, cost_usd: 0.0 });
         assert_eq!(
             reported.since_last(used(150, Some(0.5))),

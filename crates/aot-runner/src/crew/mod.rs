@@ -51,7 +51,7 @@ pub struct RunConfig {
     pub judge: Option<JudgeCommand>,
     /// Who is asked in which role, and what their runs need.
     pub team: Team,
-    pub station: AgentLauncher,
+    pub launcher: AgentLauncher,
     /// Whether a limit is waited for.
     pub on_refused_start: OnRefusedStart,
     pub cage: Caging,
@@ -529,12 +529,13 @@ impl Workers {
         match (kind, network) {
             (cage::Kind::None, Network::On) => None,
             (kind, network) => {
-                Some(Cage { kind: *kind, writable, spared: self.read_only(), network: *network })
+                Some(Cage { kind: *kind, writable, read_only: self.read_only(), network: *network })
             }
         }
     }
 
-    /// Where workers work in the project's own folder, the state, all that is beside it, and the repository are spared.
+    /// Where workers work in the project's own folder, the state, all that is beside it, and the repository are
+    /// read-only.
     fn read_only(&self) -> Vec<PathBuf> {
         let Project { root, state, sidecar } = &self.config.project;
         let folder = state.parent().filter(|folder| *folder != root);

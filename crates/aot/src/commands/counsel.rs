@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aot_core::brief::{self, Brief, Role};
 use aot_core::state::{DEFAULT_AGENT_TIMEOUT, State};
-use aot_runner::agents::{ASKED_AGAIN, Agent, AgentLauncher, Heard, Question, Said, Wish};
+use aot_runner::agents::{Agent, AgentEvent, AgentLauncher, AgentOutcome, Question, Wish};
 use aot_runner::process::Switch;
 use clap::Args;
 use serde_json::Value;
@@ -77,28 +77,19 @@ impl Counsel {
             brief::hold(Some(brief.role), &brief.schema, value).map(drop).map_err(|wrong| wrong.reason)
         };
         let watched = print::is_watched();
-        let hear = |heard: Heard<'_>| {
-            if let (Heard::Doing(line), true) = (heard, watched) {
+        let listener = |event: AgentEvent<'_>| {
+            if let (AgentEvent::Activity(line), true) = (event, watched) {
                 print::live(&[print::fit(&format!("{}: {line}", self.agent.name), COLUMNS - 1)]);
             }
         };
         if watched {
             print::live(&[format!("asking {} ...", self.agent.name)]);
         }
+        let switch = Switch::default();
         let (report, not_kept) = self.launcher.ask(&Question {
-            agent: &self.agent,
-            brief,
-            read: &read,
-            folder: &self.folder,
-            writable: Vec::new(),
-            spared: Vec::new(),
-            variables: Vec::new(),
-            wall: self.wall,
-            idle: None,
-            again: ASKED_AGAIN,
-            switch: &Switch::default(),
-            name: format!("dialogue-{}.coordinator", jiff::Timestamp::now().as_millisecond()),
-            hear: &hear,
+            transcript: format!("dialogue-{}.coordinator", jiff::Timestamp::now().as_millisecond()),
+            listener: &listener,
+            ..Question::new(&self.agent, brief, &read, &self.folder, self.wall, &switch)
         });
         if watched {
             print::live(&[]);
@@ -106,16 +97,18 @@ impl Counsel {
         if let Some(problem) = not_kept {
             crate::failure::complain(&format!("warning: {problem}"));
         }
-        match report.said {
-            Said::Answer(value) => Ok(value),
-            Said::Wrong { reason }
-            | Said::Limited { reason, .. }
-            | Said::Unauthenticated { reason }
-            | Said::Unreachable { reason }
-            | Said::Failed { reason }
-            | Said::OutOfTime { reason }
-            | Said::NotStarted { reason } => Err(format!("{} gave no answer: {reason}", self.agent.name)),
-            Said::Killed => Err(format!("{} was ended", self.agent.name)),
+        match report.outcome {
+            AgentOutcome::Answer(value) => Ok(value),
+            AgentOutcome::InvalidAnswer { reason }
+            | AgentOutcome::RateLimited { reason, .. }
+            | AgentOutcome::Unauthenticated { reason }
+            | AgentOutcome::Unreachable { reason }
+            | AgentOutcome::Failed { reason }
+            | AgentOutcome::TimedOut { reason }
+            | AgentOutcome::NotStarted { reason } => {
+                Err(format!("{} gave no answer: {reason}", self.agent.name))
+            }
+            AgentOutcome::Killed => Err(format!("{} was ended", self.agent.name)),
         }
     }
 }

@@ -83,7 +83,7 @@ impl Workspace {
                 network: wanted.network,
             },
             team,
-            station: launcher,
+            launcher,
             on_refused_start,
             environment: environment::allowed(std::env::vars_os(), &work.environment),
             idle: work.idle_timeout,

@@ -103,12 +103,12 @@ fn options(cage: &Cage, folder: &Path, doors: &[PathBuf]) -> Vec<OsString> {
             false => add(&[&"--ro-bind", &"/dev/null", door]),
         }
     }
-    // What holds something that is spared comes first; the scratch folder may lie in what is spared.
-    let holds = |path: &&PathBuf| cage.spared.iter().any(|spared| spared.starts_with(path));
+    // What holds something that is read_only comes first; the scratch folder may lie in what is read_only.
+    let holds = |path: &&PathBuf| cage.read_only.iter().any(|read_only| read_only.starts_with(path));
     for path in cage.writable.iter().filter(holds) {
         add(&[&"--bind", path, path]);
     }
-    for path in &cage.spared {
+    for path in &cage.read_only {
         add(&[&"--ro-bind", path, path]);
     }
     for path in cage.writable.iter().filter(|path| !holds(path)) {
@@ -145,7 +145,7 @@ mod tests {
 
     fn check(writable: &[&str], network: Network, folder: &str, expected: &str) {
         let writable = writable.iter().map(PathBuf::from).collect();
-        let cage = Cage { kind: Kind::Bwrap, writable, spared: Vec::new(), network };
+        let cage = Cage { kind: Kind::Bwrap, writable, read_only: Vec::new(), network };
         let words = options(&cage, Path::new(folder), &["/etc".into(), "/etc/passwd".into()]);
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let said = words.join(" ");

@@ -44,7 +44,7 @@ pub struct Cage {
     pub kind: Kind,
     pub writable: Vec<PathBuf>,
     /// What lies in something writable and is not to be written all the same. Only `bwrap` can keep this.
-    pub spared: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
     pub network: Network,
 }
 
@@ -163,9 +163,9 @@ impl Cage {
         };
         let writable = self.writable.iter().map(resolve).collect::<Result<_, _>>()?;
         // What is not there cannot be written to.
-        let spared =
-            self.spared.iter().filter(|path| path.exists()).map(resolve).collect::<Result<_, _>>()?;
-        Ok(Cage { writable, spared, ..*self })
+        let read_only =
+            self.read_only.iter().filter(|path| path.exists()).map(resolve).collect::<Result<_, _>>()?;
+        Ok(Cage { writable, read_only, ..*self })
     }
 
     /// For the line to the guard: a path may hold any byte but zero.
@@ -174,9 +174,9 @@ impl Cage {
             Network::On => b"on",
             Network::Off => b"off",
         };
-        let spared = self.spared.len().to_string();
-        let mut bytes = [self.kind.to_string().as_bytes(), network, spared.as_bytes()].join(&0);
-        for path in self.spared.iter().chain(&self.writable) {
+        let read_only = self.read_only.len().to_string();
+        let mut bytes = [self.kind.to_string().as_bytes(), network, read_only.as_bytes()].join(&0);
+        for path in self.read_only.iter().chain(&self.writable) {
             bytes.push(0);
             bytes.extend(path.as_os_str().as_bytes());
         }
@@ -198,7 +198,7 @@ impl Cage {
             return None;
         }
         let writable = paths.split_off(count);
-        Some(Cage { kind, writable, spared: paths, network })
+        Some(Cage { kind, writable, read_only: paths, network })
     }
 
     /// Whether the job lives in shared memory itself, so that all of it must not be opened as a matter of course.
@@ -230,7 +230,7 @@ mod tests {
         let odd = PathBuf::from(OsStr::from_bytes(b"/a \xff\nb"));
         for writable in [vec![], vec![odd.clone()], vec!["/x".into(), odd]] {
             for (kind, network) in [(Kind::Bwrap, Network::On), (Kind::Landlock, Network::Off)] {
-                let cage = Cage { kind, writable: writable.clone(), spared: vec!["/s".into()], network };
+                let cage = Cage { kind, writable: writable.clone(), read_only: vec!["/s".into()], network };
                 assert_eq!(Cage::decoded(&cage.encoded().expect("it is short")), Some(cage));
             }
         }
@@ -248,7 +248,7 @@ mod tests {
             let cage = Cage {
                 kind: Kind::Landlock,
                 writable: vec![path.into()],
-                spared: Vec::new(),
+                read_only: Vec::new(),
                 network: Network::On,
             };
             let said = cage.resolved().expect_err("it is refused").to_string();

@@ -288,7 +288,7 @@ impl Stage {
         let cage = cage.map(|(kind, network)| Cage {
             kind,
             writable: vec![self.inside()],
-            spared: Vec::new(),
+            read_only: Vec::new(),
             network,
         });
         guard.run(&Job {

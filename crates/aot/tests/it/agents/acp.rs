@@ -9,7 +9,7 @@ use std::time::Duration;
 use aot_core::brief::{Brief, JudgeAnswer, ProbeAnswer, Role, WorkerAnswer, plan_change_schema};
 use aot_core::state::Quality;
 use aot_runner::agents::profile::Profile;
-use aot_runner::agents::{Agent, AgentLauncher, Heard, Question, Report, Said, Used};
+use aot_runner::agents::{Agent, AgentEvent, AgentLauncher, AgentOutcome, AgentUsage, Question, Report};
 use aot_runner::process::cage::Kind;
 use aot_runner::process::{Guard, Switch};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ struct Ended {
     log: Vec<Value>,
     doing: Vec<String>,
     said: String,
-    used: Vec<Used>,
+    used: Vec<AgentUsage>,
 }
 
 impl Case {
@@ -82,7 +82,7 @@ impl Case {
         }
         fs::write(self.path("script"), json!(self.steps).to_string()).expect("it can be written");
         let aot = PathBuf::from(env!("CARGO_BIN_EXE_aot"));
-        let station = AgentLauncher {
+        let launcher = AgentLauncher {
             guard: Guard::new(aot.clone()),
             itself: aot,
             cage: Kind::None,
@@ -101,15 +101,15 @@ impl Case {
         };
         let brief = brief(self.role);
         let (doing, said, used) = (Mutex::new(Vec::new()), Mutex::new(String::new()), Mutex::new(Vec::new()));
-        let hear = |heard: Heard<'_>| match heard {
-            Heard::Doing(line) => {
+        let listener = |event: AgentEvent<'_>| match event {
+            AgentEvent::Activity(line) => {
                 doing.lock().expect("nobody panics").push(line.to_owned());
                 if self.killed && line == BUSY {
                     self.switch.turn_off();
                 }
             }
-            Heard::Said(text) => said.lock().expect("nobody panics").push_str(text),
-            Heard::Used(so_far) => used.lock().expect("nobody panics").push(so_far),
+            AgentEvent::Text(text) => said.lock().expect("nobody panics").push_str(text),
+            AgentEvent::Usage(so_far) => used.lock().expect("nobody panics").push(so_far),
         };
         let variable = |name: &str, path: PathBuf| (name.into(), path.into_os_string());
         let read = |_: &Value| self.refused.map_or(Ok(()), |reason| Err(reason.to_owned()));
@@ -121,20 +121,14 @@ impl Case {
         if self.has_key {
             variables.push(("AOT_TEST_KEY".into(), "a key".into()));
         }
-        let (report, kept) = station.ask(&Question {
-            agent: &agent,
-            brief: &brief,
-            read: &read,
-            folder: &self.path("work"),
-            writable: Vec::new(),
-            spared: Vec::new(),
+        let folder = self.path("work");
+        let (report, kept) = launcher.ask(&Question {
             variables,
-            wall: self.wall,
             idle: self.idle,
-            again: self.again,
-            switch: &self.switch,
-            name: "A1-1".into(),
-            hear: &hear,
+            repeats: self.again,
+            transcript: "A1-1".into(),
+            listener: &listener,
+            ..Question::new(&agent, &brief, &read, &folder, self.wall, &self.switch)
         });
         assert_eq!(kept, None);
         assert_eq!(alive(&self.mark), Vec::<String>::new(), "nobody is left");
@@ -265,11 +259,14 @@ fn a_worker_hands_in_its_answer() {
     ]));
     let case = Case::new(Role::Worker, steps);
     let ended = case.run();
-    assert_eq!(ended.report.said, Said::Answer(solved()));
-    assert_eq!((ended.report.asked, ended.report.used), (1, Used { tokens: 120, cost_usd: Some(0.25) }));
+    assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()));
+    assert_eq!(
+        (ended.report.asked, ended.report.used),
+        (1, AgentUsage { tokens: 120, cost_usd: Some(0.25) })
+    );
     assert_eq!(
         ended.used,
-        [Used { tokens: 50, cost_usd: Some(0.25) }, Used { tokens: 120, cost_usd: Some(0.25) }]
+        [AgentUsage { tokens: 50, cost_usd: Some(0.25) }, AgentUsage { tokens: 120, cost_usd: Some(0.25) }]
     );
     assert_eq!(ended.doing, ["I begin.", "Write a"]);
     for line in ["[mode: acceptEdits]\n", "[failed: no such folder]\n", "a warning\n"] {
@@ -334,7 +331,11 @@ fn the_mode_fits_the_role() {
         }
         steps.extend(prompted([end("refusal")]));
         let ended = Case::new(role, steps).run();
-        assert_eq!(ended.report.said, Said::Failed { reason: "it refused to go on".into() }, "{what}");
+        assert_eq!(
+            ended.report.outcome,
+            AgentOutcome::Failed { reason: "it refused to go on".into() },
+            "{what}"
+        );
         let set: Vec<_> = ended
             .log
             .iter()
@@ -358,7 +359,7 @@ fn a_mode_that_is_refused_is_told() {
     ]);
     steps.extend(prompted([handed_in(), end("end_turn")]));
     let ended = Case::new(Role::Worker, steps).run();
-    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()));
     assert!(ended.said.contains("[mode: yolo was refused: not as root]"), "{}", ended.said);
 }
 
@@ -371,7 +372,7 @@ fn whoever_gives_no_valid_answer_is_asked_again_with_the_reason() {
         prompted([wrong.clone(), handed_in(), end("end_turn")]),
     ];
     let ended = after_hello(Role::Worker, steps.concat()).run();
-    assert_eq!((&ended.report.said, ended.report.asked), (&Said::Answer(solved()), 3));
+    assert_eq!((&ended.report.outcome, ended.report.asked), (&AgentOutcome::Answer(solved()), 3));
     let prompts = ended.prompts();
     assert!(prompts[1].contains("the tool `submit_result` was not called"), "{}", prompts[1]);
     assert!(prompts[2].contains("`summary`: it is empty"), "{}", prompts[2]);
@@ -391,8 +392,8 @@ fn after_two_repetitions_it_is_wrong() {
         case.again = again;
         case.refused = Some("`artifacts[0]`: it is not there");
         let ended = case.run();
-        let wrong = Said::Wrong { reason: "`artifacts[0]`: it is not there".into() };
-        assert_eq!((ended.report.said, ended.report.asked), (wrong, asked));
+        let wrong = AgentOutcome::InvalidAnswer { reason: "`artifacts[0]`: it is not there".into() };
+        assert_eq!((ended.report.outcome, ended.report.asked), (wrong, asked));
         assert!(ended.report.used.tokens == 0 && ended.report.used.cost_usd == Some(0.0));
     }
 }
@@ -401,24 +402,26 @@ fn after_two_repetitions_it_is_wrong() {
 fn a_turn_that_was_given_up_is_a_failure_unless_there_is_an_answer() {
     for reason in ["refusal", "max_tokens", "max_turn_requests", "cancelled"] {
         let ended = after_hello(Role::Worker, prompted([end(reason)])).run();
-        assert!(matches!(ended.report.said, Said::Failed { .. }), "{reason}: {:?}", ended.report);
+        assert!(matches!(ended.report.outcome, AgentOutcome::Failed { .. }), "{reason}: {:?}", ended.report);
         assert_eq!(ended.report.asked, 1);
         let ended = after_hello(Role::Worker, prompted([handed_in(), end(reason)])).run();
-        assert_eq!(ended.report.said, Said::Answer(solved()), "{reason}");
+        assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()), "{reason}");
     }
 }
 
 #[test]
 fn troubles_are_told_apart() {
     let fail = |code: i32, message: &str, data: Value| json!({"fail": {"code": code, "message": message, "data": data}});
-    let limited = |reason: &str, seconds: Option<u64>| Said::Limited {
+    let limited = |reason: &str, seconds: Option<u64>| AgentOutcome::RateLimited {
         reason: reason.into(),
         retry_after: seconds.map(Duration::from_secs),
     };
     for (fail, expected) in [
         (
             fail(-32000, "Authentication required", Value::Null),
-            Said::Unauthenticated { reason: "Authentication required (it offers: An API key)".into() },
+            AgentOutcome::Unauthenticated {
+                reason: "Authentication required (it offers: An API key)".into(),
+            },
         ),
         (
             fail(-32603, "Internal error", json!({"details": "rate limit, retry after 7"})),
@@ -426,40 +429,40 @@ fn troubles_are_told_apart() {
         ),
         (
             fail(-32603, "connect ECONNREFUSED", Value::Null),
-            Said::Unreachable { reason: "connect ECONNREFUSED".into() },
+            AgentOutcome::Unreachable { reason: "connect ECONNREFUSED".into() },
         ),
         (
             fail(-32603, "please log in first", Value::Null),
-            Said::Unauthenticated { reason: "please log in first".into() },
+            AgentOutcome::Unauthenticated { reason: "please log in first".into() },
         ),
         (
             fail(-32603, "Internal error", json!("disk full")),
-            Said::Failed { reason: "it failed: Internal error: disk full".into() },
+            AgentOutcome::Failed { reason: "it failed: Internal error: disk full".into() },
         ),
-        (fail(17, "what", Value::Null), Said::Failed { reason: "it failed: what".into() }),
+        (fail(17, "what", Value::Null), AgentOutcome::Failed { reason: "it failed: what".into() }),
     ] {
         let ended = after_hello(Role::Worker, prompted([fail.clone()])).run();
-        assert_eq!(ended.report.said, expected, "{fail}");
+        assert_eq!(ended.report.outcome, expected, "{fail}");
         // The same at the beginning.
         let steps = hello(json!({})).into_iter().take(3).chain([fail.clone()]);
         let ended = Case::new(Role::Worker, steps).run();
-        assert_eq!((&ended.report.said, ended.report.asked), (&expected, 0), "{fail}");
+        assert_eq!((&ended.report.outcome, ended.report.asked), (&expected, 0), "{fail}");
     }
     // What the model itself says is not searched for troubles: it may be about rate limits.
     let words = json!({"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "The rate limit is built."}}});
     let steps = [prompted([words, end("end_turn")]), prompted([handed_in(), end("end_turn")])].concat();
     let ended = after_hello(Role::Worker, steps).run();
-    assert_eq!((ended.report.said, ended.report.asked), (Said::Answer(solved()), 2));
+    assert_eq!((ended.report.outcome, ended.report.asked), (AgentOutcome::Answer(solved()), 2));
     // An answer is an answer.
     let ended =
         after_hello(Role::Worker, prompted([handed_in(), fail(-32603, "rate limit", Value::Null)])).run();
-    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()));
 }
 
 #[test]
 fn whoever_breaks_has_failed_unless_it_had_answered() {
     let crash = [json!({"complain": "first\nout of memory"}), json!({"exit": 9})];
-    let expected = Said::Failed { reason: "it ended with exit code 9: out of memory".into() };
+    let expected = AgentOutcome::Failed { reason: "it ended with exit code 9: out of memory".into() };
     let begun = hello(json!({}));
     for steps in [
         crash.to_vec(),
@@ -470,13 +473,16 @@ fn whoever_breaks_has_failed_unless_it_had_answered() {
         [begun.clone(), prompted([end("end_turn")]), crash.to_vec()].concat(),
     ] {
         let ended = Case::new(Role::Worker, steps.clone()).run();
-        assert_eq!(ended.report.said, expected, "{steps:?}");
+        assert_eq!(ended.report.outcome, expected, "{steps:?}");
     }
     let ended = after_hello(Role::Worker, prompted([handed_in(), json!({"exit": 9})])).run();
-    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()));
     let limited = [json!({"complain": "rate limit"}), json!({"exit": 1})];
     let ended = after_hello(Role::Worker, prompted(limited)).run();
-    assert_eq!(ended.report.said, Said::Limited { reason: "rate limit".into(), retry_after: None });
+    assert_eq!(
+        ended.report.outcome,
+        AgentOutcome::RateLimited { reason: "rate limit".into(), retry_after: None }
+    );
 }
 
 #[test]
@@ -497,7 +503,7 @@ fn garbage_between_messages_is_passed_over() {
         end("end_turn"),
     ]);
     let ended = after_hello(Role::Worker, steps).run();
-    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()));
     let refused: Vec<&Value> =
         ended.log.iter().map(|line| &line["error"]["code"]).filter(|code| code.is_number()).collect();
     // What is no message may be answered too, without a number.
@@ -518,7 +524,7 @@ fn a_flood_of_messages_comes_through_whole() {
     ];
     let steps = prompted(flood.into_iter().chain([handed_in(), end("end_turn")]));
     let ended = after_hello(Role::Worker, steps).run();
-    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()));
     assert_eq!(ended.said.matches('x').count(), 40_000);
     assert_eq!(ended.said.matches("noise").count(), 20_000);
 }
@@ -528,14 +534,14 @@ fn whoever_floods_can_be_killed() {
     let update = json!({"update": {"sessionUpdate": "tool_call", "toolCallId": "1", "title": BUSY}});
     let mut case = after_hello(Role::Worker, prompted([update, json!({"updates": u64::MAX})]));
     case.killed = true;
-    assert_eq!(case.run().report.said, Said::Killed);
+    assert_eq!(case.run().report.outcome, AgentOutcome::Killed);
 }
 
 #[test]
 fn a_message_without_an_end_is_a_failure() {
     let steps = prompted([json!({"flood": 20 << 20}), json!({"expect": "nothing"})]);
     let ended = after_hello(Role::Worker, steps).run();
-    let Said::Failed { reason } = &ended.report.said else { panic!("{:?}", ended.report) };
+    let AgentOutcome::Failed { reason } = &ended.report.outcome else { panic!("{:?}", ended.report) };
     assert!(reason.contains("a message that has no end"), "{reason}");
 }
 
@@ -616,7 +622,7 @@ fn whoever_is_killed_leaves_nobody() {
     steps.push(json!({"expect": "nothing"}));
     let mut case = after_hello(Role::Worker, prompted(steps));
     case.killed = true;
-    assert_eq!(case.run().report.said, Said::Killed);
+    assert_eq!(case.run().report.outcome, AgentOutcome::Killed);
 }
 
 /// A hundred milliseconds may be too short for a busy machine to hear and to write down what it heard, once or twice.
@@ -628,7 +634,7 @@ fn whoever_is_killed_is_cancelled_first() {
         let mut case = after_hello(Role::Worker, prompted(steps));
         case.killed = true;
         let ended = case.run();
-        assert_eq!(ended.report.said, Said::Killed);
+        assert_eq!(ended.report.outcome, AgentOutcome::Killed);
         if !ended.heard("session/cancel").is_empty() {
             return;
         }
@@ -642,7 +648,7 @@ fn whoever_is_late_is_cancelled_and_ended() {
         let mut case = after_hello(Role::Worker, prompted([json!({"expect": "nothing"})]));
         case.wall = Duration::from_millis(1500);
         let ended = case.run();
-        assert_eq!(ended.report.said, Said::OutOfTime { reason: "its time was over".into() });
+        assert_eq!(ended.report.outcome, AgentOutcome::TimedOut { reason: "its time was over".into() });
         if !ended.heard("session/cancel").is_empty() {
             break;
         }
@@ -654,7 +660,7 @@ fn whoever_is_late_is_cancelled_and_ended() {
         let mut case = after_hello(Role::Worker, steps);
         case.wall = Duration::from_millis(1500);
         let ended = case.run();
-        if let Said::Limited { .. } = ended.report.said {
+        if let AgentOutcome::RateLimited { .. } = ended.report.outcome {
             break;
         }
         assert!(attempt < 20, "{:?}", ended.report);
@@ -665,7 +671,7 @@ fn whoever_is_late_is_cancelled_and_ended() {
 fn whoever_is_silent_is_ended() {
     let mut case = Case::new(Role::Worker, [json!({"expect": "nothing"})]);
     case.idle = Some(Duration::from_millis(300));
-    assert!(matches!(case.run().report.said, Said::OutOfTime { .. }));
+    assert!(matches!(case.run().report.outcome, AgentOutcome::TimedOut { .. }));
 }
 
 #[test]
@@ -674,19 +680,19 @@ fn whoever_cannot_be_talked_to_is_told_apart() {
     case.program = "/no/such/agent".into();
     let ended = case.run();
     assert!(
-        matches!(&ended.report.said, Said::NotStarted { reason } if reason.contains("No such file")),
+        matches!(&ended.report.outcome, AgentOutcome::NotStarted { reason } if reason.contains("No such file")),
         "{:?}",
         ended.report
     );
 
     let case = Case::new(Role::Worker, []);
     case.switch.turn_off();
-    assert_eq!(case.run().report.said, Said::Killed);
+    assert_eq!(case.run().report.outcome, AgentOutcome::Killed);
 
     let newer = [json!({"expect": "initialize"}), json!({"reply": {"protocolVersion": 7}})];
     let ended = Case::new(Role::Worker, newer).run();
     assert!(
-        matches!(&ended.report.said, Said::Failed { reason } if reason.contains("version 7")),
+        matches!(&ended.report.outcome, AgentOutcome::Failed { reason } if reason.contains("version 7")),
         "{:?}",
         ended.report
     );
@@ -722,13 +728,13 @@ fn a_model_is_what_was_wished_for_or_none() {
             ended.heard("session/set_config_option").iter().map(|params| &params["value"]).collect();
         match expected {
             Ok(value) => {
-                assert_eq!(ended.report.said, Said::Answer(solved()), "{model} of {session}");
+                assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()), "{model} of {session}");
                 assert_eq!(set, Vec::from_iter(value), "{model} of {session}");
             }
             Err(reason) => {
                 assert_eq!(
-                    ended.report.said,
-                    Said::NotStarted { reason: reason.into() },
+                    ended.report.outcome,
+                    AgentOutcome::NotStarted { reason: reason.into() },
                     "{model} of {session}"
                 );
                 assert!(ended.prompts().is_empty(), "{model} of {session}");
@@ -753,13 +759,13 @@ fn whoever_has_a_key_is_told_to_use_it() {
     let mut case = Case::new(Role::Worker, steps.concat());
     case.has_key = true;
     let ended = case.run();
-    assert_eq!(ended.report.said, Said::Answer(solved()));
+    assert_eq!(ended.report.outcome, AgentOutcome::Answer(solved()));
     assert_eq!(ended.heard("authenticate"), [&json!({"methodId": "key"})]);
 
-    let unauthenticated = |said: &Said| matches!(said, Said::Unauthenticated { .. });
+    let unauthenticated = |said: &AgentOutcome| matches!(said, AgentOutcome::Unauthenticated { .. });
     let ended = Case::new(Role::Worker, [&begun[..3], std::slice::from_ref(&refused)].concat()).run();
     assert!(
-        unauthenticated(&ended.report.said) && ended.heard("authenticate").is_empty(),
+        unauthenticated(&ended.report.outcome) && ended.heard("authenticate").is_empty(),
         "{:?}",
         ended.report
     );
@@ -771,6 +777,6 @@ fn whoever_has_a_key_is_told_to_use_it() {
             Case::new(Role::Worker, [&begun[..3], std::slice::from_ref(&refused), &again].concat());
         case.has_key = true;
         let ended = case.run();
-        assert!(unauthenticated(&ended.report.said), "{again:?}: {:?}", ended.report);
+        assert!(unauthenticated(&ended.report.outcome), "{again:?}: {:?}", ended.report);
     }
 }

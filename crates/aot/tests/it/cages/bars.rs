@@ -132,7 +132,7 @@ fn what_may_be_written_is_named_exactly() {
         let also = |paths: &[std::path::PathBuf], script: &str| {
             let mut job = yard.job(script);
             job.cage =
-                Some(Cage { kind, writable: paths.to_vec(), spared: Vec::new(), network: Network::On });
+                Some(Cage { kind, writable: paths.to_vec(), read_only: Vec::new(), network: Network::On });
             yard.run(job).how
         };
         assert_eq!(also(std::slice::from_ref(&odd), "cd ../odd* && echo x > x"), How::Exited(0));
@@ -142,8 +142,12 @@ fn what_may_be_written_is_named_exactly() {
         assert_eq!(also(&[yard.path("out/file")], "echo x > $OUT/other"), How::Exited(1));
         assert_eq!(also(&[yard.path("link")], "echo x > $OUT/other; echo x > ../link/more"), How::Exited(0));
         let mut job = yard.job("true");
-        job.cage =
-            Some(Cage { kind, writable: vec![yard.path("gone")], spared: Vec::new(), network: Network::On });
+        job.cage = Some(Cage {
+            kind,
+            writable: vec![yard.path("gone")],
+            read_only: Vec::new(),
+            network: Network::On,
+        });
         let error = guard().run(&job).expect_err("it is missing").to_string();
         assert!(error.contains(&yard.path("gone").display().to_string()), "{error}");
     }
@@ -159,8 +163,12 @@ fn a_project_in_shared_memory_does_not_open_all_of_it() {
         let yard = Yard::of(kind);
         let mut job = yard.job("echo x > x && test -d ../out && ! echo y > ../out/y");
         job.folder = place.path().join("in");
-        job.cage =
-            Some(Cage { kind, writable: vec![job.folder.clone()], spared: Vec::new(), network: Network::On });
+        job.cage = Some(Cage {
+            kind,
+            writable: vec![job.folder.clone()],
+            read_only: Vec::new(),
+            network: Network::On,
+        });
         assert_eq!(yard.run(job).how, How::Exited(0), "{kind}");
         assert!(place.path().join("in/x").exists(), "{kind}");
         assert!(!place.path().join("out/y").exists(), "{kind}");

@@ -95,7 +95,7 @@ impl Yard {
             cage: Some(Cage {
                 kind: self.kind,
                 writable: vec![self.path("in")],
-                spared: Vec::new(),
+                read_only: Vec::new(),
                 network: self.network,
             }),
         }

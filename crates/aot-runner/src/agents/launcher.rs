@@ -1,0 +1,162 @@
+//! What any agent's run needs of this machine: a scratch folder, a cage for its role, its variables, a transcript. Asks
+//! the agent, and returns its report.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use aot_core::brief::Role;
+use tempfile::TempDir;
+
+use super::prepared::Prepared;
+use super::profile::{self, Kind};
+use super::question::{AgentEvent, Listener, Question, Report};
+use super::redact::{Secrets, sounds_secret};
+use super::transcript::Transcript;
+use super::{Agent, acp, headless};
+use crate::environment;
+use crate::process::cage::{self, Cage, Network};
+use crate::process::{Environment, Guard, Input, Job, Limits, Streams};
+
+/// One for all agents of a process.
+#[derive(Clone, Debug)]
+pub struct AgentLauncher {
+    /// Our own program, which serves `submit_result`.
+    pub itself: PathBuf,
+    pub guard: Guard,
+    pub cage: cage::Kind,
+    /// What every worker may write besides its own tree.
+    pub writable: Vec<PathBuf>,
+    /// All variables of the user; each agent sees a few of them.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Names of variables that the settings let through.
+    pub further: Vec<String>,
+    /// The user's home, where logins are.
+    pub home: Option<PathBuf>,
+    /// Where scratch folders and transcripts lie.
+    pub sidecar: PathBuf,
+}
+
+/// A question on its way to the agent, with what the launcher has made for this one run.
+pub(super) struct Launch<'l> {
+    pub launcher: &'l AgentLauncher,
+    pub question: &'l Question<'l>,
+    /// The agent may write here, and the folder is removed afterwards.
+    pub scratch: &'l Path,
+    /// Writes the transcript and passes each event on to the question's own listener.
+    pub listener: Listener<'l>,
+}
+
+impl AgentLauncher {
+    /// Asks, and saves a transcript. The second value is why the transcript could not be saved.
+    pub fn ask(&self, question: &Question<'_>) -> (Report, Option<String>) {
+        let scratch = match self.scratch() {
+            Ok(scratch) => scratch,
+            Err(error) => {
+                return (Report::not_started(format!("no scratch folder could be made: {error}")), None);
+            }
+        };
+        self.make_state(question.agent);
+        let title = format!("{} by {}", question.transcript, question.agent.name);
+        let transcript = Transcript::new(&title, &question.brief.text, self.secrets(question));
+        let transcript = Mutex::new(transcript);
+        let listener = |event: AgentEvent<'_>| {
+            transcript.lock().unwrap_or_else(PoisonError::into_inner).hear(event);
+            (question.listener)(event);
+        };
+        let launch = Launch { launcher: self, question, scratch: scratch.path(), listener: &listener };
+        let began = Instant::now();
+        let report = match question.agent.profile.kind {
+            Kind::Command => headless::ask(&launch),
+            Kind::Acp => acp::ask(&launch),
+        };
+        let transcript = transcript.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let name = &question.transcript;
+        let kept = transcript.keep(&self.sidecar, name, &report, began.elapsed().as_secs());
+        (report, kept.err().map(|error| format!("the transcript of {name} could not be kept: {error}")))
+    }
+
+    /// A folder for what a question needs only while it is asked. What a crash leaves, the next run removes.
+    fn scratch(&self) -> std::io::Result<TempDir> {
+        let parent = self.sidecar.join("scratch");
+        fs::create_dir_all(&parent)?;
+        tempfile::Builder::new().prefix("agent-").tempdir_in(parent)
+    }
+
+    /// Makes the state folders and files that an agent needs and does not have yet. Should one fail, the agent itself
+    /// reports what it misses.
+    fn make_state(&self, agent: &Agent) {
+        let profile = &agent.profile;
+        let folders: Vec<String> = profile.state.iter().filter(|name| name.ends_with('/')).cloned().collect();
+        for folder in self.places(&folders) {
+            let _ = fs::create_dir_all(folder);
+        }
+        for file in self.places(&profile.touch) {
+            let _ = file.parent().map(fs::create_dir_all);
+            let _ = fs::OpenOptions::new().create(true).append(true).open(file);
+        }
+    }
+
+    fn places(&self, names: &[String]) -> Vec<PathBuf> {
+        let variable = |name: &str| {
+            let found = self.variables.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        profile::places(names, self.home.as_deref(), &variable)
+    }
+
+    fn variables(&self, question: &Question<'_>) -> Vec<(OsString, OsString)> {
+        let further: Vec<String> =
+            self.further.iter().chain(&question.agent.profile.variables).cloned().collect();
+        environment::allowed(self.variables.iter().cloned(), &further)
+    }
+
+    /// The values that the transcript must not hold.
+    fn secrets(&self, question: &Question<'_>) -> Secrets {
+        let given = self.variables(question).into_iter().chain(question.variables.iter().cloned());
+        let secret = given.filter(|(name, _)| name.to_str().is_some_and(sounds_secret));
+        Secrets::new(secret.map(|(_, value)| value.to_string_lossy().into_owned()))
+    }
+}
+
+impl Launch<'_> {
+    /// The variables of the run, before those of the agent's profile.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let scratch = ["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), self.scratch.into()));
+        let all = self.launcher.variables(self.question).into_iter().chain(scratch);
+        all.chain(self.question.variables.iter().cloned()).collect()
+    }
+
+    pub fn job(&self, prepared: &Prepared, input: Input, limits: Limits) -> Job {
+        Job {
+            program: prepared.program.clone(),
+            arguments: prepared.arguments.clone(),
+            folder: self.question.folder.to_path_buf(),
+            environment: Environment::Only(prepared.environment.clone()),
+            input,
+            streams: Streams::Apart,
+            limits,
+            cage: self.cage(),
+        }
+    }
+
+    /// Only what its role may write; agents need the network for their model.
+    fn cage(&self) -> Option<Cage> {
+        let Launch { launcher, question, .. } = self;
+        if launcher.cage == cage::Kind::None {
+            return None;
+        }
+        let profile = &question.agent.profile;
+        let existing = |names: &[String]| launcher.places(names).into_iter().filter(|place| place.exists());
+        let further = match question.role() {
+            Role::Worker => launcher.writable.as_slice(),
+            Role::Probe | Role::Judge | Role::Coordinator => &[],
+        };
+        let own = [self.scratch.to_path_buf()].into_iter().chain(question.writable.iter().cloned());
+        let writable = own.chain(existing(&profile.state)).chain(further.iter().cloned()).collect();
+        let read_only = question.read_only.iter().cloned().chain(existing(&profile.read_only)).collect();
+        Some(Cage { kind: launcher.cage, writable, read_only, network: Network::On })
+    }
+}
