@@ -4,7 +4,7 @@
 use aot_core::contract::document::{Document, Kind, Limits, Node};
 use aot_core::contract::edit::{Edit, Path, Step};
 use aot_core::contract::{self, Reading};
-use aot_core::rules::advance::{self, Attempt};
+use aot_core::rules::advance::{self, AttemptNumber};
 use aot_core::rules::{Ledger, backtrack};
 use aot_core::state::State;
 use aot_core::view::View;
@@ -40,7 +40,7 @@ pub fn read(bytes: &[u8]) {
 fn work(reading: &Reading, state: &State) {
     let mut ledger = Ledger::open(state.clone(), Timestamp::UNIX_EPOCH);
     for id in View::of(state).ready {
-        if advance::start(&mut ledger, &id, Attempt::Uncounted).is_ok() {
+        if advance::start(&mut ledger, &id, AttemptNumber::Uncounted).is_ok() {
             backtrack::fail(&mut ledger, &id, "tried").expect("it was started");
         }
     }

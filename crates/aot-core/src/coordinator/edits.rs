@@ -1,10 +1,11 @@
-//! The state came from outside: somebody edited the file, or a redirect was made. What is in flight is compared with
+//! The state came from outside: a person edited the file, or a redirect was made. What is in flight is compared with
 //! it, and what was remembered is forgotten.
 
 use super::protocol::Effect;
 use super::{Coordinator, Phase};
-use crate::rules::converge::PlanFor;
-use crate::rules::{Change, Ledger, backtrack, gate, redirect};
+use crate::rules::certificate::Verdict;
+use crate::rules::memory::Forget;
+use crate::rules::{Change, Ledger, backtrack, converge, gate, redirect};
 use crate::state::{LoopStatus, State};
 
 impl Coordinator {
@@ -13,8 +14,9 @@ impl Coordinator {
         let corrections = redirect::by_hand(self.state(), &state);
         let before = self.ledger.frontier().unresolved();
         self.replace(state);
+        self.base_case.edited();
         if let Some(what) = tampered {
-            self.tampered = Some(what);
+            self.require_stop(converge::tampered(what));
         }
         for change in corrections {
             self.ledger.record(change);
@@ -31,10 +33,11 @@ impl Coordinator {
 
     pub(super) fn redirected(&mut self, state: State) {
         self.replace(state);
+        self.base_case.interrupted(&self.ledger);
         if self.state().control.redirect_requested {
             self.ledger.record(Change::RedirectEnded);
         }
-        self.tampered = None;
+        self.must_stop.take_if(|stop| stop.verdict == Verdict::Tampered);
         if self.phase == Phase::AwaitingRedirect {
             self.take_up();
         }
@@ -51,34 +54,31 @@ impl Coordinator {
         }
         let missing = gate::missing(&state);
         if !missing.is_empty() {
-            self.tampered = Some(format!("tampered: the alignment has lost {}", missing.join(", ")));
+            let what = format!("tampered: the alignment has lost {}", missing.join(", "));
+            self.require_stop(converge::tampered(what));
         }
         let now = self.ledger.now();
         self.ledger = Ledger::open(state, now);
-        self.replaced = true;
-        self.drop_stale_attempts();
+        self.drop_attempts_not_in_state();
         let flying = self.flight.atoms();
         let orphan = |index: &usize| !flying.contains(&self.ledger.atom(*index).id);
         let orphans: Vec<usize> = self.ledger.frontier().in_progress().filter(orphan).collect();
         self.ledger.reset_all(orphans);
-        if self.phase == Phase::Running && self.state().control.status != LoopStatus::Running {
+        if self.is_under_way() && self.state().control.status != LoopStatus::Running {
             self.restore_status();
         }
-        self.base_case = None;
-        self.plan = PlanFor::Unasked;
         self.judges = None;
-        self.awaiting_person.clear();
-        self.findings.clear();
-        self.check_errors.clear();
+        self.memory.forget(Forget::StateReplaced);
+        self.forget_evaluations();
     }
 
-    /// A status typed in by hand is a wish at most: `completed` is not believed, `stopped` is a stop.
+    /// A status that a person typed is checked: `completed` is evaluated, `stopped` is taken as a request to stop.
     fn restore_status(&mut self) {
         match self.state().control.status {
             LoopStatus::Stopped => self.ledger.record(Change::StopRequested { reason: None, now: false }),
             LoopStatus::Completed | LoopStatus::Pending | LoopStatus::Running => {
                 self.ledger.record(Change::StatusRestored);
-                self.evaluation_due = true;
+                self.base_case.ask();
             }
         }
     }

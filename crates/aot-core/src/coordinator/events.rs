@@ -1,24 +1,22 @@
-//! Takes an event in: finds whose it is, hands it to the rule that knows it, and remembers what the state does not
-//! hold. Starts nothing new by itself, except the work that follows its probe.
-
-use jiff::SignedDuration;
+//! Handles an event: finds the attempt that it is about, calls the rule that knows what follows, and remembers what the
+//! state does not hold. Starts nothing new by itself, except the work that follows its probe.
 
 use super::flight::Stage;
 use super::protocol::{
     Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, JobId, Outcome, RedirectLock, StopMode,
     UnrecordedLanding, Usage,
 };
-use super::{Coordinator, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, OnRefusedStart, Phase};
+use super::{Coordinator, OnRefusedStart, Phase};
 use crate::rules::advance::{self, Proof};
+use crate::rules::backoff::{self, MAX_LOST_EVALUATIONS};
 use crate::rules::certificate::{RedCheck, WORKING_TREE};
-use crate::rules::converge::{self, BaseCase, PlanFor, Stop};
+use crate::rules::converge::{self, Stop};
+use crate::rules::evaluate::{self, BaseCase, Blocker, PlanState};
+use crate::rules::memory::{Forget, MAX_CHECK_ERRORS};
 use crate::rules::plan::{self, ReplanReason};
 use crate::rules::replan::{self, PlanChange};
 use crate::rules::{Change, backtrack, order};
-use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span, Stamp};
-
-/// An atom whose check could not run so often in a row waits for a person (D14, D17).
-const CHECK_ERRORS: u32 = 2;
+use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span};
 
 /// So many refusals of plans are kept for the next brief.
 const REFUSALS_KEPT: usize = 3;
@@ -43,7 +41,7 @@ impl Coordinator {
             }
             Event::Verified { number, evaluation, usage } => {
                 self.charge(usage);
-                if self.verifying == Some(number) {
+                if self.verifying() == Some(number) {
                     self.verified(evaluation);
                 }
             }
@@ -53,7 +51,7 @@ impl Coordinator {
             }
             Event::Spent { usage } => self.charge(Usage { agent_runs: 0, ..usage }),
             Event::Edited { state } => self.edited(*state),
-            Event::Tampered { what } => self.tampered = Some(what),
+            Event::Tampered { what } => self.require_stop(converge::tampered(what)),
             Event::StopAsked { how, reason } => {
                 self.ledger.record(Change::StopRequested { reason, now: how == StopMode::Now });
             }
@@ -74,8 +72,8 @@ impl Coordinator {
     ) {
         self.adopt(unrecorded);
         self.flight.attempts.clear();
-        self.blocked = None;
-        self.since = self.ledger.now();
+        self.must_stop = None;
+        self.spending.since = self.ledger.now();
         if self.state().control.redirect_requested {
             match redirect {
                 RedirectLock::Held => self.phase = Phase::AwaitingRedirect,
@@ -85,9 +83,7 @@ impl Coordinator {
         }
         if self.state().control.status == LoopStatus::Stopped {
             backtrack::repair(&mut self.ledger);
-            let stop = self
-                .with_judgement_inputs(|ledger, standing| converge::lasting_stop(ledger, &standing.inputs));
-            if let Some(stop) = stop {
+            if let Some(stop) = converge::lasting_stop(&self.ledger, self.settings.agents) {
                 return self.halt(stop);
             }
         }
@@ -99,7 +95,8 @@ impl Coordinator {
             (Some(agreed), Some(now)) if *agreed != now => {
                 let what =
                     if agreed.base_case == now.base_case { "protected files" } else { "the base case" };
-                self.tampered = Some(format!("tampered: {what} changed outside of a redirect"));
+                let what = format!("tampered: {what} changed outside of a redirect");
+                self.require_stop(converge::tampered(what));
             }
             (None, Some(fingerprint)) => self.ledger.record(Change::FingerprintTaken { fingerprint }),
             (Some(_) | None, _) => {}
@@ -126,28 +123,29 @@ impl Coordinator {
     /// Takes the loop up, from the beginning, after a stop or after a crash (D15).
     pub(super) fn take_up(&mut self) {
         let control = &self.state().control;
-        self.evaluation_due = control.iteration == 0 || control.status == LoopStatus::Completed;
+        let evaluate_first = control.iteration == 0 || control.status == LoopStatus::Completed;
+        self.base_case = if evaluate_first { BaseCase::Due } else { BaseCase::Unknown };
+        self.forget_evaluations();
         self.ledger.record(Change::LoopStarted);
         backtrack::repair(&mut self.ledger);
         self.phase = Phase::Running;
-        self.turn_is_over = true;
     }
 
-    /// Nobody holds the redirect: the flag is cleared, and a person is told (D16).
+    /// The redirecting process is gone: the flag is cleared, and the loop stops to tell the user (D16).
     fn abandon_redirect(&mut self) {
         if !self.state().control.redirect_requested {
             return;
         }
         self.ledger.record(Change::RedirectEnded);
         self.phase = Phase::Running;
-        self.abandoned = true;
+        self.require_stop(converge::redirect_lost());
     }
 
     fn charge(&mut self, usage: Usage) {
         if usage != Usage::default() {
-            self.spent.agent_runs += usage.agent_runs;
-            self.spent.cost_usd += usage.cost_usd.max(0.0);
-            self.spent.tokens += usage.tokens;
+            self.spending.total.agent_runs += usage.agent_runs;
+            self.spending.total.cost_usd += usage.cost_usd.max(0.0);
+            self.spending.total.tokens += usage.tokens;
             self.write_spent();
         }
     }
@@ -175,22 +173,22 @@ impl Coordinator {
             self.stop_attempt(at, converge::not_logged_in(reason), reason);
             return;
         }
-        self.refused = 0;
+        self.refused_starts = 0;
         self.flight.attempts[at].judged += usage.agent_runs;
         match self.flight.attempts[at].stage {
             Stage::Probing if self.flight.attempts[at].parallel_probes.is_empty() => self.probed(at, outcome),
-            Stage::Probing => self.probed_beside(at, outcome),
+            Stage::Probing => self.selected_choice_probed(at, outcome),
             Stage::Working => self.worked(at, outcome),
             Stage::Checking => self.checked(at, outcome),
             Stage::AwaitingProbes | Stage::AwaitingRival | Stage::Landing => {}
         }
     }
 
-    /// An attempt that came to nothing for a reason that would meet the next one too.
+    /// Ends an attempt for a reason that would meet the next one too.
     fn stop_attempt(&mut self, at: usize, stop: Stop, reason: &str) {
         let atom = self.end_attempt(at).atom;
         self.return_to_pending(atom, reason.to_owned());
-        self.blocked.get_or_insert(stop);
+        self.require_stop(stop);
     }
 
     fn probed(&mut self, at: usize, outcome: Outcome) {
@@ -221,12 +219,14 @@ impl Coordinator {
 
     /// The work is a new start, and a loop that is stopping has none.
     pub(super) fn go_to_work(&mut self, at: usize, findings: Option<String>) {
-        let stopping = self.with_judgement_inputs(|ledger, standing| {
-            converge::urgent_stop(ledger, standing).or_else(|| converge::stop(ledger, standing))
-        });
-        if let Some(stop) = stopping {
+        let inputs = self.judgement_inputs();
+        let stop =
+            converge::urgent_stop(&self.ledger, &inputs).or_else(|| converge::stop(&self.ledger, &inputs));
+        let stale = self.base_case == BaseCase::Stale;
+        let reason = stop.map(|stop| stop.reason);
+        if let Some(reason) = reason.or_else(|| stale.then(|| "the base case held".to_owned())) {
             let atom = self.end_attempt(at).atom;
-            self.return_to_pending(atom, stop.reason);
+            self.return_to_pending(atom, reason);
             return;
         }
         let attempt = &mut self.flight.attempts[at];
@@ -244,11 +244,11 @@ impl Coordinator {
                 CheckOutcome::None | CheckOutcome::Pass => self.land(at),
                 CheckOutcome::Fail { reason } => self.fail(at, reason),
                 CheckOutcome::Error { reason } => self.check_error(at, reason),
-                CheckOutcome::Pending { reason } => self.hold(at, reason),
+                CheckOutcome::Pending { reason } => self.await_person(at, reason),
             },
             Outcome::Failed { reason } => self.fail(at, reason),
             Outcome::TooLarge { reason } => {
-                self.too_large.insert(atom, reason.clone());
+                self.memory.entry(&atom).too_large = Some(reason.clone());
                 self.fail(at, reason);
             }
             Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => {
@@ -278,7 +278,7 @@ impl Coordinator {
                 self.resolved(&atom);
             }
             Outcome::Done { check: CheckOutcome::Fail { reason }, .. } => self.fail(at, reason),
-            Outcome::Done { check: CheckOutcome::Pending { reason }, .. } => self.hold(at, reason),
+            Outcome::Done { check: CheckOutcome::Pending { reason }, .. } => self.await_person(at, reason),
             Outcome::Done { check: CheckOutcome::Error { reason }, .. } | Outcome::Failed { reason } => {
                 self.check_error(at, reason);
             }
@@ -338,15 +338,8 @@ impl Coordinator {
     }
 
     fn resolved(&mut self, atom: &AtomId) {
-        self.return_reason.remove(atom);
-        self.check_errors.remove(atom);
-        self.too_large.remove(atom);
-        self.findings.remove(atom);
-        if self.base_case == Some(BaseCase::Holds) {
-            self.stale_pass = true;
-        }
-        self.base_case = None;
-        self.plan = PlanFor::Unasked;
+        self.memory.forget(Forget::Resolved(atom));
+        self.base_case.landed();
         self.count_result();
         converge::resolved(&mut self.ledger);
     }
@@ -363,79 +356,84 @@ impl Coordinator {
         self.return_to_pending(atom, reason);
     }
 
-    /// Back to pending, uncharged (D10).
+    /// Back to pending without a failure (D10).
     pub(super) fn return_to_pending(&mut self, atom: AtomId, reason: String) {
-        self.return_reason.insert(atom.clone(), reason.clone());
+        self.memory.entry(&atom).return_reason = Some(reason.clone());
         self.ledger.record(Change::AtomReturned { atom, reason });
         self.count_result();
     }
 
     fn fail(&mut self, at: usize, reason: String) {
         let atom = self.end_attempt(at).atom;
-        self.return_reason.remove(&atom);
-        self.check_errors.remove(&atom);
-        self.findings.remove(&atom);
+        self.memory.forget(Forget::Failed(&atom));
         backtrack::failed(&mut self.ledger, &atom, &reason).expect("what is in flight is in progress");
         self.count_result();
     }
 
     fn check_error(&mut self, at: usize, reason: String) {
         let atom = self.flight.attempts[at].atom.clone();
-        let errors = self.check_errors.entry(atom.clone()).or_default();
-        *errors += 1;
-        if *errors >= CHECK_ERRORS {
-            return self.hold(at, reason);
+        let memory = self.memory.entry(&atom);
+        memory.check_errors += 1;
+        if memory.check_errors >= MAX_CHECK_ERRORS {
+            return self.await_person(at, reason);
         }
         self.end_attempt(at);
         self.return_to_pending(atom, reason);
     }
 
-    fn hold(&mut self, at: usize, reason: String) {
+    fn await_person(&mut self, at: usize, reason: String) {
         let atom = self.end_attempt(at).atom;
-        self.awaiting_person.insert(atom.clone(), format!("{atom}: {reason}"));
+        self.memory.entry(&atom).awaiting_person = Some(format!("{atom}: {reason}"));
         self.return_to_pending(atom, reason);
     }
 
     pub(super) fn park(&mut self, retry_after: Option<Span>) {
-        let doubled = FIRST_WAIT_SECONDS.saturating_mul(1 << self.refused.min(16)).min(LONGEST_WAIT_SECONDS);
-        self.refused += 1;
-        // Waiting costs time only; written down, it survives a crash.
-        self.spent_changed = true;
-        let wait = retry_after.map_or(doubled, |span| span.seconds().clamp(1, LONGEST_WAIT_SECONDS));
-        let wait = SignedDuration::from_secs(i64::try_from(wait).expect("a wait has a limit"));
-        let until = self.ledger.now().checked_add(wait).unwrap_or(jiff::Timestamp::MAX);
-        let standing = self.state().control.parked_until.as_ref().map(|until| until.at());
-        if standing.is_none_or(|standing| standing < until) {
-            self.ledger.record(Change::Parked { until: Stamp::from(until) });
-        }
+        backoff::park(&mut self.ledger, self.refused_starts, retry_after);
+        self.refused_starts += 1;
+        // Waiting costs time only; the file says how much, so that it survives a crash.
+        self.spending.unwritten = true;
     }
 
     fn verified(&mut self, evaluation: Evaluation) {
-        self.verifying = None;
-        let unresolved = self.ledger.frontier().unresolved();
-        self.base_case = match evaluation {
-            Evaluation::Passed => Some(BaseCase::Holds),
+        let base_case = match evaluation {
+            Evaluation::Lost { reason } => return self.evaluation_lost(reason),
+            Evaluation::Passed => BaseCase::Holds,
             Evaluation::Failed { red } => {
-                if unresolved == 0 {
-                    converge::count_red(&mut self.ledger, red.len());
+                if self.ledger.frontier().unresolved() == 0 {
+                    evaluate::count_red(&mut self.ledger, red.len());
                 }
-                self.red = red.clone();
-                Some(BaseCase::Red(red))
+                BaseCase::Red { checks: red, plan: PlanState::NotAsked }
             }
             Evaluation::Pending { items } | Evaluation::Error { items } => {
-                self.red = items.clone();
-                Some(BaseCase::Open(items))
+                BaseCase::Waiting { items, blocked_by: Blocker::Checks }
             }
             Evaluation::Prevented { reason } => {
-                self.red = vec![RedCheck { item: WORKING_TREE.into(), reason }];
-                Some(BaseCase::Open(self.red.clone()))
-            }
-            Evaluation::Lost { reason: _ } => {
-                self.evaluation_due = true;
-                self.evaluated_in = None;
-                None
+                let items = vec![RedCheck { item: WORKING_TREE.into(), reason }];
+                BaseCase::Waiting { items, blocked_by: Blocker::UncommittedWork }
             }
         };
+        self.evaluations.lost = 0;
+        if let BaseCase::Red { checks: red, .. } | BaseCase::Waiting { items: red, .. } = &base_case {
+            self.evaluations.red = red.clone();
+        }
+        self.base_case = base_case;
+    }
+
+    /// What loses an evaluation may pass: it is repeated after a wait, and not for ever (D12).
+    fn evaluation_lost(&mut self, reason: String) {
+        self.evaluations.used_in = None;
+        self.evaluations.lost += 1;
+        let gives_up = match self.settings.on_refused_start {
+            OnRefusedStart::Park => self.evaluations.lost >= MAX_LOST_EVALUATIONS,
+            OnRefusedStart::Stop => true,
+        };
+        if gives_up {
+            self.base_case = BaseCase::Unevaluable { reason };
+            return;
+        }
+        self.base_case = BaseCase::Due;
+        backoff::park(&mut self.ledger, self.evaluations.lost - 1, None);
+        self.spending.unwritten = true;
     }
 
     fn replanned(&mut self, job: JobId, answer: Answer) {
@@ -445,7 +443,7 @@ impl Coordinator {
             Answer::Refused { reason, retry_after: _ }
                 if self.settings.on_refused_start == OnRefusedStart::Stop =>
             {
-                self.blocked.get_or_insert(converge::rate_limited(&reason));
+                self.require_stop(converge::rate_limited(&reason));
                 return;
             }
             Answer::Refused { reason: _, retry_after } => {
@@ -455,14 +453,14 @@ impl Coordinator {
                 return;
             }
             Answer::NotLoggedIn { reason } => {
-                self.blocked.get_or_insert(converge::not_logged_in(&reason));
+                self.require_stop(converge::not_logged_in(&reason));
                 return;
             }
             Answer::Failed { reason } => self.remember_refusal(reason),
             Answer::Plan(change) => self.replan(change, &replan.why),
         }
-        self.refused = 0;
-        self.plan_is_fresh = true;
+        self.refused_starts = 0;
+        self.replans.just_answered = true;
     }
 
     fn replan(&mut self, change: PlanChange, why: &[ReplanReason]) {
@@ -472,22 +470,25 @@ impl Coordinator {
             match replan::replan(&mut trial, change) {
                 Ok(()) => {
                     self.ledger = trial;
-                    self.refusals.clear();
-                    plan::atoms_to_replan(why).iter().for_each(|atom| {
-                        self.too_large.remove(atom);
-                    });
+                    self.replans.refusals.clear();
+                    for atom in plan::atoms_to_replan(why) {
+                        self.memory.forget(Forget::Replanned(&atom));
+                    }
                     self.drop_stale_attempts();
                 }
                 Err(refusal) => return self.remember_refusal(refusal.to_string()),
             }
         }
-        if for_red && self.ledger.frontier().unresolved() == 0 {
-            self.plan = PlanFor::Empty;
+        if let BaseCase::Red { plan, .. } = &mut self.base_case
+            && for_red
+            && self.ledger.frontier().unresolved() == 0
+        {
+            *plan = PlanState::CameBackEmpty;
         }
     }
 
     fn remember_refusal(&mut self, reason: String) {
-        self.refusals.insert(0, reason);
-        self.refusals.truncate(REFUSALS_KEPT);
+        self.replans.refusals.insert(0, reason);
+        self.replans.refusals.truncate(REFUSALS_KEPT);
     }
 }

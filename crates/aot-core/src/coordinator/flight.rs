@@ -5,7 +5,7 @@ use crate::rules::order::ProbeFinding;
 use crate::rules::plan::ReplanReason;
 use crate::state::{AtomId, AtomStatus, State};
 
-/// One attempt on one atom, from its start to its last word.
+/// One attempt on one atom, from its start to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub atom: AtomId,
@@ -16,16 +16,16 @@ pub struct Attempt {
     pub parked: bool,
     /// Judges that were asked for it so far.
     pub judged: u64,
-    /// What its own probe saw, while others are still looking.
-    pub saw: Option<ProbeFinding>,
+    /// What its own probe found, while other choices are still probed.
+    pub finding: Option<ProbeFinding>,
     pub parallel_probes: Vec<ParallelProbe>,
 }
 
-/// A look at a choice beside the selected one. Its number is that of the attempt it belongs to.
+/// A probe of a choice beside the selected one. Its number is that of the attempt it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParallelProbe {
     pub atom: AtomId,
-    look: ProbeState,
+    state: ProbeState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,26 +35,26 @@ enum ProbeState {
 }
 
 impl ParallelProbe {
-    pub fn sent(atom: AtomId) -> ParallelProbe {
-        ParallelProbe { atom, look: ProbeState::Running }
+    pub fn new(atom: AtomId) -> ParallelProbe {
+        ParallelProbe { atom, state: ProbeState::Running }
     }
 
     pub fn job(&self, number: u32) -> JobId {
         JobId { task: Task::Probe(self.atom.clone()), attempt: number }
     }
 
-    pub fn answer(&mut self, saw: Option<ProbeFinding>) {
-        self.look = ProbeState::Ended(saw);
+    pub fn end(&mut self, finding: Option<ProbeFinding>) {
+        self.state = ProbeState::Ended(finding);
     }
 
     pub fn is_running(&self) -> bool {
-        self.look == ProbeState::Running
+        self.state == ProbeState::Running
     }
 
-    fn saw(&self) -> Option<&ProbeFinding> {
-        match &self.look {
+    fn finding(&self) -> Option<&ProbeFinding> {
+        match &self.state {
             ProbeState::Running => None,
-            ProbeState::Ended(saw) => saw.as_ref(),
+            ProbeState::Ended(finding) => finding.as_ref(),
         }
     }
 }
@@ -63,7 +63,7 @@ impl ParallelProbe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Probing,
-    /// Probed, while choices beside it are still looked at.
+    /// Probed, while choices beside it are still being probed.
     AwaitingProbes,
     Working,
     Checking,
@@ -74,8 +74,8 @@ pub enum Stage {
 
 impl Attempt {
     pub fn new(atom: AtomId, number: u32, stage: Stage) -> Attempt {
-        let (findings, saw, parallel_probes) = (None, None, Vec::new());
-        Attempt { atom, number, stage, findings, parked: false, judged: 0, saw, parallel_probes }
+        let (findings, finding, parallel_probes) = (None, None, Vec::new());
+        Attempt { atom, number, stage, findings, parked: false, judged: 0, finding, parallel_probes }
     }
 
     pub fn job(&self) -> JobId {
@@ -97,14 +97,14 @@ impl Attempt {
         self.parallel_probes.iter().filter(|probe| probe.is_running()).map(|probe| probe.job(self.number))
     }
 
-    /// What was seen of it and of the choices beside it.
-    pub fn seen(&self) -> Vec<(AtomId, ProbeFinding)> {
-        let own = self.saw.iter().map(|saw| (&self.atom, saw));
-        let beside = self.parallel_probes.iter().filter_map(|probe| Some((&probe.atom, probe.saw()?)));
-        own.chain(beside).map(|(atom, saw)| (atom.clone(), saw.clone())).collect()
+    /// What probes found of it and of the choices beside it.
+    pub fn probe_findings(&self) -> Vec<(AtomId, ProbeFinding)> {
+        let own = self.finding.iter().map(|finding| (&self.atom, finding));
+        let beside = self.parallel_probes.iter().filter_map(|probe| Some((&probe.atom, probe.finding()?)));
+        own.chain(beside).map(|(atom, finding)| (atom.clone(), finding.clone())).collect()
     }
 
-    /// Whether a job's word is about it as it is now.
+    /// Whether a job is what runs for it now.
     fn is(&self, job: &JobId) -> bool {
         let atom = match (&job.task, self.stage) {
             (Task::Probe(atom), Stage::Probing)
@@ -124,8 +124,7 @@ impl Attempt {
         }
     }
 
-    /// Whether the state still shows it.
-    pub fn stands(&self, state: &State) -> bool {
+    pub fn is_shown_by(&self, state: &State) -> bool {
         state.atoms.get(&self.atom).is_some_and(|atom| atom.status == AtomStatus::InProgress)
             && state.control.attempts.get(&self.atom).copied().unwrap_or(0) == self.number
     }
@@ -166,7 +165,7 @@ impl Flight {
         Flight { attempts, replan: None }
     }
 
-    /// Who takes a slot: attempts, scouts that are out, a replan.
+    /// What takes a slot: attempts, probes beside them, a replan.
     pub fn len(&self) -> usize {
         self.attempts.len() + self.running_parallel_probes() + usize::from(self.replan.is_some())
     }
@@ -199,12 +198,12 @@ impl Flight {
         attempts.chain(self.replan.as_ref().map(Replan::job)).collect()
     }
 
-    /// The attempt that a job's word is about; none if it was killed.
+    /// The attempt that a job belongs to; none if it was killed.
     pub fn find(&self, job: &JobId) -> Option<usize> {
         self.attempts.iter().position(|attempt| attempt.is(job))
     }
 
-    /// The attempt that a scout belongs to, and which of its scouts it is.
+    /// The attempt that a parallel probe belongs to, and which of its probes it is.
     pub fn find_parallel_probe(&self, job: &JobId) -> Option<(usize, usize)> {
         self.attempts.iter().enumerate().find_map(|(at, attempt)| {
             let is = |probe: &ParallelProbe| probe.is_running() && probe.job(attempt.number) == *job;

@@ -20,20 +20,18 @@ pub use protocol::{
 pub use crate::rules::plan::{Agents, Presence, ReplanReason};
 pub use forecast::{Forecast, forecast};
 
-use std::collections::BTreeMap;
-
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use flight::Flight;
 use parallel_probes::ProbedChoices;
 
-use crate::rules::Ledger;
 use crate::rules::bound::{self, Bound};
-use crate::rules::certificate::RedCheck;
-use crate::rules::converge::{BaseCase, JudgementInputs, PlanFor, Stop};
+use crate::rules::converge::{JudgementInputs, Stop};
+use crate::rules::evaluate::{self, BaseCase, Evaluations};
 use crate::rules::gate::Aligned;
-use crate::rules::order::ProbeFinding;
-use crate::rules::plan::DispatchInputs;
+use crate::rules::memory::Memory;
+use crate::rules::plan::{DispatchInputs, Slots};
+use crate::rules::{Change, Ledger};
 use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
 
 /// What the coordinator has to know of the world, once.
@@ -45,13 +43,12 @@ pub struct Settings {
     pub on_refused_start: OnRefusedStart,
 }
 
-/// What a start that is refused by a limit, or lost to a network that is down, leads to (D12).
+/// What follows when a start is refused by a rate limit, or lost to a network that is down (D12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRefusedStart {
     /// The loop is parked, and tries again.
     #[default]
     Park,
-    /// It stops.
     Stop,
 }
 
@@ -73,71 +70,63 @@ pub enum Trees {
     Shared,
 }
 
-/// The first wait after a refused start, when nobody says how long; each further one is twice as long (D12).
-pub const FIRST_WAIT_SECONDS: u64 = 30;
-pub const LONGEST_WAIT_SECONDS: u64 = 3600;
-
-/// The loop: a state, and what is in flight.
+/// The loop: a state, what is in flight, and what is known besides.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     ledger: Ledger,
     settings: Settings,
     flight: Flight,
     phase: Phase,
-    /// The evaluation of the base case under way, and how many there have been.
-    verifying: Option<u32>,
-    evaluations: u32,
-    /// The iteration whose evaluation has been used.
-    evaluated_in: Option<u32>,
-    /// An evaluation is due: the first, or the one at a close.
-    evaluation_due: bool,
-    base_case: Option<BaseCase>,
-    /// The base case held, and then something landed: it has to be seen again, in an iteration of its own.
-    stale_pass: bool,
-    /// What was red when the base case was last evaluated.
-    red: Vec<RedCheck>,
-    plan: PlanFor,
-    /// A replan has just come in; what it brought is started before the iteration is judged.
-    plan_is_fresh: bool,
-    /// Why the last plans were refused, the latest first.
-    refusals: Vec<String>,
-    too_large: BTreeMap<AtomId, String>,
-    /// Why attempts came back without having failed.
-    return_reason: BTreeMap<AtomId, String>,
-    check_errors: BTreeMap<AtomId, u32>,
-    awaiting_person: BTreeMap<AtomId, String>,
+    base_case: BaseCase,
+    evaluations: Evaluations,
+    /// Set by tampering, a lost redirect, a missing login or a limit that is not waited for; it stays until a person
+    /// redirects or takes the loop up again.
+    must_stop: Option<Stop>,
+    memory: Memory,
+    /// Untried atoms that were passed over for a conflict: they come next (D7).
     reserved: Vec<AtomId>,
     probed_choices: ProbedChoices,
-    /// What was seen of choices when they were put in order, until they have failed or are resolved.
-    findings: BTreeMap<AtomId, ProbeFinding>,
-    tampered: Option<String>,
-    /// Something happened that only a person, or time, can mend; the first of it is told.
-    blocked: Option<Stop>,
-    /// A redirect that nobody holds any more: the loop stops, after what is landing.
-    abandoned: bool,
-    /// How often in a row a start was refused.
-    refused: u32,
-    spent: Spent,
-    spent_before: u64,
-    since: Timestamp,
-    spent_changed: bool,
+    replans: Replans,
+    /// How often in a row a start was refused; the waits double with it.
+    refused_starts: u32,
+    spending: Spending,
+    /// [`bound::judges`] of the state, until the graph changes.
     judges: Option<usize>,
     wake: Option<Timestamp>,
-    /// The state came from outside, and may show other attempts than those in flight.
-    replaced: bool,
-    /// A host's turn has ended, and the loop is judged.
-    turn_is_over: bool,
+    /// Effects of the event being handled, in the order in which they are to be performed.
     effects: Vec<Effect>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Before `Begun`, or in a host's hands.
+    /// Before `Begun`.
     Idle,
-    /// Begun while somebody held a redirect: the loop is taken up when it is made.
+    /// Begun while a redirect is held: the loop is taken up when the redirect is made.
     AwaitingRedirect,
+    /// A host works through its turn: only urgent stops are judged before it ends.
+    HostTurn,
     Running,
     Halted,
+}
+
+/// What the answers to replans leave behind.
+#[derive(Clone, Debug, Default)]
+struct Replans {
+    /// Why the last plans were refused, the latest first.
+    refusals: Vec<String>,
+    /// An answer has just come in: what it brought is started before the iteration is judged.
+    just_answered: bool,
+}
+
+/// What the loop has cost.
+#[derive(Clone, Debug)]
+struct Spending {
+    total: Spent,
+    /// Wall time of earlier processes.
+    seconds_before: u64,
+    since: Timestamp,
+    /// The file does not show all of it yet.
+    unwritten: bool,
 }
 
 impl Coordinator {
@@ -145,52 +134,34 @@ impl Coordinator {
     pub fn resume(aligned: Aligned, settings: Settings, now: Timestamp) -> Coordinator {
         let ledger = Ledger::open(aligned.into_state(), now);
         let flight = Flight::of(ledger.state(), |index| ledger.graph().is_decomposed(index));
-        let spent = ledger.state().control.spent.clone().unwrap_or_default();
+        let total = ledger.state().control.spent.clone().unwrap_or_default();
         // A host has one process for each event, and only the first of them begins.
         let under_way = ledger.state().control.status == LoopStatus::Running;
         let phase = match settings.dispatch {
-            Dispatch::OnRequest if under_way => Phase::Running,
+            Dispatch::OnRequest if under_way => Phase::HostTurn,
             Dispatch::OnRequest | Dispatch::Rolling => Phase::Idle,
         };
         Coordinator {
             settings,
             flight,
             phase,
-            verifying: None,
-            evaluations: 0,
-            evaluated_in: None,
-            evaluation_due: false,
-            base_case: None,
-            stale_pass: false,
-            red: Vec::new(),
-            plan: PlanFor::Unasked,
-            plan_is_fresh: false,
-            refusals: Vec::new(),
-            too_large: BTreeMap::new(),
-            return_reason: BTreeMap::new(),
-            check_errors: BTreeMap::new(),
-            awaiting_person: BTreeMap::new(),
+            base_case: BaseCase::Unknown,
+            evaluations: Evaluations::default(),
+            must_stop: None,
+            memory: Memory::default(),
             reserved: Vec::new(),
             probed_choices: ProbedChoices::default(),
-            findings: BTreeMap::new(),
-            tampered: None,
-            blocked: None,
-            abandoned: false,
-            refused: 0,
-            spent_before: spent.seconds,
-            spent,
-            since: now,
-            spent_changed: false,
+            replans: Replans::default(),
+            refused_starts: 0,
+            spending: Spending { seconds_before: total.seconds, total, since: now, unwritten: false },
             judges: None,
             wake: None,
-            replaced: false,
-            turn_is_over: false,
             effects: Vec::new(),
             ledger,
         }
     }
 
-    /// Takes an event in, and says what is to be done. After [`Effect::Halt`] nothing more is answered.
+    /// Handles an event and answers with what is to be done. After [`Effect::Halt`] the answer is empty.
     #[must_use]
     pub fn on(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
         if self.phase == Phase::Halted {
@@ -201,12 +172,12 @@ impl Coordinator {
         if self.phase != Phase::Halted {
             self.advance();
         }
-        self.answer()
+        self.take_effects()
     }
 
     /// All effects of one event: what is recorded comes first, in one write.
-    fn answer(&mut self) -> Vec<Effect> {
-        if std::mem::take(&mut self.spent_changed) {
+    fn take_effects(&mut self) -> Vec<Effect> {
+        if self.spending.unwritten {
             self.write_spent();
         }
         let changes = self.ledger.take_changes();
@@ -242,23 +213,16 @@ impl Coordinator {
         let judges = *self.judges.get_or_insert_with(|| bound::judges(self.ledger.state()));
         let judgements = bound::judgements(judges);
         let attempts = self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements)).sum();
-        let evaluations = u64::from(self.may_evaluate());
-        let flight =
-            bound::Flight { judges, probed_choices: self.probed_in_iteration().len(), attempts, evaluations };
-        bound::left(self.ledger.state(), flight, self.seconds_spent())
-    }
-
-    /// Whether an evaluation can still come before the next iteration opens.
-    fn may_evaluate(&self) -> bool {
-        let control = &self.state().control;
-        let expected = control.iteration == 0
-            || self.evaluation_due
-            || !self.flight.is_empty()
-            || self.ledger.frontier().unresolved() == 0;
-        let unused = self.evaluated_in != Some(control.iteration);
-        self.phase != Phase::Halted
-            && control.open.is_none()
-            && (self.verifying.is_some() || (unused && expected))
+        let (base_case, running) = (&self.base_case, self.flight.len());
+        let evaluation = self.phase != Phase::Halted
+            && evaluate::may_come(&self.ledger, base_case, &self.evaluations, running);
+        let runs = bound::RunsInFlight {
+            judges,
+            probed_choices: self.probed_in_iteration().len(),
+            attempts,
+            evaluations: u64::from(evaluation),
+        };
+        bound::left(self.ledger.state(), runs, self.seconds_spent())
     }
 
     /// The jobs in flight, those that are landing among them.
@@ -268,58 +232,90 @@ impl Coordinator {
 
     /// The number of the evaluation under way.
     pub fn verifying(&self) -> Option<u32> {
-        self.verifying
+        match self.base_case {
+            BaseCase::Evaluating { number } => Some(number),
+            BaseCase::Unknown
+            | BaseCase::Due
+            | BaseCase::Holds
+            | BaseCase::Stale
+            | BaseCase::Red { .. }
+            | BaseCase::Waiting { .. }
+            | BaseCase::Unevaluable { .. } => None,
+        }
     }
 
     pub fn is_halted(&self) -> bool {
         self.phase == Phase::Halted
     }
 
-    /// Atoms that wait for a person, and why.
-    pub fn awaiting_person(&self) -> &BTreeMap<AtomId, String> {
-        &self.awaiting_person
+    /// Whether an atom waits for a person.
+    pub fn awaits_person(&self) -> bool {
+        self.memory.anything_awaits_person()
+    }
+
+    fn is_under_way(&self) -> bool {
+        match self.phase {
+            Phase::HostTurn | Phase::Running => true,
+            Phase::Idle | Phase::AwaitingRedirect | Phase::Halted => false,
+        }
     }
 
     fn seconds_spent(&self) -> u64 {
-        let passed = self.ledger.now().as_second().saturating_sub(self.since.as_second());
-        self.spent_before.saturating_add(u64::try_from(passed).unwrap_or(0))
+        let passed = self.ledger.now().as_second().saturating_sub(self.spending.since.as_second());
+        self.spending.seconds_before.saturating_add(u64::try_from(passed).unwrap_or(0))
+    }
+
+    /// When the wall time is used up.
+    fn wall_time_ends(&self) -> Timestamp {
+        let limit = self.state().constraints().max_wall_time().seconds();
+        let left = limit.saturating_sub(self.spending.seconds_before);
+        let left = SignedDuration::from_secs(i64::try_from(left).unwrap_or(i64::MAX / 2));
+        self.spending.since.checked_add(left).unwrap_or(Timestamp::MAX)
     }
 
     fn write_spent(&mut self) {
-        self.spent.seconds = self.seconds_spent();
-        let spent = self.spent.clone();
-        self.ledger.record(crate::rules::Change::SpentSoFar { spent });
+        self.spending.total.seconds = self.seconds_spent();
+        self.spending.unwritten = false;
+        let spent = self.spending.total.clone();
+        self.ledger.record(Change::SpentSoFar { spent });
     }
 
-    /// What the judgement sees.
-    fn with_judgement_inputs<T>(&self, ask: impl FnOnce(&Ledger, &JudgementInputs<'_>) -> T) -> T {
-        let standing = JudgementInputs {
+    /// The more urgent of two reasons to stop counts, and the first of equals.
+    fn require_stop(&mut self, stop: Stop) {
+        if self.must_stop.as_ref().is_none_or(|known| known.urgency() < stop.urgency()) {
+            self.must_stop = Some(stop);
+        }
+    }
+
+    fn judgement_inputs(&self) -> JudgementInputs<'_> {
+        JudgementInputs {
             // Conflicts pass; whether the loop can go on does not depend on what runs now.
-            inputs: self.inputs(&[]),
-            running: self.flight.len(),
-            tampered: self.tampered.as_deref(),
-            blocked: self.blocked.as_ref(),
-            base_case: self.base_case.as_ref(),
-            plan: self.plan,
+            dispatch: self.dispatch_inputs(&[]),
+            must_stop: self.must_stop.as_ref(),
+            base_case: &self.base_case,
             seconds_spent: self.seconds_spent(),
+        }
+    }
+
+    fn dispatch_inputs<'f>(&'f self, running: &'f [AtomId]) -> DispatchInputs<'f> {
+        let parallel = match self.settings.trees {
+            Trees::Separate => self.state().constraints().max_parallel_agents,
+            Trees::Shared => 1,
         };
-        ask(&self.ledger, &standing)
-    }
-
-    /// Choices that were looked at in the open iteration: each is a start of it (D8, D10).
-    fn probed_in_iteration(&self) -> &[AtomId] {
-        let control = &self.state().control;
-        if control.open.is_some() { self.probed_choices.of(control.iteration) } else { &[] }
-    }
-
-    fn inputs<'f>(&'f self, running: &'f [AtomId]) -> DispatchInputs<'f> {
         DispatchInputs {
             running,
             replanned: self.flight.replan.as_ref().map_or(&[], |replan| &replan.atoms),
-            awaiting_person: &self.awaiting_person,
+            memory: &self.memory,
             probed: self.probed_in_iteration(),
-            findings: &self.findings,
             agents: self.settings.agents,
+            slots: Slots { parallel, taken: self.flight.len(), agents: self.flight.agents(self.state()) },
+            spent: &self.spending.total,
         }
+    }
+
+    /// Choices that were probed in the open iteration beside the selected one: each is a start of it (D8, D10).
+    fn probed_in_iteration(&self) -> &[AtomId] {
+        let control = &self.state().control;
+        if control.open.is_some() { self.probed_choices.of(control.iteration) } else { &[] }
     }
 }

@@ -1,15 +1,15 @@
-//! Looks at the choices that are left of a stuck group, beside the probe of the selected one (D10). A scout belongs to
-//! that attempt: it ends with it, and what it saw is weighed when all have answered. Which choices are looked at, and
-//! what follows from what was seen, are rules.
+//! Probes of the choices that are left of a stuck group, beside the probe of the selected one (D10). They belong to that
+//! attempt: they end with it, and the choices are put in order when all have answered. Which choices are probed, and
+//! what follows from the findings, are rules.
 
 use super::flight::{ParallelProbe, Stage, blank_job};
 use super::protocol::{Effect, Outcome};
 use super::{Coordinator, OnRefusedStart};
 use crate::rules::order::{self, ProbeFinding};
-use crate::rules::{Ledger, converge};
+use crate::rules::{Ledger, converge, plan};
 use crate::state::AtomId;
 
-/// The choices that were looked at in one iteration. A crash ends the iteration, so it is enough to remember them.
+/// The choices that were probed in one iteration. A crash ends the iteration, so the file does not need to say it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbedChoices {
     iteration: u32,
@@ -30,19 +30,18 @@ impl ProbedChoices {
 }
 
 impl Coordinator {
-    /// The attempt that was begun last probes: whoever stands beside it is looked at as well, as far as slots and the
-    /// starts of the iteration allow.
+    /// Probes the other choices of the attempt that was begun last, as far as there is room.
     pub(super) fn start_parallel_probes(&mut self) {
         let at = self.flight.attempts.len() - 1;
         let (atom, number) = (self.flight.attempts[at].atom.clone(), self.flight.attempts[at].number);
         let index = self.ledger.index(&atom).expect("what is in flight stands in the graph");
-        for choice in order::beside(&self.ledger, &self.inputs(&[]), index) {
-            if !self.has_slot() {
+        for choice in order::beside(&self.ledger, &self.dispatch_inputs(&[]), index) {
+            if plan::has_room(&self.ledger, &self.dispatch_inputs(&[])).is_err() {
                 return;
             }
-            let probe = ParallelProbe::sent(choice.clone());
+            let probe = ParallelProbe::new(choice.clone());
             let mut job = blank_job(probe.job(number));
-            job.return_reason = self.return_reason.get(&choice).cloned();
+            job.return_reason = self.memory.of(&choice).and_then(|memory| memory.return_reason.clone());
             self.count_run(&job.id);
             self.effects.push(Effect::Start(job));
             self.probed_choices.note(number, choice);
@@ -50,47 +49,45 @@ impl Coordinator {
         }
     }
 
-    /// A scout's last word. Without an answer its choice stays unknown: it is not sent again.
+    /// Without an answer the choice stays unknown: it is not probed again in this iteration.
     pub(super) fn parallel_probe_ended(&mut self, at: usize, probe: usize, outcome: Outcome) {
         match &outcome {
             Outcome::Refused { reason, retry_after } => match self.settings.on_refused_start {
                 OnRefusedStart::Park => self.park(*retry_after),
-                OnRefusedStart::Stop => {
-                    self.blocked.get_or_insert(converge::rate_limited(reason));
-                }
+                OnRefusedStart::Stop => self.require_stop(converge::rate_limited(reason)),
             },
-            Outcome::NotLoggedIn { reason } => {
-                self.blocked.get_or_insert(converge::not_logged_in(reason));
-            }
+            Outcome::NotLoggedIn { reason } => self.require_stop(converge::not_logged_in(reason)),
             Outcome::Probed { .. }
             | Outcome::Done { .. }
             | Outcome::Failed { .. }
             | Outcome::TooLarge { .. }
-            | Outcome::Lost { .. } => self.refused = 0,
+            | Outcome::Lost { .. } => self.refused_starts = 0,
         }
-        self.flight.attempts[at].parallel_probes[probe].answer(finding(outcome));
-        self.weigh(at);
+        self.flight.attempts[at].parallel_probes[probe].end(finding(outcome));
+        self.order_choices(at);
     }
 
-    /// The probe of the selected choice has ended, and there are scouts.
-    pub(super) fn probed_beside(&mut self, at: usize, outcome: Outcome) {
+    /// The probe of the selected choice has ended, and other choices are probed beside it.
+    pub(super) fn selected_choice_probed(&mut self, at: usize, outcome: Outcome) {
         let attempt = &mut self.flight.attempts[at];
         attempt.stage = Stage::AwaitingProbes;
-        attempt.saw = finding(outcome);
-        self.weigh(at);
+        attempt.finding = finding(outcome);
+        self.order_choices(at);
     }
 
-    /// When the last has answered: what is left is put in order, and the best goes on.
-    fn weigh(&mut self, at: usize) {
+    /// Puts the choices in order when the last probe has answered, and goes on with the best.
+    fn order_choices(&mut self, at: usize) {
         let attempt = &self.flight.attempts[at];
         if attempt.stage != Stage::AwaitingProbes || attempt.running_parallel_probes().next().is_some() {
             return;
         }
         let atom = attempt.atom.clone();
-        let findings = attempt.saw.as_ref().map(|saw| saw.findings.clone());
-        self.findings.extend(attempt.seen());
+        let findings = attempt.finding.as_ref().map(|finding| finding.findings.clone());
+        for (choice, finding) in attempt.probe_findings() {
+            self.memory.entry(&choice).finding = Some(finding);
+        }
         let index = self.ledger.index(&atom).expect("what is in flight stands in the graph");
-        if order::arrange(&mut self.ledger, index, &self.findings).is_some() {
+        if order::arrange(&mut self.ledger, index, &self.memory).is_some() {
             self.end_attempt(at);
             self.count_result();
             return;
@@ -98,28 +95,27 @@ impl Coordinator {
         self.go_to_work(at, findings);
     }
 
-    /// Somebody else changed the plan: who looks at what is no choice any more is called back.
+    /// An edit may have removed choices: probes of what is no choice any more end.
     pub(super) fn end_stale_parallel_probes(&mut self) {
         self.end_parallel_probes_if(|ledger, selected, choice| !order::is_beside(ledger, selected, choice));
     }
 
-    /// A loop that is stopping waits for no look; what was seen so far is weighed all the same.
+    /// A loop that is stopping waits for no probe; what was found so far still orders the choices.
     pub(super) fn end_parallel_probes(&mut self) {
         self.end_parallel_probes_if(|_, _, _| true);
     }
 
-    /// Ends looks; their choices stay unknown.
-    fn end_parallel_probes_if(&mut self, in_vain: impl Fn(&Ledger, &AtomId, &AtomId) -> bool) {
+    fn end_parallel_probes_if(&mut self, is_stale: impl Fn(&Ledger, &AtomId, &AtomId) -> bool) {
         for at in (0..self.flight.attempts.len()).rev() {
             let attempt = &mut self.flight.attempts[at];
             let (selected, number) = (&attempt.atom, attempt.number);
             for probe in attempt.parallel_probes.iter_mut().filter(|probe| probe.is_running()) {
-                if in_vain(&self.ledger, selected, &probe.atom) {
+                if is_stale(&self.ledger, selected, &probe.atom) {
                     self.effects.push(Effect::Kill(probe.job(number)));
-                    probe.answer(None);
+                    probe.end(None);
                 }
             }
-            self.weigh(at);
+            self.order_choices(at);
         }
     }
 }

@@ -1,14 +1,15 @@
-//! After an event: what does not stand any more is killed, stops are judged, the iteration is closed if it is over,
-//! the base case evaluated if that is due, free slots filled (D7). Order only; each judgement is a rule's.
+//! What follows an event, in this order: stale attempts are dropped, stops judged, the iteration closed if it is over,
+//! the base case evaluated if that is due, free slots filled (D7). Contains the order; each judgement is a rule's.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::flight::{Attempt, Replan, Stage, blank_job};
 use super::protocol::{Effect, JobId, Task};
-use super::{Coordinator, Dispatch, OnRefusedStart, Phase, Trees};
-use crate::rules::advance::{self, Attempt as Counted};
-use crate::rules::certificate::{Verdict, certify};
-use crate::rules::converge::{self, BaseCase, Running, Stop};
+use super::{Coordinator, Dispatch, OnRefusedStart, Phase};
+use crate::rules::advance::{self, AttemptNumber};
+use crate::rules::certificate::certify;
+use crate::rules::converge::{self, Running, Stop};
+use crate::rules::evaluate::{self, BaseCase};
 use crate::rules::plan::{self, Pick, Presence, ReplanReason, Step};
 use crate::rules::{Change, backtrack};
 use crate::state::{AtomId, LoopStatus};
@@ -26,7 +27,7 @@ impl Coordinator {
             self.interrupt();
             return;
         }
-        if self.phase != Phase::Running {
+        if !self.is_under_way() {
             return;
         }
         while let Next::Again = self.step() {}
@@ -34,80 +35,82 @@ impl Coordinator {
     }
 
     fn step(&mut self) -> Next {
-        if self.abandoned {
-            let (verdict, reason) = (Verdict::RedirectInterrupted, "redirect interrupted".to_owned());
-            return self.wind_down(Stop { verdict, reason, running: Running::Kill });
-        }
-        let urgent = self.with_judgement_inputs(converge::urgent_stop);
-        if let Some(stop) = urgent {
+        if let Some(stop) = converge::urgent_stop(&self.ledger, &self.judgement_inputs()) {
             return self.wind_down(stop);
         }
-        if self.settings.dispatch == Dispatch::OnRequest && !self.turn_is_over {
+        if self.phase == Phase::HostTurn {
             return Next::Wait;
         }
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
-        if self.verifying.is_some() && !overspent {
+        let evaluating = self.verifying().is_some();
+        if evaluating && !overspent {
             return Next::Wait;
         }
-        if self.verifying.is_none()
-            && !self.plan_is_fresh
-            && converge::is_over(&self.ledger, self.flight.len())
-        {
-            converge::close(&mut self.ledger);
-            self.evaluation_due |= converge::verifies_each(&self.ledger);
+        if !evaluating && !self.replans.just_answered && converge::is_over(&self.ledger, self.flight.len()) {
+            self.close();
         }
-        if self.wants_evaluation() && !overspent {
-            self.give_evaluation_its_iteration();
-            self.verify();
+        if !overspent && evaluate::is_wanted(&self.ledger, &self.base_case, self.flight.len()) {
+            // What lost the evaluation before is given time to pass (D12).
+            if self.evaluations.lost == 0 || !self.is_parked() {
+                self.verify();
+            }
             return Next::Wait;
         }
-        let stop = self.with_judgement_inputs(converge::stop);
-        if let Some(stop) = stop {
+        if !overspent && self.base_case == BaseCase::Stale {
+            self.drop_unstarted("the base case held and is evaluated again");
+            return if self.flight.is_empty() { Next::Again } else { Next::Wait };
+        }
+        if let Some(stop) = converge::stop(&self.ledger, &self.judgement_inputs()) {
             return self.wind_down(stop);
         }
-        if self.stale_pass {
-            return self.see_again();
-        }
         if self.settings.dispatch == Dispatch::OnRequest {
-            self.turn_is_over = false;
+            self.phase = Phase::HostTurn;
             return Next::Wait;
         }
         if self.is_parked() {
             return Next::Wait;
         }
         self.fill();
-        self.plan_is_fresh = false;
+        self.replans.just_answered = false;
         if !self.flight.is_empty() {
             return Next::Wait;
         }
         if self.state().control.open.is_some() {
             return Next::Again;
         }
-        // The stop conditions leave nothing that could be here; a loop that cannot go on halts all the same.
-        let stop = self.with_judgement_inputs(converge::dead_end);
+        // The stop conditions cover every way to come here; a loop that cannot go on halts all the same.
+        let stop = converge::dead_end(&self.ledger, &self.judgement_inputs());
         self.wind_down(stop)
     }
 
-    /// Attempts that the state no longer shows: a switch, a won race, a hand took them away. They are results (D7).
+    /// Closes the iteration and judges it.
+    pub(super) fn close(&mut self) {
+        converge::close(&mut self.ledger);
+        if evaluate::at_each_close(&self.ledger) {
+            self.base_case.ask();
+        }
+    }
+
+    /// Ends attempts that the state no longer shows after a switch or a won race. They are results (D7).
     pub(super) fn drop_stale_attempts(&mut self) {
         // Only the coordinator puts atoms in progress, so as many as are in flight are the same ones.
-        if self.ledger.frontier().in_progress().len() == self.flight.attempts.len() && !self.replaced {
-            return;
+        if self.ledger.frontier().in_progress().len() != self.flight.attempts.len() {
+            self.drop_attempts_not_in_state();
         }
-        self.replaced = false;
-        let mut at = 0;
-        while at < self.flight.attempts.len() {
-            if self.flight.attempts[at].stands(self.ledger.state()) {
-                at += 1;
-                continue;
-            }
-            let gone = self.flight.attempts.remove(at);
-            self.effects.extend(gone.jobs().map(Effect::Kill));
+    }
+
+    pub(super) fn drop_attempts_not_in_state(&mut self) {
+        let state = self.ledger.state();
+        let (kept, stale) = self.flight.attempts.drain(..).partition(|attempt| attempt.is_shown_by(state));
+        self.flight.attempts = kept;
+        let stale: Vec<Attempt> = stale;
+        for attempt in stale {
+            self.effects.extend(attempt.jobs().map(Effect::Kill));
             self.count_result();
         }
     }
 
-    /// Takes an attempt that is over out of the flight; whoever still looks at choices beside it is called back.
+    /// Takes an attempt that is over out of the flight, and ends the probes of choices beside it.
     pub(super) fn end_attempt(&mut self, at: usize) -> Attempt {
         let attempt = self.flight.attempts.remove(at);
         self.effects.extend(attempt.running_parallel_probes().map(Effect::Kill));
@@ -123,15 +126,18 @@ impl Coordinator {
     /// A redirect is under way: everything but a landing is killed, and the iteration ends without a stall (D16).
     fn interrupt(&mut self) {
         self.kill_all("interrupted by a redirect");
-        // An evaluation that was broken off comes again; a redirect may raise the bound.
-        self.verifying = None;
-        self.evaluated_in = None;
-        self.evaluation_due = false;
-        self.base_case = None;
+        self.base_case.interrupted(&self.ledger);
+        self.forget_evaluations();
         converge::break_off(&mut self.ledger);
         if self.state().control.parked_until.is_some() {
             self.ledger.record(Change::Unparked);
         }
+    }
+
+    /// A person changed the state: the next evaluation needs no iteration of its own, because the bound may rise now.
+    pub(super) fn forget_evaluations(&mut self) {
+        self.evaluations.used_in = None;
+        self.evaluations.lost = 0;
     }
 
     /// Landings are let through: they are short, and half of one is worse than either end.
@@ -153,24 +159,15 @@ impl Coordinator {
 
     /// Nothing new starts; when nothing runs any more, the loop halts.
     fn wind_down(&mut self, stop: Stop) -> Next {
-        self.verifying = None;
+        if self.verifying().is_some() {
+            self.base_case = BaseCase::Unknown;
+        }
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
-        if stop.running == Running::Kill || overspent || self.tampered.is_some() {
+        let must_kill = self.must_stop.as_ref().is_some_and(|stop| stop.running == Running::Kill);
+        if stop.running == Running::Kill || overspent || must_kill {
             self.kill_all(&stop.reason);
         } else {
-            // What waits to be started again, and a plan that nobody will carry out, would be new starts.
-            if let Some(replan) = self.flight.replan.take() {
-                self.effects.push(Effect::Kill(replan.job()));
-            }
-            self.end_parallel_probes();
-            let parked = |attempt: &Attempt| attempt.parked;
-            let waiting: Vec<AtomId> =
-                self.flight.attempts.iter().filter(|a| parked(a)).map(|a| a.atom.clone()).collect();
-            self.flight.attempts.retain(|attempt| !parked(attempt));
-            for atom in waiting {
-                self.ledger.record(Change::AtomReturned { atom, reason: stop.reason.clone() });
-                self.count_result();
-            }
+            self.drop_unstarted(&stop.reason);
         }
         if self.flight.is_empty() {
             self.halt(stop);
@@ -178,8 +175,23 @@ impl Coordinator {
         Next::Wait
     }
 
+    /// Drops what would lead to new starts: a replan, probes of other choices, and attempts whose start was refused.
+    fn drop_unstarted(&mut self, reason: &str) {
+        if let Some(replan) = self.flight.replan.take() {
+            self.effects.push(Effect::Kill(replan.job()));
+        }
+        self.end_parallel_probes();
+        let (parked, running) = self.flight.attempts.drain(..).partition(|attempt| attempt.parked);
+        self.flight.attempts = running;
+        let parked: Vec<Attempt> = parked;
+        for attempt in parked {
+            self.ledger.record(Change::AtomReturned { atom: attempt.atom, reason: reason.to_owned() });
+            self.count_result();
+        }
+    }
+
     pub(super) fn halt(&mut self, stop: Stop) {
-        let completed = self.base_case == Some(BaseCase::Holds) && stop.verdict.exit() == 0;
+        let completed = self.base_case == BaseCase::Holds && stop.verdict.exit() == 0;
         let control = &self.state().control;
         if completed {
             self.ledger.record(Change::Completed);
@@ -190,54 +202,22 @@ impl Coordinator {
             self.ledger.record(Change::Stopped { reason: stop.reason.clone() });
         }
         self.write_spent();
-        self.spent_changed = false;
-        let red = if completed { Vec::new() } else { std::mem::take(&mut self.red) };
+        let red = if completed { Vec::new() } else { std::mem::take(&mut self.evaluations.red) };
         let certificate = certify(&self.ledger, stop.verdict, stop.reason, red);
         self.effects.push(Effect::Halt(Box::new(certificate)));
         self.phase = Phase::Halted;
     }
 
-    /// The first evaluation, the one at a close, and whenever nothing is unresolved (D14). After the last iteration it
-    /// waits for what still runs, so that there is one evaluation for each iteration and not two.
-    fn wants_evaluation(&self) -> bool {
-        if self.verifying.is_some() || self.base_case == Some(BaseCase::Holds) {
-            return false;
-        }
-        let idle = self.flight.is_empty();
-        let last = self.state().control.iteration >= self.state().constraints().max_iterations;
-        let done = idle && self.base_case.is_none() && self.ledger.frontier().unresolved() == 0;
-        done || (self.evaluation_due && (idle || !last))
-    }
-
     fn verify(&mut self) {
-        self.evaluations += 1;
-        self.evaluation_due = false;
-        self.base_case = None;
-        self.verifying = Some(self.evaluations);
-        self.evaluated_in = Some(self.state().control.iteration);
-        self.effects.push(Effect::Verify { number: self.evaluations });
-    }
-
-    /// Each iteration has one evaluation (D8). When something landed after it, the next one gets an iteration of its
-    /// own, so that the bound holds.
-    fn give_evaluation_its_iteration(&mut self) {
-        let control = &self.state().control;
-        let again = control.open.is_none() && self.evaluated_in == Some(control.iteration);
-        if again && control.iteration < self.state().constraints().max_iterations {
+        if evaluate::needs_own_iteration(&self.ledger, &self.evaluations) {
             self.ledger.record(Change::IterationOpened);
             converge::close(&mut self.ledger);
         }
-    }
-
-    /// The base case held while something ran, and that has landed since: when all of it is through, it is evaluated
-    /// again.
-    fn see_again(&mut self) -> Next {
-        if !self.flight.is_empty() {
-            return Next::Wait;
-        }
-        self.stale_pass = false;
-        self.evaluation_due = true;
-        Next::Again
+        self.evaluations.count += 1;
+        self.evaluations.used_in = Some(self.state().control.iteration);
+        let number = self.evaluations.count;
+        self.base_case = BaseCase::Evaluating { number };
+        self.effects.push(Effect::Verify { number });
     }
 
     /// Starts what can be started, the replan first (D7, D8).
@@ -245,10 +225,10 @@ impl Coordinator {
         if self.state().control.open.is_none() {
             self.open_with_replan();
         }
-        while self.has_slot() {
+        while plan::has_room(&self.ledger, &self.dispatch_inputs(&[])).is_ok() {
             let mut reserved = std::mem::take(&mut self.reserved);
             let running = self.flight.atoms();
-            let pick = plan::next(&self.ledger, &self.inputs(&running), &mut reserved);
+            let pick = plan::next(&self.ledger, &self.dispatch_inputs(&running), &mut reserved);
             self.reserved = reserved;
             let Some(pick) = pick else { return };
             let step = pick.step;
@@ -259,35 +239,20 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn has_slot(&self) -> bool {
-        let state = self.state();
-        let parallel = match self.settings.trees {
-            Trees::Separate => state.constraints().max_parallel_agents,
-            Trees::Shared => 1,
-        };
-        let may_start = match &state.control.open {
-            None => state.control.iteration < state.constraints().max_iterations,
-            Some(open) => {
-                open.started.len() + self.probed_in_iteration().len()
-                    < plan::starts_per_iteration(state.constraints().max_parallel_agents)
-            }
-        };
-        may_start
-            && self.flight.len() < parallel as usize
-            && converge::affords(state.constraints(), &self.spent, self.flight.agents(state))
-    }
-
     /// All that is due for another plan is asked for at the opening of an iteration, once.
     fn open_with_replan(&mut self) {
-        // A replan that outlives its iteration is still the one that was asked.
-        if !self.has_slot() || self.flight.replan.is_some() {
+        // A replan may outlive its iteration; there is one at a time.
+        let no_room = plan::has_room(&self.ledger, &self.dispatch_inputs(&[])).is_err();
+        if no_room || self.flight.replan.is_some() {
             return;
         }
         let red = match &self.base_case {
-            Some(BaseCase::Red(red)) if self.ledger.frontier().unresolved() == 0 => Some(red.as_slice()),
-            Some(BaseCase::Red(_) | BaseCase::Open(_) | BaseCase::Holds) | None => None,
+            BaseCase::Red { checks, .. } if self.ledger.frontier().unresolved() == 0 => {
+                Some(checks.as_slice())
+            }
+            _ => None,
         };
-        let why = plan::replan_reasons(&self.ledger, &self.too_large, red);
+        let why = plan::replan_reasons(&self.ledger, &self.memory, red);
         if why.is_empty() {
             return;
         }
@@ -303,14 +268,13 @@ impl Coordinator {
         let replan = Replan { number, atoms: plan::atoms_to_replan(&why), why, parked: false };
         self.start_replan(&replan);
         self.flight.replan = Some(replan);
-        self.spent.agent_runs += 1;
-        self.spent_changed = true;
+        self.count_agent_run();
     }
 
     fn start_replan(&mut self, replan: &Replan) {
         let mut job = blank_job(replan.job());
         job.why = replan.why.clone();
-        job.refusals = self.refusals.clone();
+        job.refusals = self.replans.refusals.clone();
         self.effects.push(Effect::Start(job));
     }
 
@@ -344,13 +308,13 @@ impl Coordinator {
                 advance::start_check(&mut self.ledger, index, number);
             }
             Step::Probe | Step::Work => {
-                advance::start(&mut self.ledger, &pick.atom, Counted::Number(number))
+                advance::start(&mut self.ledger, &pick.atom, AttemptNumber::Number(number))
                     .expect("only what is ready is picked");
             }
         }
         let mut attempt = Attempt::new(pick.atom, number, stage);
         if pick.step == Step::Work {
-            attempt.findings = self.findings.get(&attempt.atom).map(|saw| saw.findings.clone());
+            attempt.findings = self.memory.finding(&attempt.atom).map(|finding| finding.findings.clone());
         }
         self.start(&attempt);
         self.count_run(&attempt.job());
@@ -360,7 +324,7 @@ impl Coordinator {
     pub(super) fn start(&mut self, attempt: &Attempt) {
         let mut job = blank_job(attempt.job());
         job.findings = attempt.findings.clone();
-        job.return_reason = self.return_reason.get(&attempt.atom).cloned();
+        job.return_reason = self.memory.of(&attempt.atom).and_then(|memory| memory.return_reason.clone());
         self.effects.push(Effect::Start(job));
     }
 
@@ -372,8 +336,7 @@ impl Coordinator {
             Task::Check(_) => false,
         };
         if by_agent {
-            self.spent.agent_runs += 1;
-            self.spent_changed = true;
+            self.count_agent_run();
         }
     }
 
@@ -402,17 +365,19 @@ impl Coordinator {
     }
 
     fn ask_to_be_woken(&mut self) {
-        if self.phase != Phase::Running {
+        if !self.is_under_way() {
             return;
         }
-        let wall_time = self.state().constraints().max_wall_time().seconds();
-        let left = i64::try_from(wall_time.saturating_sub(self.spent_before)).unwrap_or(i64::MAX / 2);
-        let end = self.since.checked_add(SignedDuration::from_secs(left)).unwrap_or(Timestamp::MAX);
         let parked = self.state().control.parked_until.as_ref().map(|until| until.at());
-        let wake = parked.map_or(end, |until| until.min(end));
+        let wake = parked.unwrap_or(Timestamp::MAX).min(self.wall_time_ends());
         if self.wake != Some(wake) {
             self.wake = Some(wake);
             self.effects.push(Effect::WakeAt(wake));
         }
+    }
+
+    fn count_agent_run(&mut self) {
+        self.spending.total.agent_runs += 1;
+        self.spending.unwritten = true;
     }
 }

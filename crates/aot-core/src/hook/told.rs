@@ -1,11 +1,10 @@
 //! What a host's agents are told: the next instruction, the end, the news for a session. Says what rules decided, and
 //! decides nothing.
 
-use std::collections::BTreeMap;
-
 use super::Role;
 use crate::rules::Ledger;
 use crate::rules::certificate::{Certificate, RedCheck, next_steps};
+use crate::rules::memory::Memory;
 use crate::rules::plan::{self, FAILURES_FOR_A_PROBE, ReplanReason};
 use crate::state::{AtomId, AtomStatus, Check, Checks, LoopStatus, State, Target, TrailEntry};
 
@@ -62,7 +61,7 @@ pub fn next(ledger: &Ledger, seen: &Seen) -> String {
         text += "A stop was asked for: nothing new may start. End your turn when nothing is in progress.";
         return text;
     }
-    text += &strategy(&plan::replan_reasons(ledger, &BTreeMap::new(), red));
+    text += &strategy(&plan::replan_reasons(ledger, &Memory::default(), red));
     let ready: Vec<usize> = frontier.due().chain(frontier.ready()).collect();
     if !ready.is_empty() {
         let shown = (constraints.max_parallel_agents as usize).clamp(1, LISTED);

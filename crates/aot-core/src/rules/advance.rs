@@ -16,17 +16,17 @@ pub enum Proof {
 
 /// Which attempt a start belongs to, if the loop counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
+pub enum AttemptNumber {
     Uncounted,
     Number(u32),
 }
 
-pub fn start(ledger: &mut Ledger, id: &AtomId, attempt: Attempt) -> Result<(), Refusal> {
+pub fn start(ledger: &mut Ledger, id: &AtomId, attempt: AttemptNumber) -> Result<(), Refusal> {
     let index = ledger.index(id)?;
     may_start(ledger, index)?;
     let attempt = match attempt {
-        Attempt::Uncounted => None,
-        Attempt::Number(number) => Some(number),
+        AttemptNumber::Uncounted => None,
+        AttemptNumber::Number(number) => Some(number),
     };
     ledger.record(Change::AtomStarted { atom: id.clone(), attempt });
     Ok(())

@@ -21,10 +21,10 @@ pub struct Bound {
 
 /// What is in flight, as far as it can still lead to agent runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flight {
+pub struct RunsInFlight {
     /// [`judges`] of the state; it takes a walk over all atoms, so whoever asks often keeps it.
     pub judges: usize,
-    /// Looks at choices that were starts of the open iteration (D10).
+    /// Probes of other choices that were starts of the open iteration (D10).
     pub probed_choices: usize,
     /// Runs that attempts in flight may still begin: the work after a probe, and judges.
     pub attempts: u64,
@@ -61,7 +61,7 @@ pub fn turn(state: &State) -> u64 {
 }
 
 /// What is left of it.
-pub fn left(state: &State, flight: Flight, seconds_spent: u64) -> Bound {
+pub fn left(state: &State, flight: RunsInFlight, seconds_spent: u64) -> Bound {
     let constraints = state.constraints();
     let spent = state.control.spent.clone().unwrap_or_default();
     let later = u64::from(constraints.max_iterations.saturating_sub(state.control.iteration));
@@ -90,8 +90,12 @@ pub fn written(state: &State) -> Bound {
     let attempts = running
         .map(|atom| judgements(judges) + u64::from(state.control.attempts.contains_key(&atom.id)))
         .fold(0, u64::saturating_add);
-    let flight =
-        Flight { judges, probed_choices: 0, attempts, evaluations: u64::from(state.control.open.is_none()) };
+    let flight = RunsInFlight {
+        judges,
+        probed_choices: 0,
+        attempts,
+        evaluations: u64::from(state.control.open.is_none()),
+    };
     left(state, flight, state.control.spent.as_ref().map_or(0, |spent| spent.seconds))
 }
 

@@ -2,41 +2,20 @@
 //! Rules are read from top to bottom; the first that speaks decides.
 
 use super::certificate::{Budget, RedCheck, Verdict};
-use super::plan::{self, DispatchInputs, Presence};
+use super::evaluate::{BaseCase, PlanState};
+use super::memory::Memory;
+use super::plan::{self, Agents, DispatchInputs, Presence, Slots};
 use super::{Change, Ledger, backtrack};
-use crate::state::{AtomId, Constraints, Spent, Target, VerifyWhen};
+use crate::state::{AtomId, Constraints, Spent, Target};
 
 /// What the judgement must know besides the state.
 #[derive(Clone, Debug)]
 pub struct JudgementInputs<'s> {
-    pub inputs: DispatchInputs<'s>,
-    /// Jobs in flight, a replan among them.
-    pub running: usize,
-    /// What is wrong with the fingerprint, if anything.
-    pub tampered: Option<&'s str>,
-    /// What only a person, or time, can mend.
-    pub blocked: Option<&'s Stop>,
-    /// How the base case stands, if it was evaluated since something last landed.
-    pub base_case: Option<&'s BaseCase>,
-    /// What the last replan for a red base case came to.
-    pub plan: PlanFor,
+    pub dispatch: DispatchInputs<'s>,
+    /// A reason to stop that does not go away by itself.
+    pub must_stop: Option<&'s Stop>,
+    pub base_case: &'s BaseCase,
     pub seconds_spent: u64,
-}
-
-/// How the base case stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BaseCase {
-    Holds,
-    Red(Vec<RedCheck>),
-    /// It cannot be decided without a person.
-    Open(Vec<RedCheck>),
-}
-
-/// Whether there was a plan against a red base case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanFor {
-    Unasked,
-    Empty,
 }
 
 /// A stop: why, and what becomes of what runs.
@@ -46,6 +25,29 @@ pub struct Stop {
     pub verdict: Verdict,
     pub reason: String,
     pub running: Running,
+}
+
+impl Stop {
+    fn new(verdict: Verdict, reason: String, running: Running) -> Stop {
+        Stop { verdict, reason, running }
+    }
+
+    /// A lost redirect comes before tampering, tampering before the rest (D13).
+    pub fn urgency(&self) -> u8 {
+        match self.verdict {
+            Verdict::RedirectInterrupted => 2,
+            Verdict::Tampered => 1,
+            Verdict::Completed
+            | Verdict::StoppedByHand
+            | Verdict::Exhausted { .. }
+            | Verdict::Stalled
+            | Verdict::IterationLimit
+            | Verdict::Budget { .. }
+            | Verdict::Deadlock { .. }
+            | Verdict::NeedsPerson
+            | Verdict::NoAgent { .. } => 0,
+        }
+    }
 }
 
 /// What becomes of what runs when the loop stops (D13).
@@ -90,54 +92,56 @@ pub fn resolved(ledger: &mut Ledger) {
     }
 }
 
-/// Whether the base case is evaluated at every close.
-pub fn verifies_each(ledger: &Ledger) -> bool {
-    ledger.state().objective.verify == Some(VerifyWhen::EachIteration)
-}
-
-/// Counts a failed evaluation with nothing unresolved: fruitless unless fewer checks are red than ever before (D14).
-pub fn count_red(ledger: &mut Ledger, red: usize) {
-    let control = &ledger.state().control;
-    let red = count(red);
-    let better = control.fewest_red.is_none_or(|fewest| red < fewest);
-    let fruitless = if better { 0 } else { control.fruitless.unwrap_or(0) + 1 };
-    let fewest_red = control.fewest_red.map_or(red, |fewest| fewest.min(red));
-    ledger.record(Change::Verified { fruitless, fewest_red: Some(fewest_red) });
-}
-
 /// The stops that do not wait for an evaluation under way.
-pub fn urgent_stop(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Option<Stop> {
+pub fn urgent_stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     let control = &ledger.state().control;
+    let must_stop = |verdict| inputs.must_stop.filter(|stop| stop.verdict == verdict).cloned();
+    if let Some(stop) = must_stop(Verdict::RedirectInterrupted) {
+        return Some(stop);
+    }
     if control.stop_requested {
         let reason = control.stop_reason.clone().unwrap_or_else(|| "stopped by hand".into());
         let running = if control.stop_now { Running::Kill } else { Running::Finish };
-        return Some(Stop { verdict: Verdict::StoppedByHand, reason, running });
+        return Some(Stop::new(Verdict::StoppedByHand, reason, running));
     }
-    if let Some(what) = standing.tampered {
-        return Some(Stop { verdict: Verdict::Tampered, reason: what.to_owned(), running: Running::Kill });
-    }
-    None
+    must_stop(Verdict::Tampered)
 }
 
-/// Whoever was asked is not logged in: only a person can help (D12).
+pub fn tampered(what: String) -> Stop {
+    Stop::new(Verdict::Tampered, what, Running::Kill)
+}
+
+/// The process that redirected is gone, and left its flag behind (D16).
+pub fn redirect_lost() -> Stop {
+    Stop::new(Verdict::RedirectInterrupted, "redirect interrupted".into(), Running::Kill)
+}
+
+/// An agent is not logged in: only a person can help (D12).
 pub fn not_logged_in(reason: &str) -> Stop {
-    let reason = format!("needs a person: {reason}");
-    Stop { verdict: Verdict::NeedsPerson, reason, running: Running::Finish }
+    Stop::new(Verdict::NeedsPerson, format!("needs a person: {reason}"), Running::Finish)
 }
 
-/// A limit, and nobody wants to wait until it lifts (D12).
+/// A provider's limit that the loop is not to wait for (D12).
 pub fn rate_limited(reason: &str) -> Stop {
-    let reason = format!("limited: {reason}");
-    Stop { verdict: Verdict::Budget { what: Budget::Allowance }, reason, running: Running::Finish }
+    let verdict = Verdict::Budget { what: Budget::Allowance };
+    Stop::new(verdict, format!("limited: {reason}"), Running::Finish)
 }
 
-/// At the stall limit a host did not even try what it still may (D11).
-pub fn stall_limit_reached(limit: u32) -> Stop {
-    Stop { verdict: Verdict::Stalled, reason: stalled(limit), running: Running::Finish }
+/// Whether a host's turn ends at the stall limit without a try of what may still be tried (D11).
+pub fn left_untried(ledger: &Ledger) -> bool {
+    let control = &ledger.state().control;
+    control.stall_count >= ledger.state().constraints().max_stall_count
+        && control.open.as_ref().is_none_or(|open| open.started.is_empty())
+        && ledger.frontier().unresolved() > 0
+}
+
+pub fn stall_limit_reached(ledger: &Ledger) -> Stop {
+    let reason = stalled(ledger.state().constraints().max_stall_count);
+    Stop::new(Verdict::Stalled, reason, Running::Finish)
 }
 
 /// Whether one more agent fits into what is left of the budget, if it and each of those that run need as much as one
-/// did on average so far (D12). With nobody running there is nobody to wait for.
+/// did on average so far (D12). With no agent running there is none to wait for.
 pub fn affords(constraints: &Constraints, spent: &Spent, running: usize) -> bool {
     let ended = spent.agent_runs.saturating_sub(running as u64);
     if running == 0 || ended == 0 {
@@ -149,23 +153,32 @@ pub fn affords(constraints: &Constraints, spent: &Spent, running: usize) -> bool
 }
 
 /// The stop conditions in the order of D13, from the base case on.
-pub fn stop(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Option<Stop> {
+pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     let (state, frontier) = (ledger.state(), ledger.frontier());
     let (control, constraints) = (&state.control, state.constraints());
     let unresolved = frontier.unresolved();
-    let idle = standing.running == 0;
-    let finishes = |verdict, reason: String| Some(Stop { verdict, reason, running: Running::Finish });
+    let idle = inputs.dispatch.slots.taken == 0;
+    let finishes = |verdict, reason: String| Some(Stop::new(verdict, reason, Running::Finish));
 
     // Base case (D14).
-    match standing.base_case {
-        Some(BaseCase::Holds) => return finishes(Verdict::Completed, "the base case holds".into()),
-        Some(BaseCase::Open(items)) if unresolved == 0 && idle => {
+    match inputs.base_case {
+        BaseCase::Holds => return finishes(Verdict::Completed, "the base case holds".into()),
+        BaseCase::Waiting { items, .. } if unresolved == 0 && idle => {
             return finishes(Verdict::NeedsPerson, needs_person(items));
         }
-        Some(BaseCase::Open(_) | BaseCase::Red(_)) | None => {}
+        BaseCase::Unevaluable { reason } => {
+            let reason = format!("needs a person: the base case could not be evaluated: {reason}");
+            return finishes(Verdict::NeedsPerson, reason);
+        }
+        BaseCase::Waiting { .. }
+        | BaseCase::Red { .. }
+        | BaseCase::Unknown
+        | BaseCase::Due
+        | BaseCase::Evaluating { .. }
+        | BaseCase::Stale => {}
     }
-    // Nobody can be asked (D12).
-    if let Some(stop) = standing.blocked {
+    // No agent can be started (D12).
+    if let Some(stop) = inputs.must_stop {
         return Some(stop.clone());
     }
     // OR group exhausted (D10).
@@ -176,18 +189,21 @@ pub fn stop(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Option<Stop> {
     }
     // Stall (D11, D14).
     let limit = constraints.max_stall_count;
-    if unresolved == 0 && idle && matches!(standing.base_case, Some(BaseCase::Red(_))) {
+    if let BaseCase::Red { plan, .. } = inputs.base_case
+        && unresolved == 0
+        && idle
+    {
         if control.fruitless.unwrap_or(0) >= limit {
             let reason =
                 format!("stalled: {limit} evaluations in a row brought nothing, the base case stays red");
             return finishes(Verdict::Stalled, reason);
         }
-        if standing.inputs.agents.coordinator == Presence::Absent {
+        if inputs.dispatch.agents.coordinator == Presence::Absent {
             let reason =
                 "stalled: all atoms are resolved, the base case is red, and nobody can change the plan";
             return finishes(Verdict::Stalled, reason.into());
         }
-        if standing.plan == PlanFor::Empty {
+        if *plan == PlanState::CameBackEmpty {
             let reason =
                 "stalled: all atoms are resolved, the base case is red, and the plan came back empty";
             return finishes(Verdict::Stalled, reason.into());
@@ -196,7 +212,7 @@ pub fn stop(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Option<Stop> {
             return finishes(Verdict::Stalled, stalled(limit));
         }
     }
-    let dead = || idle && unresolved > 0 && !plan::anything(ledger, &standing.inputs);
+    let dead = || idle && unresolved > 0 && !plan::anything(ledger, &inputs.dispatch);
     if control.stall_count >= limit && dead() {
         return finishes(Verdict::Stalled, stalled(limit));
     }
@@ -206,12 +222,12 @@ pub fn stop(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Option<Stop> {
         return finishes(Verdict::IterationLimit, reason);
     }
     // Budget (D12).
-    if let Some((what, reason)) = overspent(ledger, standing.seconds_spent) {
-        return Some(Stop { verdict: Verdict::Budget { what }, reason, running: Running::Kill });
+    if let Some((what, reason)) = overspent(ledger, inputs.seconds_spent) {
+        return Some(Stop::new(Verdict::Budget { what }, reason, Running::Kill));
     }
-    // Nothing can go on: deadlock, or somebody is missing.
+    // Nothing can go on: a deadlock, or a person or an agent is missing.
     if dead() {
-        return Some(dead_end(ledger, standing));
+        return Some(dead_end(ledger, inputs));
     }
     None
 }
@@ -234,20 +250,24 @@ pub fn overspent(ledger: &Ledger, seconds: u64) -> Option<(Budget, String)> {
 }
 
 /// Stops that hold until a redirect changes them, asked before a stopped loop is taken up again (D15).
-pub fn lasting_stop(ledger: &Ledger, inputs: &DispatchInputs<'_>) -> Option<Stop> {
+pub fn lasting_stop(ledger: &Ledger, agents: Agents) -> Option<Stop> {
     if ledger.frontier().unresolved() == 0 {
         return None;
     }
-    let standing = JudgementInputs {
-        inputs: *inputs,
-        running: 0,
-        tampered: None,
-        blocked: None,
-        base_case: None,
-        plan: PlanFor::Unasked,
-        seconds_spent: 0,
+    let (memory, spent) = (Memory::default(), Spent::default());
+    let slots = Slots { parallel: ledger.state().constraints().max_parallel_agents, taken: 0, agents: 0 };
+    let dispatch = DispatchInputs {
+        running: &[],
+        replanned: &[],
+        memory: &memory,
+        probed: &[],
+        agents,
+        slots,
+        spent: &spent,
     };
-    stop(ledger, &standing).filter(|stop| match stop.verdict {
+    let inputs =
+        JudgementInputs { dispatch, must_stop: None, base_case: &BaseCase::Unknown, seconds_spent: 0 };
+    stop(ledger, &inputs).filter(|stop| match stop.verdict {
         Verdict::Exhausted { .. } | Verdict::IterationLimit | Verdict::Deadlock { .. } => true,
         Verdict::Completed
         | Verdict::StoppedByHand
@@ -261,14 +281,13 @@ pub fn lasting_stop(ledger: &Ledger, inputs: &DispatchInputs<'_>) -> Option<Stop
 }
 
 /// Why nothing can go on: a person or an agent is missing, or all wait for one another.
-pub fn dead_end(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Stop {
-    let stop = |verdict, reason| Stop { verdict, reason, running: Running::Finish };
+pub fn dead_end(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Stop {
+    let stop = |verdict, reason| Stop::new(verdict, reason, Running::Finish);
     let (state, frontier) = (ledger.state(), ledger.frontier());
     let ready: Vec<usize> = frontier.due().chain(frontier.ready()).collect();
-    let awaiting_person: Vec<String> = ready
+    let awaiting_person: Vec<&str> = ready
         .iter()
-        .filter_map(|index| standing.inputs.awaiting_person.get(&ledger.atom(*index).id))
-        .cloned()
+        .filter_map(|index| inputs.dispatch.memory.awaiting_person(&ledger.atom(*index).id))
         .collect();
     if !awaiting_person.is_empty() {
         return stop(Verdict::NeedsPerson, format!("needs a person: {}", awaiting_person.join("; ")));
@@ -286,7 +305,7 @@ pub fn dead_end(ledger: &Ledger, standing: &JudgementInputs<'_>) -> Stop {
 pub fn no_agent(atoms: Vec<AtomId>) -> Stop {
     let names: Vec<&str> = atoms.iter().map(|id| id.as_str()).collect();
     let reason = format!("no agent for {}", names.join(", "));
-    Stop { verdict: Verdict::NoAgent { atoms }, reason, running: Running::Finish }
+    Stop::new(Verdict::NoAgent { atoms }, reason, Running::Finish)
 }
 
 /// So many of the atoms in a deadlock are explained.

@@ -2,14 +2,17 @@
 
 pub mod advance;
 mod apply;
+pub mod backoff;
 pub mod backtrack;
 pub mod bound;
 pub mod certificate;
 mod change;
 pub mod converge;
 pub mod decompose;
+pub mod evaluate;
 pub mod gate;
 mod ledger;
+pub mod memory;
 pub mod order;
 pub mod overlap;
 pub mod plan;

@@ -1,12 +1,11 @@
 //! Probes and the choices that are left of a stuck group: when they are wanted, who is looked at beside the selected
 //! choice, and which goes first by what was seen (D10). A probe fails nobody. Knows no agent.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::backtrack::{AUTO_BACKTRACK, FailureOutcome, next_choice, select};
+use super::memory::Memory;
 use super::plan::{self, DispatchInputs};
 use super::{Change, Ledger};
 use crate::state::{AtomId, GroupName, OrGroup, State, TrailEntry};
@@ -53,9 +52,9 @@ enum Rank {
     Feasible(Cost),
     FeasibleAtSomeCost,
     /// Nobody looked, or came back with an answer.
-    Unseen,
+    Unknown,
     /// It is listed, and has no atom to look at (D4).
-    Unwritten,
+    WithoutAtom,
     NotFeasible,
 }
 
@@ -81,8 +80,8 @@ pub fn beside(ledger: &Ledger, inputs: &DispatchInputs<'_>, selected: usize) -> 
             index != selected
                 && plan::needs_agent(ledger, index)
                 && graph.waits_on(state, index).is_none()
-                && !inputs.awaiting_person.contains_key(*id)
-                && !inputs.findings.contains_key(*id)
+                && inputs.memory.awaiting_person(id).is_none()
+                && inputs.memory.finding(id).is_none()
                 && !plan::was_started_or_probed(ledger, inputs, id)
         })
     };
@@ -103,11 +102,7 @@ pub fn is_beside(ledger: &Ledger, selected: &AtomId, choice: &AtomId) -> bool {
 /// Puts what is left in order: what is feasible first, the cheapest of it first, then what nobody knows, then what is
 /// not feasible. Among equals the selected one comes first, the others as they are written. If another one is the best,
 /// the group goes to it.
-pub fn arrange(
-    ledger: &mut Ledger,
-    selected: usize,
-    findings: &BTreeMap<AtomId, ProbeFinding>,
-) -> Option<FailureOutcome> {
+pub fn arrange(ledger: &mut Ledger, selected: usize, memory: &Memory) -> Option<FailureOutcome> {
     let group = ledger.graph().group_of(selected)?;
     let (name, entry) = ledger.group_at(group);
     let (name, id) = (name.clone(), ledger.id(selected));
@@ -115,7 +110,7 @@ pub fn arrange(
         return None;
     }
     let mut ranked: Vec<AtomId> = left(entry).cloned().collect();
-    ranked.sort_by_key(|choice| (rank(ledger.state(), choice, findings), *choice != id));
+    ranked.sort_by_key(|choice| (rank(ledger.state(), choice, memory), *choice != id));
     // Those that have failed stay where they are.
     let mut next = ranked.iter();
     let choices: Vec<AtomId> = entry
@@ -128,10 +123,10 @@ pub fn arrange(
         ledger.record(Change::ChoicesOrdered { group: name.clone(), choices });
     }
     let best = ranked.first().filter(|best| **best != id)?;
-    let told: Vec<String> = ranked.iter().map(|choice| told(choice, findings)).collect();
-    let failure = findings.get(&id).map_or("it was put off", |finding| finding.findings.as_str());
+    let described: Vec<String> = ranked.iter().map(|choice| described(choice, memory)).collect();
+    let failure = memory.finding(&id).map_or("it was put off", |finding| finding.findings.as_str());
     ledger.reset_all([selected]);
-    select(ledger, group, best, &format!("{ORDERED}{}", told.join("; ")), failure);
+    select(ledger, group, best, &format!("{ORDERED}{}", described.join("; ")), failure);
     Some(FailureOutcome::Switched { group: name, to: best.clone() })
 }
 
@@ -182,18 +177,18 @@ fn left(entry: &OrGroup) -> impl Iterator<Item = &AtomId> {
     entry.choices.iter().filter(|choice| !entry.failed.contains(choice))
 }
 
-fn rank(state: &State, choice: &AtomId, findings: &BTreeMap<AtomId, ProbeFinding>) -> Rank {
-    match findings.get(choice) {
+fn rank(state: &State, choice: &AtomId, memory: &Memory) -> Rank {
+    match memory.finding(choice) {
         Some(ProbeFinding { feasible: Feasibility::Feasible, cost: Some(cost), .. }) => Rank::Feasible(*cost),
         Some(ProbeFinding { feasible: Feasibility::Feasible, cost: None, .. }) => Rank::FeasibleAtSomeCost,
         Some(ProbeFinding { feasible: Feasibility::Infeasible, .. }) => Rank::NotFeasible,
-        None if state.atoms.contains_key(choice) => Rank::Unseen,
-        None => Rank::Unwritten,
+        None if state.atoms.contains_key(choice) => Rank::Unknown,
+        None => Rank::WithoutAtom,
     }
 }
 
-fn told(choice: &AtomId, findings: &BTreeMap<AtomId, ProbeFinding>) -> String {
-    let Some(ProbeFinding { feasible, cost, findings }) = findings.get(choice) else {
+fn described(choice: &AtomId, memory: &Memory) -> String {
+    let Some(ProbeFinding { feasible, cost, findings }) = memory.finding(choice) else {
         return format!("{choice} is unknown");
     };
     let findings = in_short(findings);

@@ -8,7 +8,14 @@ pub fn conflict(one: &Atom, other: &Atom) -> bool {
     same_resource || one.writes.iter().any(|a| other.writes.iter().any(|b| globs_overlap(a, b)))
 }
 
-/// Whether some path is matched by both. A last name without a dot may be a folder, and then stands for all below it.
+/// Only a last name with one of these is taken for a file; any other may be a folder (`.github`, `conf.d`).
+const FILE_EXTENSIONS: [&str; 40] = [
+    "c", "cc", "cpp", "cs", "css", "csv", "go", "h", "hpp", "html", "java", "js", "json", "jsx", "kt",
+    "lock", "lua", "md", "mjs", "php", "png", "proto", "py", "rb", "rs", "scss", "sh", "sql", "svg", "swift",
+    "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml", "zig", "zsh",
+];
+
+/// Whether some path is matched by both. A last name that may be a folder stands for all below it.
 pub fn globs_overlap(one: &str, other: &str) -> bool {
     paths_overlap(&segments(one), &segments(other))
 }
@@ -16,7 +23,10 @@ pub fn globs_overlap(one: &str, other: &str) -> bool {
 fn segments(glob: &str) -> Vec<&str> {
     let mut segments: Vec<&str> =
         glob.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect();
-    if segments.last().is_none_or(|last| !last.contains('.') && *last != "**") {
+    let is_file = |name: &&str| {
+        name.rsplit_once('.').is_some_and(|(stem, end)| !stem.is_empty() && FILE_EXTENSIONS.contains(&end))
+    };
+    if !segments.last().is_some_and(is_file) {
         segments.push("**");
     }
     segments

@@ -1,13 +1,11 @@
-//! What to start next: the order of the ready atoms, free slots, conflicts and reservations, when to look before
+//! What to start next: the order of the ready atoms, free slots, conflicts and reservations, when to probe before
 //! working, and when the plan itself is to change (D7, D8, D10, D11, D26). Starts nothing, and knows no process.
 
-use std::collections::BTreeMap;
-
-use super::Ledger;
 use super::certificate::RedCheck;
-use super::order::{self, ProbeFinding};
+use super::memory::Memory;
 use super::overlap::conflict;
-use crate::state::{AtomId, AtomStatus, Target};
+use super::{Ledger, Refusal, advance, converge, order};
+use crate::state::{AtomId, AtomStatus, Spent, Target};
 
 /// Which roles have an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +28,21 @@ pub struct DispatchInputs<'f> {
     pub running: &'f [AtomId],
     /// Atoms that a replan under way is about.
     pub replanned: &'f [AtomId],
-    /// Atoms that wait for a person, and why.
-    pub awaiting_person: &'f BTreeMap<AtomId, String>,
-    /// Choices that were looked at in the open iteration, beside the selected one (D10).
+    pub memory: &'f Memory,
+    /// Choices that were probed in the open iteration, beside the selected one (D10).
     pub probed: &'f [AtomId],
-    /// What was seen of choices when they were put in order: they need no other probe.
-    pub findings: &'f BTreeMap<AtomId, ProbeFinding>,
     pub agents: Agents,
+    pub slots: Slots,
+    pub spent: &'f Spent,
+}
+
+/// How many may run at once, and how many do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    pub parallel: u32,
+    pub taken: usize,
+    /// The agents among them: a command, a check or a landing is none.
+    pub agents: usize,
 }
 
 /// An attempt to begin.
@@ -53,23 +59,6 @@ pub enum Step {
     Work,
     /// A parent's own check.
     Check,
-}
-
-/// Why an atom that is ready is not started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bar {
-    /// At most once in an iteration (D8).
-    StartedAlready,
-    /// A replan about it is under way (D8).
-    BeingReplanned,
-    /// It waits for a person (D17).
-    AwaitingPerson,
-    /// It needs an agent, and there is none (D27).
-    NoAgent,
-    /// At the stall limit only what has failed less than twice is tried (D11).
-    StallLimit,
-    /// It would get in the way of this one (D26).
-    Conflict(AtomId),
 }
 
 /// Why the coordinator agent is asked.
@@ -93,42 +82,67 @@ pub fn starts_per_iteration(parallel: u32) -> usize {
     2 * parallel.max(1) as usize - 1
 }
 
+/// Whether one more job fits into the slots, the iteration and the budget (D7, D8, D12).
+pub fn has_room(ledger: &Ledger, inputs: &DispatchInputs<'_>) -> Result<(), Refusal> {
+    let (control, constraints) = (&ledger.state().control, ledger.state().constraints());
+    let slots = &inputs.slots;
+    if slots.taken >= slots.parallel as usize {
+        return Err(Refusal::SlotsFull(slots.parallel));
+    }
+    let starts = starts_per_iteration(constraints.max_parallel_agents);
+    match &control.open {
+        None if control.iteration >= constraints.max_iterations => {
+            return Err(Refusal::IterationLimit(constraints.max_iterations));
+        }
+        Some(open) if open.started.len() + inputs.probed.len() >= starts => {
+            return Err(Refusal::IterationFull(starts));
+        }
+        None | Some(_) => {}
+    }
+    if !converge::affords(constraints, inputs.spent, slots.agents) {
+        return Err(Refusal::BudgetReserved);
+    }
+    Ok(())
+}
+
+/// Whether this atom may be started now, and with which step: a host asks for one atom at a time.
+pub fn may_start(ledger: &Ledger, inputs: &DispatchInputs<'_>, atom: AtomId) -> Result<Pick, Refusal> {
+    let index = ledger.index(&atom)?;
+    if !ledger.frontier().is_due(index) {
+        advance::may_start(ledger, index)?;
+    }
+    if let Some(refusal) = refused_now(ledger, inputs, index) {
+        return Err(refusal);
+    }
+    has_room(ledger, inputs)?;
+    Ok(pick(ledger, inputs, atom))
+}
+
 /// The next attempt to begin, if any: parents' checks first, then what is reserved, then the longest remaining path.
-/// An untried atom that has to wait for a conflict is reserved: what conflicts with it waits until it had its turn.
+/// An untried atom that has to wait for a conflict is reserved: what conflicts with it waits until it was started.
 pub fn next(ledger: &Ledger, inputs: &DispatchInputs<'_>, reserved: &mut Vec<AtomId>) -> Option<Pick> {
     let frontier = ledger.frontier();
-    if let Some(parent) = frontier.due().find(|parent| barred(ledger, inputs, *parent).is_none()) {
+    if let Some(parent) = frontier.due().find(|parent| refused_now(ledger, inputs, *parent).is_none()) {
         return Some(Pick { atom: ledger.id(parent), step: Step::Check });
     }
-    // Only a conflict keeps a reservation: whatever else bars an atom may bar it for good.
-    let bars = |id: &AtomId| {
+    // Only a conflict keeps a reservation: whatever else refuses an atom may refuse it for good.
+    let refusal = |id: &AtomId| {
         let index = ledger.index(id).ok().filter(|index| frontier.is_ready(*index));
-        index.map(|index| barred(ledger, inputs, index))
+        index.map(|index| refused_now(ledger, inputs, index))
     };
-    reserved.retain(|id| matches!(bars(id), Some(None | Some(Bar::Conflict(_)))));
-    if let Some(at) = reserved.iter().position(|id| bars(id) == Some(None)) {
+    reserved.retain(|id| matches!(refusal(id), Some(None | Some(Refusal::InTheWay { .. }))));
+    if let Some(at) = reserved.iter().position(|id| refusal(id) == Some(None)) {
         let atom = reserved.remove(at);
         return Some(pick(ledger, inputs, atom));
     }
     for index in frontier.ready() {
         let atom = ledger.atom(index);
-        match barred(ledger, inputs, index) {
-            None => {}
-            Some(Bar::Conflict(_)) => {
-                if ledger.tally().failures(&atom.id) == 0 && !reserved.contains(&atom.id) {
-                    reserved.push(atom.id.clone());
-                }
-                continue;
+        if let Some(refusal) = refused_now(ledger, inputs, index) {
+            let untried = ledger.tally().failures(&atom.id) == 0;
+            if matches!(refusal, Refusal::InTheWay { .. }) && untried && !reserved.contains(&atom.id) {
+                reserved.push(atom.id.clone());
             }
-            Some(
-                Bar::StartedAlready
-                | Bar::BeingReplanned
-                | Bar::AwaitingPerson
-                | Bar::NoAgent
-                | Bar::StallLimit,
-            ) => {
-                continue;
-            }
+            continue;
         }
         let in_the_way = |id: &AtomId| *id != atom.id && conflict(atom, &ledger.state().atoms[id]);
         if !reserved.iter().any(in_the_way) {
@@ -141,50 +155,50 @@ pub fn next(ledger: &Ledger, inputs: &DispatchInputs<'_>, reserved: &mut Vec<Ato
 /// Whether anything at all could be started, were nothing running and the iteration new.
 pub fn anything(ledger: &Ledger, inputs: &DispatchInputs<'_>) -> bool {
     let frontier = ledger.frontier();
-    frontier.due().chain(frontier.ready()).any(|index| barred_for_good(ledger, inputs, index).is_none())
+    frontier.due().chain(frontier.ready()).any(|index| refused_for_good(ledger, inputs, index).is_none())
 }
 
 /// The first rule that keeps a ready atom from starting now.
-pub fn barred(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> Option<Bar> {
+fn refused_now(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> Option<Refusal> {
     let atom = ledger.atom(index);
     if was_started_or_probed(ledger, inputs, &atom.id) {
-        return Some(Bar::StartedAlready);
+        return Some(Refusal::StartedAlready(atom.id.clone()));
     }
     if inputs.replanned.contains(&atom.id) {
-        return Some(Bar::BeingReplanned);
+        return Some(Refusal::BeingReplanned(atom.id.clone()));
     }
-    if let Some(bar) = barred_for_good(ledger, inputs, index) {
-        return Some(bar);
+    if let Some(refusal) = refused_for_good(ledger, inputs, index) {
+        return Some(refusal);
     }
     if ledger.graph().is_decomposed(index) {
         return None;
     }
-    let other =
-        inputs.running.iter().find(|id| ledger.state().atoms.get(*id).is_some_and(|b| conflict(atom, b)));
-    other.map(|other| Bar::Conflict(other.clone()))
+    let atoms = &ledger.state().atoms;
+    let with = inputs.running.iter().find(|id| atoms.get(*id).is_some_and(|other| conflict(atom, other)))?;
+    Some(Refusal::InTheWay { atom: atom.id.clone(), with: with.clone() })
 }
 
-/// Whether an atom was started in the open iteration, or looked at without an answer. What was seen of it leads to the
-/// work, and to no second look.
+/// Whether an atom was started in the open iteration, or probed without an answer. What a probe found leads to the
+/// work, and to no second probe.
 pub fn was_started_or_probed(ledger: &Ledger, inputs: &DispatchInputs<'_>, id: &AtomId) -> bool {
     let open = ledger.state().control.open.as_ref();
     open.is_some_and(|open| open.started.contains(id))
-        || (inputs.probed.contains(id) && !inputs.findings.contains_key(id))
+        || (inputs.probed.contains(id) && inputs.memory.finding(id).is_none())
 }
 
-fn barred_for_good(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> Option<Bar> {
+fn refused_for_good(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> Option<Refusal> {
     let atom = ledger.atom(index);
     let control = &ledger.state().control;
-    if inputs.awaiting_person.contains_key(&atom.id) {
-        return Some(Bar::AwaitingPerson);
+    if inputs.memory.awaiting_person(&atom.id).is_some() {
+        return Some(Refusal::AwaitingPerson(atom.id.clone()));
     }
     if needs_agent(ledger, index) && inputs.agents.worker == Presence::Absent {
-        return Some(Bar::NoAgent);
+        return Some(Refusal::NoAgent(atom.id.clone()));
     }
     if control.stall_count >= ledger.state().constraints().max_stall_count
         && ledger.tally().failures(&atom.id) >= FAILURES_FOR_A_PROBE
     {
-        return Some(Bar::StallLimit);
+        return Some(Refusal::GivenUp(atom.id.clone()));
     }
     None
 }
@@ -194,7 +208,7 @@ pub fn needs_agent(ledger: &Ledger, index: usize) -> bool {
     ledger.atom(index).run.is_none() && !ledger.graph().is_decomposed(index)
 }
 
-/// Atoms that nobody could solve: they need an agent, and there is none (D27). Choices that may still be selected are
+/// Atoms that cannot be solved: they need an agent, and there is none (D27). Choices that may still be selected are
 /// among them.
 pub fn lacking(ledger: &Ledger, agents: Agents) -> Vec<AtomId> {
     if agents.worker == Presence::Available {
@@ -227,7 +241,7 @@ pub fn pick(ledger: &Ledger, inputs: &DispatchInputs<'_>, atom: AtomId) -> Pick 
 
 fn wants_probe(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> bool {
     let atom = ledger.atom(index);
-    if atom.run.is_some() || inputs.findings.contains_key(&atom.id) {
+    if atom.run.is_some() || inputs.memory.finding(&atom.id).is_some() {
         return false;
     }
     let failures = ledger.tally().failures(&atom.id);
@@ -239,11 +253,7 @@ fn wants_probe(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> bo
 }
 
 /// Why the plan is to change at the opening of the next iteration; empty if it is not (D8, D11, D14).
-pub fn replan_reasons(
-    ledger: &Ledger,
-    too_large: &BTreeMap<AtomId, String>,
-    red: Option<&[RedCheck]>,
-) -> Vec<ReplanReason> {
+pub fn replan_reasons(ledger: &Ledger, memory: &Memory, red: Option<&[RedCheck]>) -> Vec<ReplanReason> {
     let (control, limit) = (&ledger.state().control, ledger.state().constraints().max_stall_count);
     if control.stall_count >= limit {
         return Vec::new();
@@ -265,8 +275,8 @@ pub fn replan_reasons(
     }
     failing.sort_by_key(|id| ledger.index(id).ok());
     due.extend(failing.into_iter().map(|atom| ReplanReason::Failing { atom: atom.clone() }));
-    for (atom, reason) in too_large.iter().filter(|(id, _)| waits(id)) {
-        due.push(ReplanReason::TooLarge { atom: atom.clone(), reason: reason.clone() });
+    for (atom, reason) in memory.too_large().filter(|(id, _)| waits(id)) {
+        due.push(ReplanReason::TooLarge { atom: atom.clone(), reason: reason.to_owned() });
     }
     if stalling && (control.stall_count > 0 || !due.is_empty()) {
         due.push(ReplanReason::Stalling);

@@ -64,6 +64,8 @@ pub enum Refusal {
     IterationFull(usize),
     #[error("the iteration limit of {0} is reached")]
     IterationLimit(u32),
+    #[error("what is left of the budget is reserved for the agents that run")]
+    BudgetReserved,
     #[error("atom `{atom}` would get in the way of `{with}`, which is being worked on")]
     InTheWay { atom: AtomId, with: AtomId },
     #[error("atom `{0}` waits for a person")]
@@ -127,6 +129,7 @@ impl Refusal {
             Refusal::SlotsFull(_) => "slots_full",
             Refusal::IterationFull(_) => "iteration_full",
             Refusal::IterationLimit(_) => "iteration_limit",
+            Refusal::BudgetReserved => "budget_reserved",
             Refusal::InTheWay { .. } => "in_the_way",
             Refusal::AwaitingPerson(_) => "held",
             Refusal::GivenUp(_) => "given_up",
@@ -185,6 +188,7 @@ impl Refusal {
             Refusal::ChildrenResolved(_) => "only a decomposition without results can be withdrawn".into(),
             Refusal::NotDecomposed(atom) => format!("cut it with `aot atom decompose {atom} --child …`"),
             Refusal::StartedAlready(_) => "it can be started again in the next iteration".into(),
+            Refusal::BudgetReserved => "resolve or fail one of them first, or raise the limit".into(),
             Refusal::SlotsFull(_) => "resolve or fail one of them first".into(),
             Refusal::IterationFull(_) => "end the iteration first".into(),
             Refusal::IterationLimit(limit) => {

@@ -3,7 +3,7 @@
 
 use crate::printed::{Habits, print};
 use aot_core::contract::{self, Document};
-use aot_core::rules::advance::{self, Attempt, Proof};
+use aot_core::rules::advance::{self, AttemptNumber, Proof};
 use aot_core::rules::{Change, Ledger, Refusal, apply, backtrack, decompose, reshape};
 use aot_core::state::{AtomId, Binding, GroupName, NewAtom, State};
 use aot_testkit::fixtures::{COMPLETE, INITIAL_CHECKLIST, INITIAL_LEGACY, of_size, with_graph};
@@ -66,7 +66,7 @@ fn operate(ledger: &mut Ledger, (verb, first, second, text): &Wish) -> Result<()
     let choice = choices.get(second % choices.len().max(1)).cloned().unwrap_or(other.clone());
     let new = || NewAtom { description: format!("x{text}"), ..NewAtom::default() };
     match verb {
-        0..=3 => advance::start(ledger, &one, Attempt::Uncounted),
+        0..=3 => advance::start(ledger, &one, AttemptNumber::Uncounted),
         4..=6 => {
             let binding =
                 Binding { summary: format!("x{text}"), artifacts: vec![text.clone()], commit: None };

@@ -2,7 +2,7 @@
 //! into the text and reads it back, so that the file is tested with the rule.
 
 use aot_core::contract;
-use aot_core::rules::advance::{self, Attempt, Proof};
+use aot_core::rules::advance::{self, AttemptNumber, Proof};
 use aot_core::rules::{Ledger, Refusal, backtrack, decompose, reshape};
 use aot_core::state::{AtomId, AtomStatus, Binding, GroupName, LoopStatus, NewAtom, State, TrailEntry};
 use aot_testkit::fixtures::{COMPLETE, with_graph};
@@ -30,7 +30,7 @@ fn work<T>(text: &str, with: impl FnOnce(&mut Ledger) -> Result<T, Refusal>) -> 
 }
 
 fn start(ledger: &mut Ledger, id: &str) -> Result<(), Refusal> {
-    advance::start(ledger, &AtomId::new(id), Attempt::Uncounted)
+    advance::start(ledger, &AtomId::new(id), AttemptNumber::Uncounted)
 }
 
 fn resolve(ledger: &mut Ledger, id: &str, summary: &str, artifacts: &[&str]) -> Result<(), Refusal> {

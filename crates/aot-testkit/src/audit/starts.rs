@@ -184,7 +184,7 @@ impl Audit {
             || is_spent(state)
             || !self.affords_one_more(world)
             || coordinator.verifying().is_some()
-            || !coordinator.awaiting_person().is_empty()
+            || coordinator.awaits_person()
             || world.flights().iter().any(|flight| flight.job.id.task == Task::Replan)
             || state
                 .or_groups

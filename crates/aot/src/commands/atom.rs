@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use aot_core::rules::advance::{self, Attempt, Proof};
+use aot_core::rules::advance::{self, AttemptNumber, Proof};
 use aot_core::rules::backtrack::{self, FailureOutcome};
 use aot_core::rules::{Change, Ledger, Refusal, decompose, reshape};
 use aot_core::state::{AtomId, Binding, Check, Checks, GroupName, NewAtom};
@@ -107,7 +107,7 @@ pub fn run(invocation: &Invocation, verb: AtomVerb) -> Result<(), Failure> {
             }
             invocation.operate(
                 "start an atom",
-                |ledger| advance::start(ledger, &id, Attempt::Uncounted),
+                |ledger| advance::start(ledger, &id, AttemptNumber::Uncounted),
                 |(), _| (format!("{id} is in progress"), json!({"atom": id, "status": "in_progress"})),
             )
         }

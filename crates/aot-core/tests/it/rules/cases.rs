@@ -118,6 +118,65 @@ fn cases_14_to_25() {
 }
 
 #[test]
+fn cases_28_to_32() {
+    table(&[
+        // A pass that was seen is checked again before any other stop.
+        ("case 28", "m=2; each; s=9; H!; L; A", "H& A+ v+", "#1 stall 0 | L"),
+        ("case 28", "m=2; each; s=9; H!; L; A", "H& A+ v+ L+", "#2 stall 0 | verify"),
+        ("case 28", "m=2; each; s=9; H!; L; A", "H& A+ v+ L+ v+", "#2 stall 0 halt completed"),
+        ("case 28", "m=2; each; s=9; H!; L; A", "H& A+ v+ L+ v-", "#2 stall 0 halt needs_person"),
+        ("case 28", "m=2; each; L; G=A|B", "A- B- v+ L+", "#2 stall 0 | verify"),
+        ("case 28", "m=2; each; L; G=A|B", "A- B- v+ L+ v+", "#2 stall 0 halt completed"),
+        ("case 28", "m=2; each; L; G=A|B", "A- B- v+ L+ v-", "#2 stall 0 halt exhausted"),
+        // A start that is refused meanwhile is not waited for.
+        ("case 28", "m=3; each; L; K; A; B; C", "A+ B+ C+ v+ L+ K<", "#2 stall 0 | verify"),
+        // An evaluation that a redirect ended is repeated before anything starts.
+        ("case 29", "A", "v_ redirect redirected", "#0 stall 0 | verify"),
+        ("case 29", "A", "v_ redirect redirected v+", "#0 stall 0 halt completed"),
+        ("case 29", "A", "v_ redirect redirected v-", "#1 stall 0 | A"),
+        ("case 29", "A", "v_ fix(N=3)", "#0 stall 0 | verify"),
+        ("case 29", "m=1; each; A; B", "A+ redirect redirected", "#1 stall 0 | verify"),
+        (
+            "case 29",
+            "m=2; each; L; A; B; C",
+            "A+ B+ v+ redirect redirected",
+            "#1 stall 0 | verify | killed L",
+        ),
+        ("case 29", "m=2; each; L; A; B; C", "A+ B+ v+ edit", "#1 stall 0 | L"),
+        ("case 29", "m=2; each; L; A; B; C", "A+ B+ v+ edit L-", "#1 stall 0 | verify"),
+        // A refused start changes nothing.
+        (
+            "case 31",
+            "host; m=2; A; B; Z <- B",
+            "ask(A) A- ask(B) B- ask(Z)",
+            "#1 stall 0 | - | refused waiting",
+        ),
+        (
+            "case 31",
+            "host; m=2; A; B; Z <- B",
+            "ask(A) A- ask(B) B- turn ask(A) A- ask(B) B- ask(Z) ask(Z)",
+            "#2 stall 0 | - | refused waiting waiting",
+        ),
+        ("case 31", "host; m=2; A; B; Z <- B", "ask(A) A- ask(B) B- ask(Z) ask(A)", "#2 stall 0 | A"),
+        // A lost evaluation is repeated after a wait, and not for ever.
+        ("case 32", "A", "v.", "#0 stall 0 | -"),
+        ("case 32", "A", "v. wait20", "#0 stall 0 | -"),
+        ("case 32", "A", "v. wait30", "#0 stall 0 | verify"),
+        ("case 32", "A", "v. wait30 v. wait30", "#0 stall 0 | -"),
+        ("case 32", "A", "v. wait30 v. wait60", "#0 stall 0 | verify"),
+        (
+            "case 32",
+            "A",
+            "v. wait30 v. wait60 v. wait120 v. wait240 v.",
+            "#0 stall 0 halt needs_person | exit 17 | reason needs a person: the base case could not be evaluated: lost",
+        ),
+        ("case 32", "A", "v. wait30 v. wait60 v. wait120 v. wait240 v- A+ v.", "#1 stall 0 | -"),
+        ("case 32", "impatient; A", "v.", "#0 stall 0 halt needs_person | exit 17"),
+        ("case 32", "wall=60; A", "v. wait60", "#0 stall 0 halt budget | exit 15"),
+    ]);
+}
+
+#[test]
 fn case_18_a_ring_through_a_parent_is_a_cycle() {
     let (state, _) = parse("A -> B; B <- A");
     let cycles = Graph::new(&state).cycles(&state);

@@ -334,6 +334,13 @@ fn globs_overlap_when_one_path_could_match_both() {
         ("a/**/c", "a/b/d/c", true),
         ("a/**/c/d", "a/b/x", true),
         ("a/*/c", "a/b/d", false),
+        // A name with a dot may be a folder.
+        (".github", ".github/workflows/ci.yml", true),
+        (".github", "**/ci.yml", true),
+        ("etc/conf.d", "etc/conf.d/a.conf", true),
+        ("etc/conf.d", "etc/*/b", true),
+        ("vendor/x.app", "vendor/**/y.rs", true),
+        ("etc/conf.d", "etc/conf.rs", false),
     ];
     for (one, other, expected) in rows {
         assert_eq!(globs_overlap(one, other), expected, "D26: {one} and {other}");

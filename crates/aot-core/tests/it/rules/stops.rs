@@ -92,14 +92,14 @@ fn the_base_case_decides() {
         ("D14", "A", "v!", "#1 stall 0 | A"),
         ("D14", "A", "v?", "#1 stall 0 | A"),
         ("D14", "A", "vx", "#1 stall 0 | A"),
-        ("D14", "A", "v. v+", "#0 stall 0 halt completed"),
+        ("D14", "A", "v. wait30 v+", "#0 stall 0 halt completed"),
         // When nothing is unresolved.
         ("D14", "A", "A+", "#1 stall 0 | verify | status running"),
         ("D14", "A", "A+ v+", "#1 stall 0 halt completed | status completed | reason none"),
         ("D14", "A", "A+ v!", "#1 stall 0 halt needs_person | exit 17 | red 1"),
         ("D14", "A", "A+ v?", "#1 stall 0 halt needs_person | exit 17 | reason needs a person: C0 (red)"),
         ("D14", "A", "A+ vx", "#1 stall 0 halt needs_person | exit 17"),
-        ("D14", "A", "A+ v. v+", "#1 stall 0 halt completed"),
+        ("D14", "A", "A+ v. wait30 v+", "#1 stall 0 halt completed"),
         ("D14", "agents=wc; A", "A+ v!", "#1 stall 0 halt needs_person"),
         ("D14", "A", "A+ v? crash v+", "#1 stall 0 halt completed"),
         // A red one goes to a replan at the opening of the next iteration.

@@ -1,6 +1,7 @@
 //! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
 
 use aot_core::coordinator::{Event, Feasibility, Outcome, Usage};
+use aot_core::rules::memory::Memory;
 use aot_core::rules::order::{self, Cost, ProbeFinding};
 use aot_core::rules::replan::PlanChange;
 use aot_core::rules::{Ledger, backtrack, replan, reshape};
@@ -321,13 +322,14 @@ fn among_equals_the_selected_choice_goes_first() {
     state.or_groups["G"].failed = vec!["A".into(), "C".into()];
     state.or_groups["G"].selected = "E".into();
     let arrange = |state: &State, seen: &[(&str, Feasibility, Option<Cost>)]| {
-        let seen = seen.iter().map(|(atom, feasible, cost)| {
+        let mut memory = Memory::default();
+        for (atom, feasible, cost) in seen {
             let (feasible, cost, findings) = (*feasible, *cost, String::new());
-            (AtomId::from(*atom), ProbeFinding { feasible, cost, findings })
-        });
+            memory.entry(&AtomId::from(*atom)).finding = Some(ProbeFinding { feasible, cost, findings });
+        }
         let mut ledger = Ledger::open(state.clone(), start());
         let index = ledger.index(&"E".into()).expect("it is there");
-        order::arrange(&mut ledger, index, &seen.collect());
+        order::arrange(&mut ledger, index, &memory);
         let group = &ledger.state().or_groups["G"];
         (ids(&group.choices), group.selected.to_string())
     };

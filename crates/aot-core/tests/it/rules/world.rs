@@ -13,9 +13,10 @@
 //! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused, `A/` not logged
 //! in; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<` and `A?/` as above; `A@1-` the same for
 //! attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
-//! case; the first evaluation is red unless the script begins with one. `r0`, `r-`, `r<`, `r/`, `r(…)` the plan: `A->B,C` cut,
+//! case; the first evaluation is red unless the script begins with one (`v_` leaves it under way). `r0`, `r-`, `r<`, `r/`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
-//! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`;
+//! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`, `edit` (the
+//! file as it is);
 //! `cost3` and `tok3` are what the next result has spent, `spent` tells it at once.
 //!
 //! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
@@ -243,6 +244,8 @@ impl World {
     pub fn word(&mut self, word: &str) {
         self.now = self.now.checked_add(SignedDuration::from_secs(1)).expect("time goes on");
         match word {
+            "v_" => return,
+            "edit" => return self.edit(self.file.clone()),
             "stop" => return self.send(Event::StopAsked { how: StopMode::Finish, reason: None }),
             "now" => {
                 return self.send(Event::StopAsked { how: StopMode::Now, reason: Some("enough".into()) });

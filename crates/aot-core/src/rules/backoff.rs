@@ -1,0 +1,26 @@
+//! How long the loop waits when something outside of it is not available: a start that was refused by a rate limit, a
+//! network that is down, an evaluation of the base case that got lost (D12). Knows no clock; the ledger has the time.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Change, Ledger};
+use crate::state::{Span, Stamp};
+
+/// The first wait, unless the provider names one; each further one is twice as long.
+pub const FIRST_WAIT_SECONDS: u64 = 30;
+pub const LONGEST_WAIT_SECONDS: u64 = 3600;
+
+/// The loop stops when so many evaluations in a row got lost: what loses them has to be repaired by a person.
+pub const MAX_LOST_EVALUATIONS: u32 = 5;
+
+/// Parks the loop. `before` counts the refusals in a row before this one. A longer wait that is under way stays.
+pub fn park(ledger: &mut Ledger, before: u32, retry_after: Option<Span>) {
+    let doubled = FIRST_WAIT_SECONDS.saturating_mul(1 << before.min(16)).min(LONGEST_WAIT_SECONDS);
+    let wait = retry_after.map_or(doubled, |span| span.seconds().clamp(1, LONGEST_WAIT_SECONDS));
+    let wait = SignedDuration::from_secs(i64::try_from(wait).expect("a wait has a limit"));
+    let until = ledger.now().checked_add(wait).unwrap_or(Timestamp::MAX);
+    let current = ledger.state().control.parked_until.as_ref().map(|until| until.at());
+    if current.is_none_or(|current| current < until) {
+        ledger.record(Change::Parked { until: Stamp::from(until) });
+    }
+}

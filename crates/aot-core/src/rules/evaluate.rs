@@ -1,0 +1,166 @@
+//! The base case: what is known of it, what an event makes of that knowledge, and when it is evaluated (D8, D14). Runs
+//! no check.
+
+use super::certificate::RedCheck;
+use super::{Change, Ledger};
+use crate::state::VerifyWhen;
+
+/// What is known of the base case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BaseCase {
+    /// It was not evaluated, or something changed after an evaluation that did not pass.
+    #[default]
+    Unknown,
+    /// It is to be evaluated before anything else starts.
+    Due,
+    Evaluating {
+        number: u32,
+    },
+    Holds,
+    /// It held, and something landed or was edited since: nothing starts until it was evaluated again.
+    Stale,
+    Red {
+        checks: Vec<RedCheck>,
+        plan: PlanState,
+    },
+    /// A person has to confirm something, or to repair a check that cannot run.
+    Waiting {
+        items: Vec<RedCheck>,
+        blocked_by: Blocker,
+    },
+    /// Too many evaluations in a row got lost.
+    Unevaluable {
+        reason: String,
+    },
+}
+
+/// Whether a replan was asked for against a red base case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanState {
+    NotAsked,
+    CameBackEmpty,
+}
+
+/// What keeps a base case that is not red from being completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocker {
+    Checks,
+    /// It holds on uncommitted work only (D20).
+    UncommittedWork,
+}
+
+impl BaseCase {
+    /// An atom was resolved. An evaluation under way saw it: landings and evaluations exclude each other.
+    pub fn landed(&mut self) {
+        match self {
+            BaseCase::Holds => *self = BaseCase::Stale,
+            BaseCase::Red { .. } | BaseCase::Waiting { .. } => *self = BaseCase::Unknown,
+            BaseCase::Unknown
+            | BaseCase::Due
+            | BaseCase::Evaluating { .. }
+            | BaseCase::Stale
+            | BaseCase::Unevaluable { .. } => {}
+        }
+    }
+
+    /// Somebody edited the state. The base case itself is the same, or the loop stops as tampered (D21).
+    pub fn edited(&mut self) {
+        match self {
+            BaseCase::Unevaluable { .. } => *self = BaseCase::Due,
+            _ => self.landed(),
+        }
+    }
+
+    /// A redirect ended the evaluation under way: it is repeated, because agents must not start without it. One that
+    /// came because nothing was unresolved comes again by itself, unless the redirect brings work.
+    pub fn interrupted(&mut self, ledger: &Ledger) {
+        match self {
+            BaseCase::Evaluating { .. } => {
+                let first = ledger.state().control.iteration == 0;
+                let again = first || ledger.frontier().unresolved() > 0;
+                *self = if again { BaseCase::Due } else { BaseCase::Unknown };
+            }
+            _ => self.edited(),
+        }
+    }
+
+    /// An iteration closed after which it is evaluated, or somebody typed `completed` into the file.
+    pub fn ask(&mut self) {
+        match self {
+            BaseCase::Unknown | BaseCase::Red { .. } | BaseCase::Waiting { .. } => *self = BaseCase::Due,
+            BaseCase::Due
+            | BaseCase::Evaluating { .. }
+            | BaseCase::Holds
+            | BaseCase::Stale
+            | BaseCase::Unevaluable { .. } => {}
+        }
+    }
+
+    pub fn is_due(&self) -> bool {
+        matches!(self, BaseCase::Due | BaseCase::Stale)
+    }
+}
+
+/// The evaluations so far, as far as the next one depends on them.
+#[derive(Clone, Debug, Default)]
+pub struct Evaluations {
+    pub count: u32,
+    /// The iteration whose evaluation was used.
+    pub used_in: Option<u32>,
+    /// How many got lost in a row.
+    pub lost: u32,
+    /// What the last one found red; a halt names it.
+    pub red: Vec<RedCheck>,
+}
+
+/// Whether the base case is evaluated now. In the last iteration it waits for what still runs, so that each iteration
+/// has one evaluation and not two (D8).
+pub fn is_wanted(ledger: &Ledger, base_case: &BaseCase, running: usize) -> bool {
+    let idle = running == 0;
+    match base_case {
+        BaseCase::Unknown => idle && ledger.frontier().unresolved() == 0,
+        BaseCase::Due => idle || !is_last_iteration(ledger),
+        BaseCase::Stale => idle,
+        BaseCase::Evaluating { .. }
+        | BaseCase::Holds
+        | BaseCase::Red { .. }
+        | BaseCase::Waiting { .. }
+        | BaseCase::Unevaluable { .. } => false,
+    }
+}
+
+/// Each iteration has one evaluation (D8). When something landed after it, the next one gets an iteration of its own,
+/// so that the bound holds.
+pub fn needs_own_iteration(ledger: &Ledger, evaluations: &Evaluations) -> bool {
+    let control = &ledger.state().control;
+    control.open.is_none() && evaluations.used_in == Some(control.iteration) && !is_last_iteration(ledger)
+}
+
+/// Whether an evaluation can still come before the next iteration opens.
+pub fn may_come(ledger: &Ledger, base_case: &BaseCase, evaluations: &Evaluations, running: usize) -> bool {
+    let control = &ledger.state().control;
+    let expected =
+        control.iteration == 0 || base_case.is_due() || running > 0 || ledger.frontier().unresolved() == 0;
+    let unused = evaluations.used_in != Some(control.iteration);
+    let under_way = matches!(base_case, BaseCase::Evaluating { .. });
+    control.open.is_none() && (under_way || (unused && expected))
+}
+
+/// Whether the base case is evaluated at every close.
+pub fn at_each_close(ledger: &Ledger) -> bool {
+    ledger.state().objective.verify == Some(VerifyWhen::EachIteration)
+}
+
+/// Counts a failed evaluation with nothing unresolved: fruitless unless fewer checks are red than ever before (D14).
+pub fn count_red(ledger: &mut Ledger, red: usize) {
+    let control = &ledger.state().control;
+    let red = u32::try_from(red).unwrap_or(u32::MAX);
+    let better = control.fewest_red.is_none_or(|fewest| red < fewest);
+    let fruitless = if better { 0 } else { control.fruitless.unwrap_or(0) + 1 };
+    let fewest_red = control.fewest_red.map_or(red, |fewest| fewest.min(red));
+    ledger.record(Change::Verified { fruitless, fewest_red: Some(fewest_red) });
+}
+
+fn is_last_iteration(ledger: &Ledger) -> bool {
+    ledger.state().control.iteration >= ledger.state().constraints().max_iterations
+}
