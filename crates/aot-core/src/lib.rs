@@ -5,6 +5,7 @@ pub mod contract;
 pub mod coordinator;
 pub mod hook;
 pub mod rules;
+pub mod shell_command;
 pub mod state;
 pub mod verdict;
 pub mod view;

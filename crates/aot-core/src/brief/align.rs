@@ -11,7 +11,7 @@ use super::dialogue::{CheckForm, Inquiry, InquiryForm, MAX_QUESTIONS, NewForm, Q
 use super::page::Page;
 use super::shape::{Said, Unreadable, schema_of};
 use super::{Brief, Role, TEXT_LIMIT};
-use crate::state::{Agreement, Boundaries, Clarification, DEFAULT_AGENT_TIMEOUT};
+use crate::state::{Agreement, Boundaries, Clarification, DEFAULT_AGENT_TIMEOUT, MAX_PARALLEL_AGENTS};
 
 // The budgets of the parts, in bytes.
 const WORDS: usize = 6 * 1024;
@@ -175,12 +175,24 @@ fn agreement(reader: &mut Reader, form: AgreementForm) -> Agreement {
     }
     agreement.atoms = reader.each(&within("atoms"), form.atoms, Reader::new_atom);
     let constraints = &mut agreement.objective.constraints;
-    for (name, given, limit) in [
-        ("max_iterations", form.max_iterations, &mut constraints.max_iterations),
-        ("max_parallel_agents", form.max_parallel_agents, &mut constraints.max_parallel_agents),
+    for (name, given, most, limit) in [
+        ("max_iterations", form.max_iterations, u32::MAX, &mut constraints.max_iterations),
+        (
+            "max_parallel_agents",
+            form.max_parallel_agents,
+            MAX_PARALLEL_AGENTS,
+            &mut constraints.max_parallel_agents,
+        ),
     ] {
         match given {
             Some(0) => reader.faults.note(&within(name), "found 0", "at least 1, or null"),
+            Some(given) if given > most => {
+                reader.faults.note(
+                    &within(name),
+                    format!("found {given}"),
+                    format!("at most {most}, or null"),
+                );
+            }
             Some(given) => *limit = given,
             None => {}
         }

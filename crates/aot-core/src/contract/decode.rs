@@ -12,8 +12,8 @@ use super::read::{Fields, Need, wrong_type};
 use crate::state::{
     Atom, AtomId, AtomStatus, Binding, Confirmation, Constraints, Control, Correction, CorrectionKind,
     DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_PARALLEL_AGENTS, DEFAULT_MAX_STALL_COUNT, Decomposition, Fingerprint,
-    GroupName, Isolation, IsolationMode, LIMITS, LoopStatus, Objective, OpenIteration, OrGroup, Spent, Stamp,
-    State, TrailEntry, VerifyWhen,
+    GroupName, Isolation, IsolationMode, LIMITS, LoopStatus, MAX_PARALLEL_AGENTS, Objective, OpenIteration,
+    OrGroup, Spent, Stamp, State, TrailEntry, VerifyWhen,
 };
 
 const KEYS: [&str; 8] =
@@ -160,18 +160,18 @@ fn constraints(objective: &Fields<'_, '_>, findings: &mut Findings) -> Constrain
     let Some(fields) = Fields::of(node, &"`constraints`", &LIMITS, findings) else {
         return Constraints::default();
     };
-    let mut limit = |key: &str, default: u32| {
+    let mut limit = |key: &str, default: u32, most: u32| {
         if fields.need(key, Need::Optional, findings).is_none() {
             let message = format!("`constraints` has no `{key}`; the default {default} is taken");
             let hint = format!("write `{key}: {default}`");
             findings.note(Severity::Warning, "default_taken", node.offset(), message, hint);
         }
-        fields.count(key, 1, Need::Optional, findings).unwrap_or(default)
+        fields.count_up_to(most, key, 1, Need::Optional, findings).unwrap_or(default)
     };
     Constraints {
-        max_iterations: limit("max_iterations", DEFAULT_MAX_ITERATIONS),
-        max_parallel_agents: limit("max_parallel_agents", DEFAULT_MAX_PARALLEL_AGENTS),
-        max_stall_count: limit("max_stall_count", DEFAULT_MAX_STALL_COUNT),
+        max_iterations: limit("max_iterations", DEFAULT_MAX_ITERATIONS, u32::MAX),
+        max_parallel_agents: limit("max_parallel_agents", DEFAULT_MAX_PARALLEL_AGENTS, MAX_PARALLEL_AGENTS),
+        max_stall_count: limit("max_stall_count", DEFAULT_MAX_STALL_COUNT, u32::MAX),
         agent_timeout: fields.span("agent_timeout", findings),
         check_timeout: fields.span("check_timeout", findings),
         max_wall_time: fields.span("max_wall_time", findings),

@@ -136,18 +136,24 @@ impl<'d, 'a> Fields<'d, 'a> {
 
     /// The same, for counters that fit 32 bits.
     pub fn count(&self, key: &str, least: i64, need: Need, findings: &mut Findings) -> Option<u32> {
+        self.count_up_to(u32::MAX, key, least, need, findings)
+    }
+
+    /// The same, for counters with a limit of their own.
+    pub fn count_up_to(
+        &self,
+        most: u32,
+        key: &str,
+        least: i64,
+        need: Need,
+        findings: &mut Findings,
+    ) -> Option<u32> {
         let number = self.number(key, least, need, findings)?;
-        let fits = u32::try_from(number).ok();
+        let fits = u32::try_from(number).ok().filter(|number| *number <= most);
         if fits.is_none() {
             let message = format!("`{key}` of {} is {number}", self.what);
             let offset = self.node.get(key).map_or(0, |node| node.offset());
-            findings.note(
-                Severity::Error,
-                "too_large",
-                offset,
-                message,
-                format!("give at most {}", u32::MAX),
-            );
+            findings.note(Severity::Error, "too_large", offset, message, format!("give at most {most}"));
         }
         fits
     }

@@ -1,92 +1,91 @@
-//! What the hooks of a host are answered: a state and the host's event in, the answer out. Prints nothing, reads no
-//! file, and has no rule of the loop of its own: whether it goes on is the coordinator's judgement.
+//! What the hooks of a host's session need to know: who may use which tool on what, and what comes next in the loop.
+//! Answers with facts. Knows no client, writes no sentences, prints nothing, reads no file, and has no rule of the loop:
+//! whether a loop goes on is the coordinator's decision.
 //!
-//! A host's session owns a loop (`control.session`). Whatever other sessions do is none of our business.
+//! A session owns a loop (`control.session`). Other sessions get no ruling at all.
 
-mod command;
-mod form;
-mod told;
-mod tool;
+mod instruction;
+mod read_only;
+mod ruling;
 mod verbs;
 
-pub use form::{REASKS, misshapen};
-pub use told::{Seen, fresh_coordinator, halted, next, standing_line, welcome};
-pub use tool::{Call, Known, Place, Ruling, before_tool, settles_on, starts_one_of_ours};
+pub use instruction::{Instruction, ReadyAtom, TurnReport};
+pub use ruling::{Action, Caller, CallerMemory, Denial, ProjectPaths, Ruling, ToolCall, claimed_tree, rule};
 
 use serde::{Deserialize, Serialize};
 
+use crate::brief::{ProbeAnswer, Unreadable, VerifierAnswer, WorkerAnswer};
 use crate::rules::bound;
-use crate::state::{AtomId, AtomStatus, Check, Checks, IsolationMode, LoopStatus, State};
+use crate::state::{
+    AtomId, AtomStatus, Check, Checks, IsolationMode, LoopStatus, MAX_PARALLEL_AGENTS, State,
+};
 
-/// The agents of the plugin.
+/// The agents that a host's session runs for a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum HostRole {
     Coordinator,
     Probe,
     Worker,
     Verifier,
 }
 
-impl Role {
-    /// `PLUGIN:AGENT` as the host calls an agent; none for agents that are not ours.
-    pub fn of(agent_type: &str) -> Option<Role> {
-        let name = agent_type.rsplit(':').next().unwrap_or(agent_type);
-        match name {
-            "aot-coordinator" => Some(Role::Coordinator),
-            "aot-probe" => Some(Role::Probe),
-            "aot-worker" => Some(Role::Worker),
-            "aot-verifier" => Some(Role::Verifier),
-            _ => None,
+impl HostRole {
+    pub fn word(self) -> &'static str {
+        match self {
+            HostRole::Coordinator => "coordinator",
+            HostRole::Probe => "probe",
+            HostRole::Worker => "worker",
+            HostRole::Verifier => "verifier",
         }
     }
 
-    pub fn word(self) -> &'static str {
+    /// Whether the role's last message has the form that its answer must have. The program looks elsewhere whether the
+    /// answer is true.
+    pub fn check_answer(self, last_message: &str) -> Result<(), Unreadable> {
         match self {
-            Role::Coordinator => "coordinator",
-            Role::Probe => "probe",
-            Role::Worker => "worker",
-            Role::Verifier => "verifier",
+            HostRole::Coordinator => Ok(()),
+            HostRole::Probe => ProbeAnswer::read(last_message).map(drop),
+            HostRole::Worker => WorkerAnswer::read(last_message).map(drop),
+            HostRole::Verifier => VerifierAnswer::read(last_message).map(drop),
         }
     }
 }
 
-/// Of a state what the quick hooks ask. Small whatever the graph, so that it can be kept beside the file.
+/// What hooks read of a state. It is small whatever the graph, because it is cached beside the file and read before
+/// every use of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct LoopFacts {
     pub session: Option<String>,
     pub status: LoopStatus,
     pub redirecting: bool,
-    /// Globs that nobody may change.
+    /// Globs that no agent may change.
     pub protected: Vec<String>,
     /// Commands of the base case.
     pub checks: Vec<String>,
-    /// What is in progress, each with the number of its attempt.
+    /// Atoms in progress, each with the number of its attempt.
     pub in_progress: Vec<(AtomId, u32)>,
-    /// So many agents of ours may be started in one turn of a session (D8).
-    pub agents: u64,
-    /// Whether each worker has a tree of its own, as far as the state says.
-    pub trees: bool,
+    /// How many agents a session may start in one turn (D8).
+    pub agents_per_turn: u64,
+    /// Whether the state gives each worker a tree of its own.
+    pub separate_trees: bool,
 }
 
-/// So many atoms in progress are kept; no loop has more.
-const IN_PROGRESS_KEPT: usize = 64;
-
-impl Standing {
-    pub fn of(state: &State) -> Standing {
+impl LoopFacts {
+    pub fn of(state: &State) -> LoopFacts {
         let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
         let in_progress = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
-        Standing {
+        LoopFacts {
             session: state.control.session.clone(),
             status: state.control.status,
             redirecting: state.control.redirect_requested,
             protected: state.objective.protected.clone(),
             checks: state.objective.base_case.as_ref().map(commands).unwrap_or_default(),
             in_progress: in_progress
-                .take(IN_PROGRESS_KEPT)
+                .take(MAX_PARALLEL_AGENTS as usize)
                 .map(|atom| (atom.id.clone(), state.control.attempts.get(&atom.id).copied().unwrap_or(0)))
                 .collect(),
-            agents: bound::turn(state),
-            trees: match mode {
+            agents_per_turn: bound::turn(state),
+            separate_trees: match mode {
                 Some(IsolationMode::InPlace | IsolationMode::None) => false,
                 Some(IsolationMode::Worktree) | None => true,
             },
@@ -101,22 +100,30 @@ impl Standing {
         self.status == LoopStatus::Running
     }
 
-    /// Whether a tree of this name is lent to somebody.
-    fn lends(&self, tree: &str) -> bool {
-        self.in_progress.iter().any(|(atom, attempt)| tree == tree_of(atom, *attempt))
+    /// The atoms in progress, each with the name of its tree.
+    fn trees(&self) -> impl Iterator<Item = (&AtomId, String)> {
+        self.in_progress.iter().map(|(atom, attempt)| (atom, tree_of(atom, *attempt)))
+    }
+
+    fn has_tree(&self, name: &str) -> bool {
+        self.trees().any(|(_, tree)| tree == name)
+    }
+
+    fn is_check(&self, command: &str) -> bool {
+        self.checks.iter().any(|check| check.trim() == command.trim())
     }
 }
 
-/// What the tree of an attempt is called.
+/// The name of an attempt's tree.
 pub fn tree_of(atom: &AtomId, attempt: u32) -> String {
     format!("{atom}-{attempt}")
 }
 
 /// Every command that a set of checks runs.
 fn commands(checks: &Checks) -> Vec<String> {
-    let one = |check: &Check| match check {
+    let command = |check: &Check| match check {
         Check::Command { value } | Check::NotCommand { value } => Some(value.clone()),
         Check::File { .. } | Check::NotFile { .. } | Check::Assertion { .. } | Check::Quality(_) => None,
     };
-    checks.leaves().filter_map(one).collect()
+    checks.leaves().filter_map(command).collect()
 }

@@ -1,98 +1,104 @@
-//! Which of our own verbs a command is, and who may type it.
+//! Which verb of this program a command or a tool call is. Who may use it is decided in `ruling`.
 
-use super::command;
+use crate::shell_command::single_command;
 
-/// What a verb of ours does, for whoever wants to type it.
+/// The name of this program on the search path.
+const NAME: &str = "aot";
+
+/// What a verb of this program does, as far as permission depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
-    /// It looks.
-    Looks,
-    /// It runs what was agreed on.
-    Checks,
-    /// It is a step of the loop, decided by rules.
-    Steps,
-    /// It interrupts the loop for a person who is talked with, or lets it go on.
-    Talks,
-    /// It takes the loop up, or judges a turn: what the host's hooks and a person do.
-    Begins,
-    /// It is a step, and brings commands that will be run as checks.
-    Brings(Vec<String>),
-    /// It speaks for a person.
-    Speaks,
-    /// It starts agents, or brings commands of its own: that is between the user and the host.
-    Reaches,
+    ReadOnly,
+    /// It runs the checks that were agreed on.
+    RunsChecks,
+    /// It is a step of the loop; rules decide whether it is legal.
+    LoopStep,
+    /// It interrupts the loop for a dialogue with a person, or ends that interruption.
+    HoldRedirect,
+    /// It takes the loop up, or ends a turn: a person or a hook does that.
+    Lifecycle,
+    /// It is a step that adds these commands as checks.
+    AddsChecks(Vec<String>),
+    /// It confirms or accepts something in a person's name.
+    NeedsPerson,
+    /// It starts agents, adds commands to run, or works on another loop: the user's permissions decide.
+    Restricted,
 }
 
-/// The verb, if the command is that and nothing else. `program` is where this program lies: another one that is called
-/// like it, and does not lie on the search path, is a stranger.
-pub(super) fn verb(program: &str, text: &str) -> Option<Verb> {
-    let words = command::only_program(text)?;
-    let first = words.first()?;
-    (first == NAME || first == program).then(|| of(&words[1..]))
-}
-
-/// Whether a tool of a host is one of our verbs over a protocol, and changes the loop.
-pub(super) fn is_step_over_protocol(tool: &str) -> bool {
-    let name = tool.strip_prefix("mcp__").and_then(|tool| tool.rsplit_once("aot__")).map(|(_, name)| name);
-    name.is_some_and(|name| {
-        let words: Vec<String> = name.split('_').map(str::to_owned).collect();
-        name == "enter" || !matches!(of(&words), Verb::Looks | Verb::Checks)
-    })
-}
-
-/// The atom whose brief is asked for.
-pub(super) fn briefed(program: &str, text: &str) -> Option<String> {
-    let words = command::only_program(text)?;
-    let mut words = words.iter().map(String::as_str).filter(|word| *word != "--json");
-    let ours = words.next().is_some_and(|first| first == NAME || first == program);
-    match (ours, words.next(), words.next(), words.next()) {
-        (true, Some("atom"), Some("brief"), Some(id)) => Some(id.to_owned()),
-        _ => None,
+impl Verb {
+    fn changes_loop(&self) -> bool {
+        !matches!(self, Verb::ReadOnly | Verb::RunsChecks)
     }
 }
 
-/// Whether a command, however unclear, seems to type a verb that only some may.
-pub(super) fn seems_to_step(text: &str) -> bool {
-    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || ";|&()`'\"$".contains(c)).collect();
-    let plain: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    (0..plain.len()).any(|at| {
-        let words: Vec<String> = plain[at + 1..].iter().take(3).map(|word| (*word).to_owned()).collect();
-        let ours = plain[at] == NAME || plain[at].ends_with("/aot");
-        ours && !words.is_empty() && !matches!(of(&words), Verb::Looks | Verb::Checks)
+/// The verb, if the command calls this program and does nothing else. `program` is the path of this program; another
+/// file of the same name is not it.
+pub(super) fn verb(program: &str, text: &str) -> Option<Verb> {
+    Some(classify(&arguments(program, text)?))
+}
+
+/// Whether a tool that this program offers over a protocol changes the loop, by its name, such as `atom_resolve`.
+pub(super) fn tool_changes_loop(tool: &str) -> bool {
+    let words: Vec<String> = tool.split('_').map(str::to_owned).collect();
+    classify(&words).changes_loop()
+}
+
+/// The atom whose brief a command asks for.
+pub(super) fn briefed_atom(program: &str, text: &str) -> Option<String> {
+    let words = arguments(program, text)?;
+    let mut words = words.into_iter().filter(|word| word != "--json");
+    (words.next()? == "atom" && words.next()? == "brief").then(|| words.next())?
+}
+
+/// Whether a command, however unclear, seems to call a verb that changes the loop.
+pub(super) fn seems_to_change_loop(text: &str) -> bool {
+    let words: Vec<String> = text
+        .split(|c: char| c.is_whitespace() || ";|&()`'\"$".contains(c))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    (1..words.len()).any(|at| {
+        let program = &words[at - 1];
+        let arguments = &words[at..words.len().min(at + 3)];
+        (program == NAME || program.ends_with("/aot")) && classify(arguments).changes_loop()
     })
 }
 
-const NAME: &str = "aot";
+fn arguments(program: &str, text: &str) -> Option<Vec<String>> {
+    let mut words = single_command(text)?;
+    let first = words.remove(0);
+    (first == NAME || first == program).then_some(words)
+}
 
-fn of(words: &[String]) -> Verb {
+fn classify(words: &[String]) -> Verb {
     let has = |flag: &str| words.iter().any(|word| is_flag(word, flag));
     // Another state file is another loop.
     if has("--state") {
-        return Verb::Reaches;
+        return Verb::Restricted;
     }
     let mut plain = words.iter().map(String::as_str).filter(|word| *word != "--json");
     match plain.next().unwrap_or("--help") {
         // `agents` and `doctor` are not among them: they start programs that a settings file names.
         "show" | "ready" | "status" | "graph" | "log" | "validate" | "gate" | "schema" | "help"
-        | "--help" | "-h" | "--version" | "-V" => Verb::Looks,
-        "verify" | "lint" => Verb::Checks,
+        | "--help" | "-h" | "--version" | "-V" => Verb::ReadOnly,
+        "verify" | "lint" => Verb::RunsChecks,
         "atom" => match plain.next().unwrap_or_default() {
-            "brief" => Verb::Looks,
-            "add" | "decompose" if has("--run") || has("--from") => Verb::Reaches,
-            "add" | "decompose" if has("--check") => Verb::Brings(values(words, "--check")),
-            _ => Verb::Steps,
+            "brief" => Verb::ReadOnly,
+            "add" | "decompose" if has("--run") || has("--from") => Verb::Restricted,
+            "add" | "decompose" if has("--check") => Verb::AddsChecks(values(words, "--check")),
+            _ => Verb::LoopStep,
         },
-        "or" | "stop" | "exit-recursion" => Verb::Steps,
-        "turn" => Verb::Begins,
-        // Exactly so: behind another word a flag is no flag, or the value of one.
-        "run" | "enter-recursion" if plain.clone().eq(["--session"]) => Verb::Begins,
-        "redirect" if has("--accept") => Verb::Speaks,
+        "or" | "stop" | "exit-recursion" => Verb::LoopStep,
+        "turn" => Verb::Lifecycle,
+        // Nothing else may stand there: after another argument `--session` can be the value of a flag.
+        "run" | "enter-recursion" if plain.clone().eq(["--session"]) => Verb::Lifecycle,
+        "redirect" if has("--accept") => Verb::NeedsPerson,
         "redirect" => match plain.collect::<Vec<_>>().as_slice() {
-            ["--hold"] | ["--cancel"] => Verb::Talks,
-            _ => Verb::Reaches,
+            ["--hold"] | ["--cancel"] => Verb::HoldRedirect,
+            _ => Verb::Restricted,
         },
-        "confirm" => Verb::Speaks,
-        _ => Verb::Reaches,
+        "confirm" => Verb::NeedsPerson,
+        _ => Verb::Restricted,
     }
 }
 
@@ -100,7 +106,7 @@ fn is_flag(word: &str, flag: &str) -> bool {
     word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
-/// What follows a flag, each time that it stands there.
+/// The value of each occurrence of a flag.
 fn values(words: &[String], flag: &str) -> Vec<String> {
     let found = words.iter().enumerate().filter(|(_, word)| is_flag(word, flag));
     found
@@ -113,40 +119,55 @@ fn values(words: &[String], flag: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verb, briefed, is_step_over_protocol, seems_to_step, verb};
+    use super::{Verb, briefed_atom, seems_to_change_loop, tool_changes_loop, verb};
 
     const PROGRAM: &str = "/x/bin/aot";
 
     #[test]
-    fn verbs_are_told_apart() {
-        let brings = |check: &str| Some(Verb::Brings(vec![check.to_owned()]));
+    fn verbs_are_classified() {
+        let adds = |check: &str| Some(Verb::AddsChecks(vec![check.to_owned()]));
         for (text, expected) in [
-            ("aot status", Some(Verb::Looks)),
-            ("/x/bin/aot --json verify --fresh", Some(Verb::Checks)),
+            ("aot status", Some(Verb::ReadOnly)),
+            ("/x/bin/aot --json verify --fresh", Some(Verb::RunsChecks)),
             ("/tmp/evil/aot status", None),
             ("./aot status", None),
-            ("aot atom start A1", Some(Verb::Steps)),
-            ("aot atom add 'More of it' --check 'make test'", brings("make test")),
-            ("aot atom add 'More of it' --check='make test'", brings("make test")),
-            ("aot atom add x --run 'rm -rf /'", Some(Verb::Reaches)),
-            ("aot atom add x --run='rm -rf /'", Some(Verb::Reaches)),
-            ("aot run --session", Some(Verb::Begins)),
-            ("aot run --session other", Some(Verb::Reaches)),
-            ("aot run --session --take-over", Some(Verb::Reaches)),
-            ("aot turn", Some(Verb::Begins)),
-            ("aot redirect --hold", Some(Verb::Talks)),
-            ("aot redirect --cancel --json", Some(Verb::Talks)),
-            ("aot redirect --base-case x.yml -- --hold", Some(Verb::Reaches)),
-            ("aot redirect --rebind A1 --hold", Some(Verb::Reaches)),
-            ("aot agents", Some(Verb::Reaches)),
-            ("aot doctor", Some(Verb::Reaches)),
-            ("aot run", Some(Verb::Reaches)),
-            ("aot confirm 'It is good'", Some(Verb::Speaks)),
-            ("aot redirect --accept", Some(Verb::Speaks)),
-            ("aot redirect --goal x", Some(Verb::Reaches)),
-            ("aot align x", Some(Verb::Reaches)),
-            ("aot --state /other/state.md atom start A1", Some(Verb::Reaches)),
-            ("aot", Some(Verb::Looks)),
+            ("aot atom start A1", Some(Verb::LoopStep)),
+            ("aot atom add 'More of it' --check 'make test'", adds("make test")),
+            ("aot atom add 'More of it' --check='make test'", adds("make test")),
+            ("aot atom add x --run 'rm -rf /'", Some(Verb::Restricted)),
+            ("aot atom add x --run='rm -rf /'", Some(Verb::Restricted)),
+            ("aot run --session", Some(Verb::Lifecycle)),
+            ("aot run --session other", Some(Verb::Restricted)),
+            ("aot run --session --take-over", Some(Verb::Restricted)),
+            ("aot turn", Some(Verb::Lifecycle)),
+            ("aot redirect --hold", Some(Verb::HoldRedirect)),
+            ("aot redirect --cancel --json", Some(Verb::HoldRedirect)),
+            ("aot redirect --base-case x.yml -- --hold", Some(Verb::Restricted)),
+            ("aot redirect --rebind A1 --hold", Some(Verb::Restricted)),
+            ("aot redirect --hold --accept", Some(Verb::NeedsPerson)),
+            ("aot redirect --hold x", Some(Verb::Restricted)),
+            ("aot enter-recursion --session", Some(Verb::Lifecycle)),
+            ("aot exit-recursion", Some(Verb::LoopStep)),
+            ("aot or switch g A1 --reason x", Some(Verb::LoopStep)),
+            ("aot stop", Some(Verb::LoopStep)),
+            ("aot lint", Some(Verb::RunsChecks)),
+            ("aot atom", Some(Verb::LoopStep)),
+            ("aot atom brief A1", Some(Verb::ReadOnly)),
+            ("aot atom add x", Some(Verb::LoopStep)),
+            ("aot atom add x --checks y", Some(Verb::LoopStep)),
+            ("aot atom add x --check", adds("")),
+            ("aot atom decompose A1 --child x --check y", adds("y")),
+            ("aot atom decompose A1 --from -", Some(Verb::Restricted)),
+            ("aot --state=/other/state.md status", Some(Verb::Restricted)),
+            ("aot agents", Some(Verb::Restricted)),
+            ("aot doctor", Some(Verb::Restricted)),
+            ("aot run", Some(Verb::Restricted)),
+            ("aot confirm 'It is good'", Some(Verb::NeedsPerson)),
+            ("aot redirect --accept", Some(Verb::NeedsPerson)),
+            ("aot redirect --goal x", Some(Verb::Restricted)),
+            ("aot align x", Some(Verb::Restricted)),
+            ("aot --state /other/state.md atom start A1", Some(Verb::Restricted)),
+            ("aot", Some(Verb::ReadOnly)),
             ("aot status; rm x", None),
             ("aot status && rm x", None),
             ("aot status $(rm x)", None),
@@ -161,12 +182,10 @@ mod tests {
     #[test]
     fn tools_of_a_protocol_are_verbs_too() {
         for tool in ["atom_resolve", "atom_add", "turn", "stop", "or_switch", "redirect", "align", "enter"] {
-            assert!(is_step_over_protocol(&format!("mcp__aot__{tool}")), "{tool}");
-            assert!(is_step_over_protocol(&format!("mcp__plugin_x_aot__{tool}")), "{tool}");
-            assert!(!is_step_over_protocol(&format!("mcp__db__{tool}")), "{tool}");
+            assert!(tool_changes_loop(tool), "{tool}");
         }
         for tool in ["status", "ready", "show", "atom_brief", "verify", "gate"] {
-            assert!(!is_step_over_protocol(&format!("mcp__aot__{tool}")), "{tool}");
+            assert!(!tool_changes_loop(tool), "{tool}");
         }
     }
 
@@ -176,10 +195,13 @@ mod tests {
             ("aot atom brief A1", Some("A1")),
             ("/x/bin/aot --json atom brief A1", Some("A1")),
             ("aot atom brief", None),
+            ("aot brief A1", None),
+            ("aot show brief A1", None),
+            ("/elsewhere/aot atom brief A1", None),
             ("aot atom start A1", None),
             ("cd x && aot atom brief A1", None),
         ] {
-            assert_eq!(briefed(PROGRAM, text).as_deref(), expected, "{text}");
+            assert_eq!(briefed_atom(PROGRAM, text).as_deref(), expected, "{text}");
         }
     }
 
@@ -191,13 +213,19 @@ mod tests {
             "$(aot atom fail A1)",
             "sh -c 'aot stop'",
             "/elsewhere/aot stop",
+            "aot --json atom fail",
         ] {
-            assert!(seems_to_step(text), "{text}");
+            assert!(seems_to_change_loop(text), "{text}");
         }
-        for text in
-            ["cargo test -p aot", "aot status && cargo test", "cat aot", "make", "cargo build --bin aot"]
-        {
-            assert!(!seems_to_step(text), "{text}");
+        for text in [
+            "cargo test -p aot",
+            "aot status && cargo test",
+            "cat aot",
+            "make",
+            "aot",
+            "cargo build --bin aot",
+        ] {
+            assert!(!seems_to_change_loop(text), "{text}");
         }
     }
 }

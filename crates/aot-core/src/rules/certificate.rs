@@ -1,14 +1,14 @@
 //! What a halt says: the verdict, what is red, what was tried, which branches remain, what to do next (D13).
 
 use indexmap::IndexMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::backtrack::AUTO_BACKTRACK;
 use super::{Ledger, converge};
 use crate::state::{AtomId, AtomStatus, GroupName, State, TrailEntry};
 
 /// Why a loop halted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// The base case was seen to hold.
@@ -40,7 +40,7 @@ pub enum Verdict {
 }
 
 /// What has run out (D12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
     Money,
@@ -69,7 +69,7 @@ impl Verdict {
 }
 
 /// Why the loop halted, with all that a person needs to go on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -92,20 +92,20 @@ pub struct Certificate {
 pub const WORKING_TREE: &str = "the working tree";
 
 /// A check that does not pass, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedCheck {
     pub item: String,
     pub reason: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tried {
     pub atom: AtomId,
     pub attempts: usize,
     pub reasons: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     pub group: GroupName,
     pub choices: Vec<AtomId>,

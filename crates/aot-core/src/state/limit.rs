@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Constraints, Span};
+use super::{Constraints, MAX_PARALLEL_AGENTS, Span};
 
 /// A value for one of the `constraints`. What is optional there can be taken away.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,10 @@ impl Limit {
         };
         Ok(match name.replace('-', "_").as_str() {
             "max_iterations" => Limit::MaxIterations(number()?),
-            "max_parallel_agents" => Limit::MaxParallelAgents(number()?),
+            "max_parallel_agents" => match number()? {
+                agents @ ..=MAX_PARALLEL_AGENTS => Limit::MaxParallelAgents(agents),
+                _ => return Err(format!("`{name}` is at most {MAX_PARALLEL_AGENTS}, not `{value}`")),
+            },
             "max_stall_count" => Limit::MaxStallCount(number()?),
             "agent_timeout" => Limit::AgentTimeout(span()?),
             "check_timeout" => Limit::CheckTimeout(span()?),
@@ -148,6 +151,7 @@ mod tests {
             ("max_iterations", "30", "30"),
             ("max-iterations", " 30 ", "30"),
             ("max_parallel_agents", "8", "8"),
+            ("max_parallel_agents", "64", "64"),
             ("max_stall_count", "1", "1"),
             ("agent_timeout", "90s", "90s"),
             ("check_timeout", "none", "none"),
@@ -172,6 +176,7 @@ mod tests {
             ("max_iterations", "0", "from 1"),
             ("max_iterations", "none", "from 1"),
             ("max_iterations", "-3", "from 1"),
+            ("max_parallel_agents", "65", "at most 64"),
             ("max_stall_count", "many", "`many`"),
             ("agent_timeout", "30", "`30m`"),
             ("agent_timeout", "0s", "span"),

@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 pub const DEFAULT_MAX_ITERATIONS: u32 = 20;
 pub const DEFAULT_MAX_PARALLEL_AGENTS: u32 = 3;
 pub const DEFAULT_MAX_STALL_COUNT: u32 = 3;
+/// No loop has more agents at a time. Hooks keep what is in progress beside the state file, and rely on this limit.
+pub const MAX_PARALLEL_AGENTS: u32 = 64;
 pub const DEFAULT_AGENT_TIMEOUT: Span = Span::from_seconds(30 * 60);
 pub const DEFAULT_CHECK_TIMEOUT: Span = Span::from_seconds(10 * 60);
 pub const DEFAULT_MAX_WALL_TIME: Span = Span::from_seconds(24 * 3600);
@@ -81,7 +83,7 @@ fn require_base_case(schema: &mut schemars::Schema) {
 pub struct Constraints {
     #[schemars(range(min = 1), default = "default_max_iterations")]
     pub max_iterations: u32,
-    #[schemars(range(min = 1), default = "default_max_parallel_agents")]
+    #[schemars(range(min = 1, max = MAX_PARALLEL_AGENTS), default = "default_max_parallel_agents")]
     pub max_parallel_agents: u32,
     #[schemars(range(min = 1), default = "default_max_stall_count")]
     pub max_stall_count: u32,

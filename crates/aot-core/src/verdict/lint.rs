@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::words::{Simple, simple_commands};
 use super::{Leaf, Node, Outcome, Sheet};
 use crate::brief::{HIGHEST_SCORE, LOWEST_SCORE};
+use crate::shell_command::{SimpleCommand, simple_commands};
 use crate::state::{Check, Objective, Quality, Scope};
 
 /// Weights that sum to 1 within this are meant to.
@@ -74,10 +74,11 @@ impl Questions {
                 Check::Command { value } | Check::NotCommand { value } => {
                     for simple in simple_commands(value) {
                         let program = simple.program();
-                        if Simple::is_known(program) && !program.contains('/') && !simple.is_builtin() {
+                        if SimpleCommand::is_known(program) && !program.contains('/') && !simple.is_builtin()
+                        {
                             questions.programs.insert(program.to_owned());
                         }
-                        let words = simple.words.iter().filter(|word| Simple::is_known(word));
+                        let words = simple.words.iter().filter(|word| SimpleCommand::is_known(word));
                         questions.paths.extend(words.map(|word| match &simple.folder {
                             Some(folder) if !word.starts_with('/') => format!("{folder}/{word}"),
                             _ => word.clone(),
@@ -178,7 +179,13 @@ fn already_true(leaf: &Leaf, found: &mut Vec<Advice>) {
     found.push(advice("already_true", &leaf.name, "it passes before any work was done", hint));
 }
 
-fn command(leaf: &Leaf, simple: &[Simple], objective: &Objective, facts: &Facts, found: &mut Vec<Advice>) {
+fn command(
+    leaf: &Leaf,
+    simple: &[SimpleCommand],
+    objective: &Objective,
+    facts: &Facts,
+    found: &mut Vec<Advice>,
+) {
     let mut note = |code, message: String, hint: &str| {
         let advice = advice(code, &leaf.name, &message, hint);
         if !found.contains(&advice) {
@@ -228,7 +235,7 @@ fn command(leaf: &Leaf, simple: &[Simple], objective: &Objective, facts: &Facts,
 }
 
 /// A `command` that finds something passes when it is there.
-fn inverted_command(leaf: &Leaf, simple: &[Simple], found: &mut Vec<Advice>) {
+fn inverted_command(leaf: &Leaf, simple: &[SimpleCommand], found: &mut Vec<Advice>) {
     let [.., last] = simple else { return };
     let finds = is_search(last) && !last.negated && !searches_for_absence(last);
     if finds && is_negative(&leaf.path) {
@@ -240,7 +247,7 @@ fn inverted_command(leaf: &Leaf, simple: &[Simple], found: &mut Vec<Advice>) {
     }
 }
 
-fn inverted_not_command(leaf: &Leaf, simple: &[Simple], found: &mut Vec<Advice>) {
+fn inverted_not_command(leaf: &Leaf, simple: &[SimpleCommand], found: &mut Vec<Advice>) {
     let Some(last) = simple.last() else { return };
     let mut note = |code, message: String, hint: &str| found.push(advice(code, &leaf.name, &message, hint));
     if let Some(part) = simple.iter().find(|part| complains_by_exit(part)) {
@@ -319,7 +326,7 @@ fn scope(quality: &Quality) -> &[String] {
 }
 
 /// Tools that say "something is wrong" by their exit.
-fn complains_by_exit(part: &Simple) -> bool {
+fn complains_by_exit(part: &SimpleCommand) -> bool {
     const ALONE: [&str; 24] = [
         "eslint",
         "tslint",
@@ -373,11 +380,11 @@ fn complains_by_exit(part: &Simple) -> bool {
         || (part.starts(&["cargo", "fmt"]) && part.has("--check"))
 }
 
-fn is_search(part: &Simple) -> bool {
+fn is_search(part: &SimpleCommand) -> bool {
     matches!(part.name(), "grep" | "egrep" | "fgrep" | "rg" | "ag" | "ack") || part.starts(&["git", "grep"])
 }
 
-fn searches_for_absence(part: &Simple) -> bool {
+fn searches_for_absence(part: &SimpleCommand) -> bool {
     let short = |word: &String| {
         word.starts_with('-') && !word.starts_with("--") && word.contains(['L', 'v']) && part.name() != "rg"
     };
@@ -413,7 +420,7 @@ fn is_negative(path: &[String]) -> bool {
         || own.contains("なし")
 }
 
-fn runs_tests(part: &Simple) -> bool {
+fn runs_tests(part: &SimpleCommand) -> bool {
     const TOOLS: [&str; 9] = ["pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox", "nox", "ctest"];
     const DRIVERS: [&str; 18] = [
         "npm", "yarn", "pnpm", "bun", "npx", "cargo", "go", "make", "just", "python", "python3", "node",
@@ -428,7 +435,7 @@ fn runs_tests(part: &Simple) -> bool {
 }
 
 /// What waits for the network, or for ever.
-fn may_never_end(part: &Simple) -> Option<&'static str> {
+fn may_never_end(part: &SimpleCommand) -> Option<&'static str> {
     let word = |wanted: &[&str]| wanted.iter().any(|wanted| part.has(wanted));
     let begins = |wanted: &[&str]| {
         part.words.iter().skip(1).any(|word| wanted.iter().any(|wanted| word.starts_with(wanted)))

@@ -7,7 +7,6 @@ mod lint;
 mod schedule;
 mod seal;
 mod sheet;
-mod words;
 
 pub use ending::{Ending, Missing, Ruling, Wanted, rule};
 pub use evidence::{Evidence, Excerpt, Judged, Source};
@@ -15,7 +14,6 @@ pub use lint::{Advice, Begun, Facts, Questions, lint};
 pub use schedule::{Jobs, Next, Schedule};
 pub use seal::{Tampered, canonical, tampered};
 pub use sheet::{Leaf, Node, Sheet};
-pub use words::{Simple, simple_commands};
 
 use serde::{Deserialize, Serialize};
 

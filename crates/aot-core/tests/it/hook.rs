@@ -1,14 +1,15 @@
-//! What hooks are answered, as tables: who, with which tool, on what.
+//! What hooks rule, as tables: who, with which action, on what.
 
 use aot_core::hook::{
-    Call, Known, Place, Role, Ruling, Seen, Standing, before_tool, misshapen, next, settles_on, welcome,
+    Action, Caller, CallerMemory, Denial, HostRole, Instruction, LoopFacts, ProjectPaths, Ruling, ToolCall,
+    TurnReport, claimed_tree, rule, tree_of,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::RedCheck;
-use aot_core::state::{LoopStatus, State};
-use serde_json::{Value, json};
+use aot_core::rules::plan::ReplanReason;
+use aot_core::state::{AtomStatus, LoopStatus, MAX_PARALLEL_AGENTS, State};
 
-const PLACE: Place<'_> = Place {
+const PATHS: ProjectPaths<'_> = ProjectPaths {
     root: "/p",
     state: "/p/.claude/aot-loop-state.md",
     sidecar: "/p/.claude/aot",
@@ -16,72 +17,76 @@ const PLACE: Place<'_> = Place {
     program: "/plugin/bin/aot",
 };
 
-fn standing() -> Standing {
-    Standing {
+fn facts() -> LoopFacts {
+    LoopFacts {
         session: Some("s".into()),
         status: LoopStatus::Running,
         redirecting: false,
         protected: vec!["tests/**".into()],
         checks: vec!["npm test".into()],
         in_progress: vec![("A1".into(), 1), ("A3".into(), 2)],
-        agents: 12,
-        trees: true,
+        agents_per_turn: 12,
+        separate_trees: true,
     }
 }
 
-fn ruled(standing: &Standing, session: &str, who: &str, tool: &str, input: &Value) -> String {
-    ruled_of(standing, session, who, tool, input, &Known::default())
+fn role(name: &str) -> Option<HostRole> {
+    use HostRole::{Coordinator, Probe, Verifier, Worker};
+    [Coordinator, Probe, Worker, Verifier].into_iter().find(|role| role.word() == name)
 }
 
-fn ruled_of(
-    standing: &Standing,
-    session: &str,
-    who: &str,
-    tool: &str,
-    input: &Value,
-    known: &Known,
-) -> String {
-    let target = match tool {
-        "Write" | "Edit" | "MultiEdit" => input["file_path"].as_str(),
-        _ => None,
-    };
-    let agent = format!("aot:aot-{who}");
-    let agent_type = match who {
-        "main" => None,
-        "other" => Some("general-purpose"),
-        _ => Some(agent.as_str()),
-    };
-    let call = Call { session, agent_type, tool, input, target, known };
-    match before_tool(standing, &PLACE, &call, &|path| path.starts_with("tests/")) {
-        Ruling::Silent => "silent".into(),
-        Ruling::Allow => "allow".into(),
-        Ruling::Ask(_) => "ask".into(),
-        Ruling::Deny(_) => "deny".into(),
+fn caller(who: &str) -> Caller {
+    match who {
+        "main" => Caller::Session,
+        "other" => Caller::OtherAgent,
+        _ => Caller::Agent(role(who).expect("a role")),
     }
 }
 
-/// Who, tool, what it is used on, what is ruled.
+fn action<'a>(what: &str, on: &'a str) -> Action<'a> {
+    match what {
+        "write" => Action::WriteFile(on),
+        "run" => Action::RunCommand(on),
+        "start" => {
+            let (kind, prompt) = on.split_once(' ').unwrap_or((on, ""));
+            Action::StartAgent { role: role(kind), prompt }
+        }
+        "verb" => Action::CallVerb(on),
+        "read" => Action::Read,
+        "use" => Action::UseOtherTool,
+        _ => panic!("there is no action {what}"),
+    }
+}
+
+fn ruling(facts: &LoopFacts, session: &str, row: (&str, &str, &str), memory: &CallerMemory) -> Ruling {
+    let (who, what, on) = row;
+    let call = ToolCall { session, caller: caller(who), action: action(what, on), memory };
+    rule(facts, &PATHS, &call, &|path| path.starts_with("tests/"))
+}
+
+fn ruled(facts: &LoopFacts, session: &str, row: (&str, &str, &str), memory: &CallerMemory) -> &'static str {
+    match ruling(facts, session, row, memory) {
+        Ruling::Defer => "defer",
+        Ruling::Allow => "allow",
+        Ruling::AskPerson => "ask",
+        Ruling::Deny(_) => "deny",
+    }
+}
+
+/// Who, action, what it is used on, what is ruled.
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
-fn table(standing: &Standing, rows: &[Row]) {
+fn table(facts: &LoopFacts, rows: &[Row]) {
+    let new = CallerMemory::default();
     let mut wrong = Vec::new();
-    for (who, tool, on, expected) in rows {
-        let input = match *tool {
-            "Bash" => json!({"command": on}),
-            "Agent" => {
-                let (kind, prompt) = on.split_once(' ').unwrap_or((on, ""));
-                json!({"subagent_type": kind, "prompt": prompt})
-            }
-            _ => json!({"file_path": on}),
-        };
-        let actual = ruled(standing, "s", who, tool, &input);
+    for (who, what, on, expected) in rows {
+        let actual = ruled(facts, "s", (who, what, on), &new);
         if actual != *expected {
-            wrong.push(format!("{who} {tool} {on}: expected {expected}, ruled {actual}"));
+            wrong.push(format!("{who} {what} {on}: expected {expected}, ruled {actual}"));
         }
-        // Whatever it is: to another session we say nothing.
-        let other = ruled(standing, "t", who, tool, &input);
-        if other != "silent" {
-            wrong.push(format!("another session: {who} {tool} {on}: ruled {other}"));
+        let other = ruled(facts, "t", (who, what, on), &new);
+        if other != "defer" {
+            wrong.push(format!("another session: {who} {what} {on}: ruled {other}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -91,29 +96,29 @@ fn table(standing: &Standing, rows: &[Row]) {
 fn files_are_written_by_whom_they_may_be() {
     let tree = "/p/.aot/trees/A1-1/src/a.rs";
     table(
-        &standing(),
+        &facts(),
         &[
-            ("worker", "Write", tree, "silent"),
-            ("worker", "Edit", "/p/.aot/trees/A1-1/tests/a.rs", "deny"),
-            ("worker", "Write", "/p/src/a.rs", "deny"),
-            ("worker", "Write", "/p/.aot/trees/A1-2/src/a.rs", "deny"),
-            ("main", "Write", "/p/.aot/trees/A2-1/src/a.rs", "deny"),
-            ("worker", "Write", "/elsewhere/a", "silent"),
-            ("worker", "Write", "/p/.claude/aot-loop-state.md", "deny"),
-            ("worker", "Write", "/p/.claude/aot/session.json", "deny"),
-            ("worker", "Write", "/p/.claude/aot/loans/A1-1.json", "deny"),
-            ("worker", "Bash", "rm -r .claude/aot/loans", "deny"),
-            ("main", "Write", "/p/.claude/aot-loop-state.md", "deny"),
-            ("main", "Edit", "/p/.claude/aot/journal", "deny"),
-            ("main", "Write", "/p/tests/a.rs", "deny"),
-            ("main", "Write", "/p/src/a.rs", "silent"),
-            ("main", "Write", "/p/.claude/settings.json", "silent"),
-            ("other", "Write", "/p/.claude/aot-loop-state.md", "deny"),
-            ("other", "Write", "/p/src/a.rs", "silent"),
-            ("probe", "Write", tree, "deny"),
-            ("probe", "Edit", "/elsewhere/a", "deny"),
-            ("verifier", "Write", tree, "deny"),
-            ("coordinator", "Write", tree, "deny"),
+            ("worker", "write", tree, "defer"),
+            ("worker", "write", "/p/.aot/trees/A1-1/tests/a.rs", "deny"),
+            ("worker", "write", "/p/src/a.rs", "deny"),
+            ("worker", "write", "/p/.aot/trees/A1-2/src/a.rs", "deny"),
+            ("main", "write", "/p/.aot/trees/A2-1/src/a.rs", "deny"),
+            ("worker", "write", "/elsewhere/a", "defer"),
+            ("worker", "write", "/p/.claude/aot-loop-state.md", "deny"),
+            ("worker", "write", "/p/.claude/aot/session.json", "deny"),
+            ("worker", "write", "/p/.claude/aot/loans/A1-1.json", "deny"),
+            ("worker", "run", "rm -r .claude/aot/loans", "deny"),
+            ("main", "write", "/p/.claude/aot-loop-state.md", "deny"),
+            ("main", "write", "/p/.claude/aot/journal", "deny"),
+            ("main", "write", "/p/tests/a.rs", "deny"),
+            ("main", "write", "/p/src/a.rs", "defer"),
+            ("main", "write", "/p/.claude/settings.json", "defer"),
+            ("other", "write", "/p/.claude/aot-loop-state.md", "deny"),
+            ("other", "write", "/p/src/a.rs", "defer"),
+            ("probe", "write", tree, "deny"),
+            ("probe", "write", "/elsewhere/a", "deny"),
+            ("verifier", "write", tree, "deny"),
+            ("coordinator", "write", tree, "deny"),
         ],
     );
 }
@@ -121,73 +126,73 @@ fn files_are_written_by_whom_they_may_be() {
 #[test]
 fn commands_are_run_by_whom_they_may_be() {
     table(
-        &standing(),
+        &facts(),
         &[
             // Our own verbs, and nothing that only looks like them.
-            ("main", "Bash", "aot status", "allow"),
-            ("main", "Bash", "aot atom start A1", "allow"),
-            ("main", "Bash", "aot run --session", "silent"),
-            ("coordinator", "Bash", "aot run --session", "deny"),
-            ("coordinator", "Bash", "aot run --session other --take-over", "deny"),
-            ("coordinator", "Bash", "aot turn", "deny"),
-            ("main", "Bash", "aot redirect --hold", "allow"),
-            ("coordinator", "Bash", "aot redirect --hold", "deny"),
-            ("main", "Bash", "aot redirect --base-case x.yml -- --hold", "silent"),
-            ("coordinator", "Bash", "aot redirect --base-case x.yml -- --hold", "deny"),
-            ("main", "Bash", "aot agents", "silent"),
-            ("probe", "Bash", "aot agents", "deny"),
-            ("other", "Bash", "aot status", "allow"),
-            ("other", "Bash", "aot stop --now", "silent"),
-            ("other", "Bash", "aot atom resolve A1 --summary x", "silent"),
-            ("main", "Bash", "aot run", "silent"),
-            ("main", "Bash", "aot status; rm -rf /", "silent"),
-            ("main", "Bash", "aot status && rm -rf /", "silent"),
-            ("main", "Bash", "aot status $(rm -rf /)", "silent"),
-            ("main", "Bash", "aot atom add x --run 'rm -rf /'", "silent"),
-            ("main", "Bash", "rm -rf /", "silent"),
-            ("main", "Bash", "ls", "silent"),
-            ("main", "Bash", "aot confirm 'It is good'", "ask"),
-            ("main", "Bash", "aot redirect --accept", "ask"),
-            ("main", "Bash", "aot redirect --goal x", "silent"),
-            ("main", "Bash", "sed -i s/running/completed/ .claude/aot-loop-state.md", "deny"),
-            ("main", "Bash", "echo x >> .claude/aot/journal", "deny"),
-            ("main", "Bash", "cat .claude/aot-loop-state.md", "silent"),
-            ("main", "Bash", "cd .aot/trees/A1-1 && make", "silent"),
+            ("main", "run", "aot status", "allow"),
+            ("main", "run", "aot atom start A1", "allow"),
+            ("main", "run", "aot run --session", "defer"),
+            ("coordinator", "run", "aot run --session", "deny"),
+            ("coordinator", "run", "aot run --session other --take-over", "deny"),
+            ("coordinator", "run", "aot turn", "deny"),
+            ("main", "run", "aot redirect --hold", "allow"),
+            ("coordinator", "run", "aot redirect --hold", "deny"),
+            ("main", "run", "aot redirect --base-case x.yml -- --hold", "defer"),
+            ("coordinator", "run", "aot redirect --base-case x.yml -- --hold", "deny"),
+            ("main", "run", "aot agents", "defer"),
+            ("probe", "run", "aot agents", "deny"),
+            ("other", "run", "aot status", "allow"),
+            ("other", "run", "aot stop --now", "defer"),
+            ("other", "run", "aot atom resolve A1 --summary x", "defer"),
+            ("main", "run", "aot run", "defer"),
+            ("main", "run", "aot status; rm -rf /", "defer"),
+            ("main", "run", "aot status && rm -rf /", "defer"),
+            ("main", "run", "aot status $(rm -rf /)", "defer"),
+            ("main", "run", "aot atom add x --run 'rm -rf /'", "defer"),
+            ("main", "run", "rm -rf /", "defer"),
+            ("main", "run", "ls", "defer"),
+            ("main", "run", "aot confirm 'It is good'", "ask"),
+            ("main", "run", "aot redirect --accept", "ask"),
+            ("main", "run", "aot redirect --goal x", "defer"),
+            ("main", "run", "sed -i s/running/completed/ .claude/aot-loop-state.md", "deny"),
+            ("main", "run", "echo x >> .claude/aot/journal", "deny"),
+            ("main", "run", "cat .claude/aot-loop-state.md", "defer"),
+            ("main", "run", "cd .aot/trees/A1-1 && make", "defer"),
             // The coordinator has verbs, and eyes.
-            ("coordinator", "Bash", "aot atom resolve A1 --summary 'done; well'", "allow"),
-            ("coordinator", "Bash", "aot atom add 'More' --check 'npm test'", "allow"),
-            ("coordinator", "Bash", "aot atom add 'More' --check 'test -f a'", "silent"),
-            ("coordinator", "Bash", "aot atom add 'More' --check 'rm -rf /'", "silent"),
-            ("main", "Bash", "aot atom add 'More' --check='rm -rf /'", "silent"),
-            ("worker", "Bash", "aot atom add 'More' --check 'npm test'", "deny"),
-            ("main", "Bash", "/plugin/bin/aot status", "allow"),
-            ("main", "Bash", "/tmp/aot status", "silent"),
-            ("worker", "Bash", "./aot status", "silent"),
-            ("coordinator", "Bash", "aot atom add x --run 'make'", "deny"),
-            ("coordinator", "Bash", "aot confirm x", "deny"),
-            ("coordinator", "Bash", "ls -la", "silent"),
-            ("coordinator", "Bash", "make", "deny"),
+            ("coordinator", "run", "aot atom resolve A1 --summary 'done; well'", "allow"),
+            ("coordinator", "run", "aot atom add 'More' --check 'npm test'", "allow"),
+            ("coordinator", "run", "aot atom add 'More' --check 'test -f a'", "defer"),
+            ("coordinator", "run", "aot atom add 'More' --check 'rm -rf /'", "defer"),
+            ("main", "run", "aot atom add 'More' --check='rm -rf /'", "defer"),
+            ("worker", "run", "aot atom add 'More' --check 'npm test'", "deny"),
+            ("main", "run", "/plugin/bin/aot status", "allow"),
+            ("main", "run", "/tmp/aot status", "defer"),
+            ("worker", "run", "./aot status", "defer"),
+            ("coordinator", "run", "aot atom add x --run 'make'", "deny"),
+            ("coordinator", "run", "aot confirm x", "deny"),
+            ("coordinator", "run", "ls -la", "defer"),
+            ("coordinator", "run", "make", "deny"),
             // A worker works, and leaves the loop alone.
-            ("worker", "Bash", "make", "silent"),
-            ("worker", "Bash", "aot atom brief A1", "allow"),
-            ("worker", "Bash", "aot atom resolve A1 --summary x", "deny"),
-            ("worker", "Bash", "cd x && aot atom resolve A1 --summary x", "deny"),
-            ("worker", "Bash", "aot stop", "deny"),
-            ("worker", "Bash", "aot confirm x", "deny"),
-            ("worker", "Bash", "printf x > .claude/aot-loop-state.md", "deny"),
+            ("worker", "run", "make", "defer"),
+            ("worker", "run", "aot atom brief A1", "allow"),
+            ("worker", "run", "aot atom resolve A1 --summary x", "deny"),
+            ("worker", "run", "cd x && aot atom resolve A1 --summary x", "deny"),
+            ("worker", "run", "aot stop", "deny"),
+            ("worker", "run", "aot confirm x", "deny"),
+            ("worker", "run", "printf x > .claude/aot-loop-state.md", "deny"),
             // A probe reads.
-            ("probe", "Bash", "grep -rn x src | head", "silent"),
-            ("probe", "Bash", "echo x > a", "deny"),
-            ("probe", "Bash", "make", "deny"),
-            ("probe", "Bash", "aot show", "allow"),
-            ("probe", "Bash", "aot verify", "deny"),
-            ("probe", "Bash", "find . -del\\\nete", "deny"),
-            ("probe", "Bash", "aot atom fail A1 --reason x", "deny"),
+            ("probe", "run", "grep -rn x src | head", "defer"),
+            ("probe", "run", "echo x > a", "deny"),
+            ("probe", "run", "make", "deny"),
+            ("probe", "run", "aot show", "allow"),
+            ("probe", "run", "aot verify", "deny"),
+            ("probe", "run", "find . -del\\\nete", "deny"),
+            ("probe", "run", "aot atom fail A1 --reason x", "deny"),
             // A verifier runs checks.
-            ("verifier", "Bash", "aot verify --json", "allow"),
-            ("verifier", "Bash", "npm test", "silent"),
-            ("verifier", "Bash", "npm test; rm x", "deny"),
-            ("verifier", "Bash", "npm install", "deny"),
+            ("verifier", "run", "aot verify --json", "allow"),
+            ("verifier", "run", "npm test", "defer"),
+            ("verifier", "run", "npm test; rm x", "deny"),
+            ("verifier", "run", "npm install", "deny"),
         ],
     );
 }
@@ -195,157 +200,201 @@ fn commands_are_run_by_whom_they_may_be() {
 #[test]
 fn workers_are_started_for_what_was_started() {
     table(
-        &standing(),
+        &facts(),
         &[
-            ("coordinator", "Agent", "aot:aot-worker Solve A1 in /p", "silent"),
-            ("coordinator", "Agent", "aot:aot-worker Solve A1.", "silent"),
-            ("coordinator", "Agent", "aot:aot-worker Solve A2 in /p", "deny"),
-            ("coordinator", "Agent", "aot:aot-worker Solve A11", "deny"),
-            ("coordinator", "Agent", "aot:aot-probe Look at A2", "silent"),
-            ("coordinator", "Agent", "general-purpose Do it", "deny"),
-            ("probe", "Agent", "aot:aot-worker Solve A1", "deny"),
-            ("main", "Agent", "aot:aot-coordinator Go on", "silent"),
-            ("main", "Agent", "general-purpose Something else", "silent"),
-            ("worker", "Agent", "Explore Look", "silent"),
-            ("worker", "Agent", "aot:aot-worker Solve A1", "deny"),
+            ("coordinator", "start", "worker Solve A1 in /p", "defer"),
+            ("coordinator", "start", "worker Solve A1.", "defer"),
+            ("coordinator", "start", "worker Solve A2 in /p", "deny"),
+            ("coordinator", "start", "worker Solve A11", "deny"),
+            ("coordinator", "start", "probe Look at A2", "defer"),
+            ("coordinator", "start", "general-purpose Do it", "deny"),
+            ("probe", "start", "worker Solve A1", "deny"),
+            ("main", "start", "coordinator Go on", "defer"),
+            ("main", "start", "general-purpose Something else", "defer"),
+            ("worker", "start", "Explore Look", "defer"),
+            ("worker", "start", "worker Solve A1", "deny"),
         ],
     );
     table(
-        &standing(),
+        &facts(),
         &[
-            ("probe", "mcp__db__write", "x", "deny"),
-            ("probe", "Read", "/p/a", "silent"),
-            ("worker", "mcp__db__write", "x", "silent"),
-            ("worker", "mcp__aot__atom_resolve", "x", "deny"),
-            ("worker", "mcp__aot__status", "x", "silent"),
-            ("main", "mcp__aot__atom_resolve", "x", "silent"),
+            ("probe", "use", "x", "deny"),
+            ("probe", "read", "", "defer"),
+            ("worker", "use", "x", "defer"),
+            ("worker", "verb", "atom_resolve", "deny"),
+            ("worker", "verb", "status", "defer"),
+            ("main", "verb", "atom_resolve", "defer"),
         ],
     );
 }
 
 #[test]
-fn a_worker_keeps_to_the_tree_it_settled_on() {
-    let ask = |known: &Known, tool: &str, on: &str| {
-        let input = if tool == "Bash" { json!({"command": on}) } else { json!({"file_path": on}) };
-        ruled_of(&standing(), "s", "worker", tool, &input, known)
-    };
+fn a_worker_keeps_to_the_tree_it_claimed() {
     let (own, other) = ("/p/.aot/trees/A1-1/a", "/p/.aot/trees/A3-2/a");
-    let settled = Known { tree: Some("A1-1".into()), ..Known::default() };
-    for (tool, on, expected) in [
-        ("Write", own, "silent"),
-        ("Write", other, "deny"),
-        ("Bash", "cd /p/.aot/trees/A1-1 && make", "silent"),
-        ("Bash", "cd /p/.aot/trees/A3-2 && make", "deny"),
-        ("Bash", "cat .aot/trees/A3-2/a", "silent"),
-        ("Bash", "cp x .aot/trees/A3-2", "deny"),
-        ("Bash", "cp x .aot/trees/A3-22", "silent"),
+    let claimed = CallerMemory { tree: Some("A1-1".into()), ..CallerMemory::default() };
+    for (what, on, expected) in [
+        ("write", own, "defer"),
+        ("write", other, "deny"),
+        ("run", "cd /p/.aot/trees/A1-1 && make", "defer"),
+        ("run", "cd /p/.aot/trees/A3-2 && make", "deny"),
+        ("run", "cat .aot/trees/A3-2/a", "defer"),
+        ("run", "cp x .aot/trees/A3-2", "deny"),
+        ("run", "cp x .aot/trees/A3-22", "defer"),
+        ("run", "cp x .aot/trees/A3-2_", "defer"),
     ] {
-        assert_eq!(ask(&settled, tool, on), expected, "{tool} {on}");
+        assert_eq!(ruled(&facts(), "s", ("worker", what, on), &claimed), expected, "{what} {on}");
     }
-    let taken = Known { tree: Some("A1-2".into()), ..Known::default() };
-    assert_eq!(ask(&taken, "Bash", "ls"), "deny", "its attempt is over: it has nothing to do any more");
-    let settles = |who: &str, tool: &str, on: &str, known: &Known| {
-        let input = if tool == "Bash" { json!({"command": on}) } else { json!({"file_path": on}) };
-        let agent = format!("aot:aot-{who}");
-        let target = (tool == "Write").then_some(on);
-        let agent_type = Some(agent.as_str());
-        let call = Call { session: "s", agent_type, tool, input: &input, target, known };
-        settles_on(&standing(), &PLACE, &call)
+    let ended = CallerMemory { tree: Some("A1-2".into()), ..CallerMemory::default() };
+    let ruling_of = |facts: &LoopFacts| ruling(facts, "s", ("worker", "run", "ls"), &ended);
+    assert_eq!(ruling_of(&facts()), Ruling::Deny(Denial::AttemptEnded { tree: "A1-2".into() }));
+    assert_eq!(ruling_of(&LoopFacts { separate_trees: false, ..facts() }), Ruling::Defer);
+    let claims = |who: &str, what: &str, on: &str, memory: &CallerMemory| {
+        let call = ToolCall { session: "s", caller: caller(who), action: action(what, on), memory };
+        claimed_tree(&facts(), &PATHS, &call)
     };
-    let new = Known::default();
-    assert_eq!(settles("worker", "Bash", "aot atom brief A3", &new).as_deref(), Some("A3-2"));
-    assert_eq!(settles("worker", "Bash", "aot atom brief A9", &new), None);
-    assert_eq!(settles("worker", "Write", own, &new).as_deref(), Some("A1-1"));
-    assert_eq!(settles("worker", "Bash", "cd .aot/trees/A3-2 && ls", &new).as_deref(), Some("A3-2"));
-    assert_eq!(settles("worker", "Bash", "aot atom brief A3", &settled), None, "once, and for all");
-    assert_eq!(settles("probe", "Bash", "aot atom brief A3", &new), None);
+    let new = CallerMemory::default();
+    assert_eq!(claims("worker", "run", "aot atom brief A3", &new).as_deref(), Some("A3-2"));
+    assert_eq!(claims("worker", "run", "aot atom brief A9", &new), None);
+    assert_eq!(claims("worker", "write", own, &new).as_deref(), Some("A1-1"));
+    assert_eq!(claims("worker", "write", "/p/.aot/trees/A9-1/a", &new), None);
+    assert_eq!(claims("worker", "write", "/p/src/a", &new), None);
+    assert_eq!(claims("worker", "run", "cd .aot/trees/A3-2 && ls", &new).as_deref(), Some("A3-2"));
+    assert_eq!(claims("worker", "run", "make", &new), None);
+    assert_eq!(claims("worker", "use", "", &new), None);
+    assert_eq!(claims("worker", "run", "aot atom brief A3", &claimed), None, "once, and for all");
+    assert_eq!(claims("probe", "run", "aot atom brief A3", &new), None);
 }
 
 #[test]
 fn agents_of_a_turn_are_counted_and_one_coordinates() {
-    let worker = json!({"subagent_type": "aot:aot-worker", "prompt": "Solve A1"});
-    let coordinator = json!({"subagent_type": "aot:aot-coordinator", "prompt": "Go on"});
-    for (started, replaced, who, tool, input, expected) in [
-        (11, false, "coordinator", "Agent", &worker, "silent"),
-        (12, false, "coordinator", "Agent", &worker, "deny"),
-        (12, false, "main", "Agent", &coordinator, "deny"),
-        (12, false, "main", "Agent", &json!({"subagent_type": "Explore"}), "silent"),
-        (0, true, "coordinator", "Agent", &worker, "deny"),
-        (0, true, "coordinator", "Bash", &json!({"command": "aot atom start A2"}), "deny"),
-        (0, true, "worker", "Bash", &json!({"command": "make"}), "silent"),
+    for (started, replaced, who, what, on, expected) in [
+        (11, false, "coordinator", "start", "worker Solve A1", "defer"),
+        (12, false, "coordinator", "start", "worker Solve A1", "deny"),
+        (12, false, "main", "start", "coordinator Go on", "deny"),
+        (12, false, "main", "start", "Explore", "defer"),
+        (0, true, "coordinator", "start", "worker Solve A1", "deny"),
+        (0, true, "coordinator", "run", "aot atom start A2", "deny"),
+        (0, true, "worker", "run", "make", "defer"),
+        (0, true, "main", "run", "make", "defer"),
     ] {
-        let known = Known { started, replaced, tree: None };
-        let actual = ruled_of(&standing(), "s", who, tool, input, &known);
-        assert_eq!(actual, expected, "{who} {tool} {input} {known:?}");
+        let memory = CallerMemory { started, replaced, tree: None };
+        let actual = ruled(&facts(), "s", (who, what, on), &memory);
+        assert_eq!(actual, expected, "{who} {what} {on} {memory:?}");
     }
 }
 
 #[test]
-fn a_redirect_stops_hands_and_a_loop_at_rest_binds_less() {
-    let redirecting = Standing { redirecting: true, ..standing() };
+fn a_redirect_stops_agents_and_a_stopped_loop_binds_less() {
+    let redirecting = LoopFacts { redirecting: true, ..facts() };
     table(
         &redirecting,
         &[
-            ("worker", "Bash", "make", "deny"),
-            ("worker", "Write", "/p/.aot/trees/A1-1/a", "deny"),
-            ("coordinator", "Bash", "aot status", "allow"),
-            ("main", "Bash", "make", "silent"),
+            ("worker", "run", "make", "deny"),
+            ("worker", "write", "/p/.aot/trees/A1-1/a", "deny"),
+            ("coordinator", "run", "aot status", "allow"),
+            ("main", "run", "make", "defer"),
         ],
     );
-    let stopped = Standing { status: LoopStatus::Stopped, ..standing() };
+    let stopped = LoopFacts { status: LoopStatus::Stopped, ..facts() };
     table(
         &stopped,
         &[
-            ("main", "Write", "/p/tests/a.rs", "silent"),
-            ("main", "Write", "/p/.claude/aot-loop-state.md", "deny"),
-            ("worker", "Write", "/p/src/a.rs", "silent"),
-            ("probe", "Write", "/p/src/a.rs", "deny"),
+            ("main", "write", "/p/tests/a.rs", "defer"),
+            ("main", "write", "/p/.claude/aot-loop-state.md", "deny"),
+            ("worker", "write", "/p/src/a.rs", "defer"),
+            ("worker", "write", "/p/.aot/trees/A9-1/a", "defer"),
+            ("probe", "write", "/p/src/a.rs", "deny"),
+            ("coordinator", "start", "worker Solve A9", "defer"),
         ],
     );
-    let nobody = Standing { session: None, ..standing() };
-    assert_eq!(ruled(&nobody, "s", "main", "Bash", &json!({"command": "aot status"})), "silent");
-    let in_place = Standing { trees: false, ..standing() };
+    let unowned = LoopFacts { session: None, ..facts() };
+    assert_eq!(ruled(&unowned, "s", ("main", "run", "aot status"), &CallerMemory::default()), "defer");
+    let in_place = LoopFacts { separate_trees: false, ..facts() };
     table(
         &in_place,
-        &[("worker", "Write", "/p/src/a.rs", "silent"), ("worker", "Write", "/p/tests/a", "deny")],
+        &[
+            ("worker", "write", "/p/src/a.rs", "defer"),
+            ("worker", "write", "/p/tests/a", "deny"),
+            ("worker", "write", "/p/.aot/trees/A9-1/a", "defer"),
+        ],
     );
 }
 
+/// The reason of each denial: who, action, on what.
 #[test]
-fn agents_are_known_by_their_type() {
-    for (name, role) in [
-        ("aot:aot-coordinator", Some(Role::Coordinator)),
-        ("aot-worker", Some(Role::Worker)),
-        ("aot:aot-probe", Some(Role::Probe)),
-        ("other:aot-verifier", Some(Role::Verifier)),
-        ("aot-workers", None),
-        ("general-purpose", None),
-        ("", None),
+fn a_denial_says_why() {
+    let trees = || PATHS.trees.to_owned();
+    let new = CallerMemory::default();
+    let claimed = CallerMemory { tree: Some("A1-1".into()), ..CallerMemory::default() };
+    let replaced = CallerMemory { replaced: true, ..CallerMemory::default() };
+    let busy = CallerMemory { started: 12, ..CallerMemory::default() };
+    use Denial::*;
+    use HostRole::{Coordinator, Probe, Verifier, Worker};
+    for (row, memory, denial) in [
+        (("coordinator", "read", ""), &replaced, CoordinatorReplaced),
+        (("worker", "write", "/p/.claude/aot-loop-state.md"), &new, StateFile),
+        (("main", "run", "rm .claude/aot-loop-state.md"), &new, StateFile),
+        (("main", "write", "/p/tests/a"), &new, Protected { path: "tests/a".into() }),
+        (("worker", "write", "/p/.aot/trees/A1-1/tests/a"), &new, Protected { path: "tests/a".into() }),
+        (("main", "write", "/p/.aot/trees/A9-1/a"), &new, UnusedTree { tree: "A9-1".into() }),
+        (("worker", "write", "/p/.aot/trees/A3-2/a"), &claimed, OtherWorkersTree),
+        (("worker", "run", "touch .aot/trees/A3-2/a"), &claimed, OtherWorkersTree),
+        (("worker", "write", "/p/a"), &new, OutsideTree { trees: trees() }),
+        (("verifier", "use", ""), &new, ToolNotForRole(Verifier)),
+        (("probe", "verb", "status"), &new, ToolNotForRole(Probe)),
+        (("coordinator", "write", "/elsewhere/a"), &new, WritesNoFiles(Coordinator)),
+        (("probe", "run", "make"), &new, OnlyReads(Probe)),
+        (("probe", "run", "aot verify"), &new, OnlyReads(Probe)),
+        (("worker", "verb", "turn"), &new, ChangesNoLoop(Worker)),
+        (("worker", "run", "cd x; aot stop"), &new, ChangesNoLoop(Worker)),
+        (("verifier", "run", "aot atom start A1"), &new, ChangesNoLoop(Verifier)),
+        (("probe", "run", "aot redirect --hold"), &new, ChangesNoLoop(Probe)),
+        (("worker", "run", "aot turn"), &new, ChangesNoLoop(Worker)),
+        (("worker", "run", "aot run"), &new, ChangesNoLoop(Worker)),
+        (("coordinator", "run", "aot turn"), &new, NotCoordinatorsDecision),
+        (("coordinator", "run", "aot redirect --cancel"), &new, NotCoordinatorsDecision),
+        (("coordinator", "run", "aot run"), &new, CoordinatorRestricted),
+        (("coordinator", "run", "make"), &new, CoordinatorUsesVerbs),
+        (("verifier", "run", "make"), &new, VerifierRunsChecks),
+        (("worker", "run", "aot confirm x"), &new, NeedsPerson(Worker)),
+        (("probe", "start", "Explore x"), &new, StartsNoAgents(Probe)),
+        (("verifier", "start", "worker A1"), &new, StartsNoAgents(Verifier)),
+        (("worker", "start", "probe A1"), &new, StartsNoLoopAgents(Worker)),
+        (("coordinator", "start", "Explore x"), &new, CoordinatorStartsLoopAgents),
+        (("coordinator", "start", "worker A1"), &busy, TurnLimit { agents: 12 }),
+        (("coordinator", "start", "worker A2"), &new, NoAtomInProgress),
     ] {
-        assert_eq!(Role::of(name), role, "{name}");
+        assert_eq!(ruling(&facts(), "s", row, memory), Ruling::Deny(denial), "{row:?}");
     }
+    let redirecting = LoopFacts { redirecting: true, ..facts() };
+    assert_eq!(ruling(&redirecting, "s", ("probe", "read", ""), &new), Ruling::Deny(Redirecting));
 }
 
 #[test]
 fn answers_have_a_form() {
     let good = r#"{"success": true, "summary": "done", "artifacts": [], "reason": null, "too_large": false}"#;
-    for (role, said, fits) in [
-        (Role::Worker, good, true),
-        (Role::Worker, "It is done.", false),
-        (Role::Worker, r#"{"success": true}"#, false),
-        (Role::Probe, r#"{"feasible": true, "findings": "easy", "cost_estimate": "small"}"#, true),
-        (Role::Probe, good, false),
-        (Role::Verifier, r#"{"passed": true, "evidence": "ran it", "failures": []}"#, true),
-        (Role::Verifier, r#"{"passed": true, "evidence": "ran it", "failures": ["a"]}"#, false),
-        (Role::Coordinator, "whatever", true),
+    for (role, message, fits) in [
+        (HostRole::Worker, good, true),
+        (HostRole::Worker, "It is done.", false),
+        (HostRole::Worker, r#"{"success": true}"#, false),
+        (HostRole::Probe, r#"{"feasible": true, "findings": "easy", "cost_estimate": "small"}"#, true),
+        (HostRole::Probe, good, false),
+        (HostRole::Verifier, r#"{"passed": true, "evidence": "ran it", "failures": []}"#, true),
+        (HostRole::Verifier, r#"{"passed": true, "evidence": "ran it", "failures": ["a"]}"#, false),
+        (HostRole::Coordinator, "whatever", true),
     ] {
-        assert_eq!(misshapen(role, said).is_none(), fits, "{said}");
+        assert_eq!(role.check_answer(message).is_ok(), fits, "{message}");
     }
 }
 
 fn state(text: &str) -> State {
     let read = aot_core::contract::read(text.as_bytes().to_vec()).expect("it is YAML");
     read.state.unwrap_or_else(|| panic!("{:?}", read.findings))
+}
+
+fn instruction(text: &str, report: &TurnReport) -> Instruction {
+    let now = "2025-01-15T11:00:00Z".parse().expect("a moment");
+    Instruction::of(&Ledger::open(state(text), now), report)
 }
 
 const LOOP: &str = r#"---
@@ -359,10 +408,14 @@ objective:
 control: {status: running, iteration: 2, stall_count: 2, prev_pending_count: 2, stop_requested: false, stop_reason: null, redirect_requested: false, session: "s"}
 atoms:
   - {id: A1, description: "First", status: resolved, depends_on: []}
-  - {id: A2, description: "Second", status: pending, depends_on: [A1], check: {type: command, value: "make second"}}
+  - {id: A2, description: "Second", status: pending, depends_on: [A1, A4], check: {type: command, value: "make second"}}
   - {id: A3, description: "Third", status: pending, depends_on: [A2]}
+  - {id: A4, description: "One way", status: resolved, depends_on: [], or_group: way}
+  - {id: A5, description: "Another way", status: pending, depends_on: [], or_group: way}
+or_groups: {way: {choices: [A4, A5], selected: A4, failed: []}}
 bindings:
   A1: {summary: "the first is there", artifacts: []}
+  A4: {summary: "it goes this way", artifacts: []}
 trail:
   - {type: failure, atom: A2, reason: "it broke", timestamp: "2025-01-15T10:00:00Z"}
   - {type: failure, atom: A2, reason: "it broke again", timestamp: "2025-01-15T10:00:00Z"}
@@ -371,53 +424,81 @@ corrections: []
 "#;
 
 #[test]
-fn the_next_instruction_has_all_that_is_needed() {
-    let state = state(LOOP);
-    let ledger = Ledger::open(state.clone(), "2025-01-15T11:00:00Z".parse().expect("a moment"));
-    let text = next(&ledger, &Seen::default());
-    for part in [
-        "2 of 3 atoms unresolved, iteration 2 of 9",
-        "STALLED: no progress for 2 of at most 3",
-        "Goal: Let it be",
-        "A2: Second",
-        "proven by: `make second`",
-        "builds on A1: the first is there",
-        "failed 2 times, last: it broke again",
-        "send aot-probe first",
-        "A2 keeps failing: change its plan",
-        "aot atom start ID",
-    ] {
-        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+fn hooks_keep_as_much_as_a_loop_may_start() {
+    let mut state = state(LOOP);
+    let template = state.atoms["A2"].clone();
+    for n in 0..MAX_PARALLEL_AGENTS {
+        let id = format!("B{n}");
+        state.atoms.insert(
+            id.as_str().into(),
+            aot_core::state::Atom {
+                id: id.as_str().into(),
+                status: AtomStatus::InProgress,
+                ..template.clone()
+            },
+        );
+        state.control.attempts.insert(id.as_str().into(), n);
     }
-    assert!(!text.contains("A3: Third"), "what is not ready is not told:\n{text}");
+    let facts = LoopFacts::of(&state);
+    assert_eq!(facts.in_progress.len(), MAX_PARALLEL_AGENTS as usize);
+    assert_eq!(facts.in_progress.last().map(|(atom, n)| tree_of(atom, *n)).as_deref(), Some("B63-63"));
+    assert_eq!(facts.checks, ["true"]);
+    assert!(facts.belongs_to("s") && facts.is_running() && facts.separate_trees && !facts.redirecting);
 }
 
 #[test]
-fn a_red_base_case_is_told_with_its_checks() {
-    let text = LOOP.replace("status: pending, depends_on: [A1]", "status: resolved, depends_on: [A1]");
-    let text = text.replace("status: pending, depends_on: [A2]", "status: resolved, depends_on: [A2]");
-    let ledger = Ledger::open(state(&text), "2025-01-15T11:00:00Z".parse().expect("a moment"));
-    let red = vec![RedCheck { item: "It holds".into(), reason: "exit 1".into() }];
-    let told = next(&ledger, &Seen { red, notes: Vec::new() });
-    assert!(told.contains("It holds: exit 1") && told.contains("aot atom add"), "{told}");
+fn an_instruction_has_what_is_needed() {
+    let next = instruction(LOOP, &TurnReport::default());
+    assert_eq!((next.unresolved, next.atoms), (2, 4), "a dormant choice takes no part");
+    assert_eq!((next.iteration, next.max_iterations, next.stall_count, next.max_stall_count), (2, 9, 2, 3));
+    assert_eq!(next.replan, [ReplanReason::Failing { atom: "A2".into() }, ReplanReason::Stalling]);
+    assert_eq!((next.ready.len(), next.ready_count), (1, 1), "A3 is not ready");
+    let ready = &next.ready[0];
+    assert_eq!((ready.id.as_str(), ready.failures, ready.probe_first), ("A2", 2, true));
+    assert_eq!(ready.last_failure.as_deref(), Some("it broke again"));
+    let way = ("A4".into(), "it goes this way".to_owned());
+    assert_eq!(ready.builds_on, [("A1".into(), "the first is there".to_owned()), way]);
+    assert!(ready.check.is_some() && !ready.runs_command && !ready.decomposed);
+    assert!(!next.stop_requested && next.in_progress.is_empty());
 }
 
 #[test]
-fn a_session_is_welcomed_by_what_it_needs() {
-    let check = |session: &str, status: &str, here: &str, expected: Option<&str>| {
-        let text = LOOP.replace("session: \"s\"", &format!("session: {session}"));
-        let text = text.replace("status: running", &format!("status: {status}"));
-        let told = welcome(&state(&text), here);
-        match (expected, &told) {
-            (None, None) => {}
-            (Some(part), Some(told)) if told.contains(part) => {}
-            _ => panic!("{session} {status} {here}: {told:?}"),
-        }
+fn a_probe_goes_first_where_it_is_asked_for_or_work_failed_twice() {
+    for (trail, probe, first) in [
+        ("", "false", false),
+        ("", "true", true),
+        ("f", "true", false),
+        ("ff", "false", true),
+        ("ffr", "false", false),
+    ] {
+        let entries = trail.chars().map(|kind| {
+            let kind = if kind == 'f' { "failure" } else { "replan" };
+            format!("  - {{type: {kind}, atom: A2, reason: \"r\", timestamp: \"2025-01-15T10:00:00Z\"}}\n")
+        });
+        let (head, end) = (LOOP.find("trail:").expect("there"), LOOP.find("corrections:").expect("there"));
+        let list =
+            if trail.is_empty() { " []\n".to_owned() } else { format!("\n{}", entries.collect::<String>()) };
+        let text = format!("{}trail:{list}{}", &LOOP[..head], &LOOP[end..]);
+        let text =
+            text.replace("description: \"Second\"", &format!("description: \"Second\", probe: {probe}"));
+        let next = instruction(&text, &TurnReport::default());
+        assert_eq!(next.ready[0].probe_first, first, "{trail:?} {probe}");
+        assert_eq!(next.ready[0].last_failure.is_some(), trail.ends_with('f'), "{trail:?}");
+    }
+}
+
+#[test]
+fn red_checks_count_when_nothing_is_unresolved() {
+    let report = TurnReport {
+        red: vec![RedCheck { item: "It holds".into(), reason: "exit 1".into() }],
+        notes: vec!["a note".into()],
     };
-    check("\"s\"", "running", "s", Some("This session drives"));
-    check("\"s\"", "running", "t", Some("take over"));
-    check("null", "running", "t", Some("Nobody drives it"));
-    check("null", "stopped", "t", Some("/aot:enter-recursion"));
-    check("\"s\"", "completed", "t", None);
-    check("\"s\"", "stopped", "s", None);
+    let next = instruction(LOOP, &report);
+    assert!(next.red.is_empty(), "{next:?}");
+    let text = LOOP.replace("status: pending, depends_on: [A1", "status: resolved, depends_on: [A1");
+    let text = text.replace("status: pending, depends_on: [A2]", "status: resolved, depends_on: [A2]");
+    let next = instruction(&text, &report);
+    assert_eq!(next.red, report.red);
+    assert_eq!(next.notes, report.notes);
+    assert!(next.replan.contains(&ReplanReason::Red { checks: report.red.clone() }), "{next:?}");
 }

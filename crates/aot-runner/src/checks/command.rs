@@ -4,7 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use aot_core::verdict::{Ending, Evidence, Excerpt, Missing, Outcome, Simple, Wanted, rule, simple_commands};
+use aot_core::shell_command::{SimpleCommand, simple_commands};
+use aot_core::verdict::{Ending, Evidence, Excerpt, Missing, Outcome, Wanted, rule};
 
 use super::Work;
 use crate::process::{Captured, Environment, How, Input, Job, Limits, Streams};
@@ -100,7 +101,7 @@ fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> Missing {
             false => Missing::Elsewhere(Some((*name).to_owned())),
         };
     }
-    let own = simple.iter().map(Simple::program).find(|program| {
+    let own = simple.iter().map(SimpleCommand::program).find(|program| {
         let runs = |folder: &&str| is_executable(&root.join(folder).join(program));
         program.contains('/') && in_project(program) && !folders.iter().any(runs)
     });

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use aot_core::rules::certificate::Certificate;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +42,8 @@ pub struct SessionMemory {
     pub reminded: Option<u32>,
     /// How often in a row it came back without having done anything.
     pub idle: u32,
-    /// How the loop ended, as long as the user has not been told.
-    pub untold: Option<String>,
+    /// How the loop ended, until the user has seen it.
+    pub end_to_show: Option<Certificate>,
     /// A broken state file that was told about.
     pub told_broken: Option<String>,
 }

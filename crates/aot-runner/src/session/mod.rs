@@ -13,7 +13,7 @@ use aot_core::coordinator::{
     Agents, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, Job, JobId, OnRefusedStart,
     Outcome, Presence, RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
-use aot_core::hook::{self, Seen};
+use aot_core::hook::{Instruction, TurnReport, tree_of};
 use aot_core::rules::certificate::{Certificate, RedCheck};
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
@@ -65,10 +65,10 @@ pub struct StepReport {
     /// The result was not taken: its check did not pass.
     pub unproven: Option<Unproven>,
     pub halted: Option<Certificate>,
-    pub seen: Seen,
+    pub seen: TurnReport,
     pub altered: Vec<Altered>,
-    /// What whoever coordinates is to do next, if the loop goes on.
-    pub next: String,
+    /// What the coordinator does next, if the loop goes on.
+    pub next: Option<Instruction>,
 }
 
 /// A result that the program did not see proven.
@@ -220,7 +220,7 @@ pub fn resolve(
         _ => None,
     };
     if let Some(check) = unproven {
-        let name = hook::tree_of(atom, job.attempt);
+        let name = tree_of(atom, job.attempt);
         let count = step.remember(|note| SessionMemory::count(&mut note.refused, &name));
         let left = REFUSALS.saturating_sub(count);
         step.came.unproven = Some(Unproven { check, left });
@@ -716,13 +716,12 @@ impl Step {
 
     fn end(mut self, coordinator: &Coordinator) -> Result<StepReport, RunError> {
         let running = coordinator.state().control.status == LoopStatus::Running;
-        let end = self.came.halted.as_ref().map(hook::halted);
+        let end = self.came.halted.clone();
         self.remember(|note| {
             note.running = running;
-            // How it ended is told where the user hears it.
-            note.untold = end.or(note.untold.take());
+            note.end_to_show = end.or(note.end_to_show.take());
         });
-        self.came.next = hook::next(coordinator.ledger(), &self.came.seen);
+        self.came.next = Some(Instruction::of(coordinator.ledger(), &self.came.seen));
         if self.came.halted.is_some()
             && let Err(error) = self.crew.close()
         {

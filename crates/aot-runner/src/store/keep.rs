@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use aot_core::contract::{self, Document, Finding, NotWritten, Reading};
-use aot_core::hook::Standing;
+use aot_core::hook::LoopFacts;
 use aot_core::rules::{ApplyError, Change, Ledger, apply};
 use aot_core::state::State;
 use aot_core::view::View;
@@ -215,11 +215,11 @@ impl Store {
         }
     }
 
-    /// The answer for a host's quick hooks. If the file's stamp has not changed, the file is not even read.
-    pub fn standing<E>(&mut self) -> Result<Standing, StoreError<E>> {
+    /// What the hooks of a host read. A file that has not changed is known by its stamp and not read again.
+    pub fn loop_facts<E>(&mut self) -> Result<LoopFacts, StoreError<E>> {
         let digest = Digest::of(self.file.home(), &self.version);
-        if let Some(standing) = digest.get().and_then(|kept| serde_json::from_slice(&kept).ok()) {
-            return Ok(standing);
+        if let Some(facts) = digest.get().and_then(|kept| serde_json::from_slice(&kept).ok()) {
+            return Ok(facts);
         }
         let text = self.file.read()?;
         let (stamp, fresh) = (text.stamp, text.is_fresh());
@@ -228,11 +228,11 @@ impl Store {
         let Some(state) = &parsed.state else {
             return Err(StoreError::Unreadable(Box::new(parsed.unreadable(path))));
         };
-        let standing = Standing::of(state);
+        let facts = LoopFacts::of(state);
         if !fresh {
-            digest.put(&stamp, &serde_json::to_vec(&standing).expect("plain data"));
+            digest.put(&stamp, &serde_json::to_vec(&facts).expect("plain data"));
         }
-        Ok(standing)
+        Ok(facts)
     }
 
     /// What can start now; as quick as [`Store::answers`].

@@ -76,7 +76,7 @@ impl Ending {
         let Ok(path) = place::state_file(self.state.as_deref()) else { return };
         let invocation = Invocation { state: Some(path), format: print::OutputFormat::Json };
         let Ok(mut store) = invocation.store() else { return };
-        if store.standing::<Refusal>().is_ok_and(|standing| standing.belongs_to(id)) {
+        if store.loop_facts::<Refusal>().is_ok_and(|facts| facts.belongs_to(id)) {
             // If it cannot be written now, the next session has to take it over.
             let _ = session::leave(&mut store, id);
         }

@@ -1,7 +1,6 @@
 //! The verbs in a host's session: the same words, with a tree, a check and a landing behind them. Hands over and tells.
 
 use aot_core::coordinator::{CheckOutcome, OnRefusedStart, Outcome, StopMode};
-use aot_core::hook;
 use aot_core::rules::{Change, Refusal, bound};
 use aot_core::state::{AtomId, Binding, LoopStatus, State};
 use aot_core::verdict::Jobs;
@@ -12,6 +11,7 @@ use aot_runner::store::Store;
 use serde_json::{Value, json};
 
 use super::Invocation;
+use super::hook::text;
 use super::workspace::Workspace;
 use crate::failure::{self, Failure};
 use crate::print::OutputFormat;
@@ -238,15 +238,15 @@ fn tell_started(invocation: &Invocation, started: &Started, changes: &[Change]) 
 }
 
 fn tell(invocation: &Invocation, came: &StepReport, line: &str, mut object: Value) {
-    let goes_on = came.halted.is_none();
+    let next = came.next.as_ref().filter(|_| came.halted.is_none()).map(text::instruction);
     match invocation.format {
         OutputFormat::Json => {
             object["success"] = json!(true);
             object["changes"] = json!(came.changes);
             object["notes"] = json!(came.seen.notes);
             object["halted"] = json!(came.halted);
-            if goes_on {
-                object["next"] = json!(came.next);
+            if let Some(next) = next {
+                object["next"] = json!(next);
             }
             print::json(&object);
         }
@@ -254,8 +254,8 @@ fn tell(invocation: &Invocation, came: &StepReport, line: &str, mut object: Valu
             came.seen.notes.iter().for_each(|note| failure::complain(&format!("note: {note}")));
             print::line(line);
             match &came.halted {
-                Some(certificate) => print::line(&hook::halted(certificate)),
-                None => print::line(&came.next),
+                Some(certificate) => print::line(&text::halted(certificate)),
+                None => print::line(&next.unwrap_or_default()),
             }
         }
     }

@@ -1,11 +1,11 @@
 //! `aot turn`: a session that has no hooks says that its turn is over. Hands over and tells.
 
-use aot_core::hook;
 use aot_core::state::LoopStatus;
 use aot_runner::driver;
 use aot_runner::session::{self, StepReport};
 use serde_json::json;
 
+use super::hook::text;
 use super::{Invocation, session as step};
 use crate::failure::{self, Failure};
 use crate::print::OutputFormat;
@@ -30,30 +30,28 @@ pub fn run(invocation: &Invocation) -> Result<(), Failure> {
     if !taken {
         return Err(Failure::AtRest);
     }
-    let mut came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
-    if came.halted.is_none() && state.control.redirect_requested {
-        came.next = HELD.into();
-    }
-    tell(invocation, &came);
+    let came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
+    let text = match (&came.halted, &came.next) {
+        (Some(certificate), _) => text::halted(certificate),
+        (None, _) if state.control.redirect_requested => HELD.to_owned(),
+        (None, next) => next.as_ref().map(text::instruction).unwrap_or_default(),
+    };
+    tell(invocation, &came, &text);
     Ok(())
 }
 
-fn tell(invocation: &Invocation, came: &StepReport) {
-    let told = match &came.halted {
-        Some(certificate) => hook::halted(certificate),
-        None => came.next.clone(),
-    };
+fn tell(invocation: &Invocation, came: &StepReport, text: &str) {
     match invocation.format {
         OutputFormat::Json => {
             let mut object = json!({
                 "success": true, "halted": came.halted, "changes": came.changes, "notes": came.seen.notes,
             });
-            object[if came.halted.is_some() { "told" } else { "next" }] = json!(told);
+            object[if came.halted.is_some() { "told" } else { "next" }] = json!(text);
             print::json(&object);
         }
         OutputFormat::Text => {
             came.seen.notes.iter().for_each(|note| failure::complain(&format!("note: {note}")));
-            print::line(&told);
+            print::line(text);
         }
     }
 }

@@ -1,0 +1,280 @@
+//! The sentences that a host's session and its agents read. Makes them of facts, and decides nothing.
+
+use aot_core::brief::Unreadable;
+use aot_core::hook::{Denial, HostRole, Instruction, ReadyAtom};
+use aot_core::rules::certificate::{Certificate, RedCheck, next_steps};
+use aot_core::rules::plan::ReplanReason;
+use aot_core::state::{Check, Checks, Graph, LoopStatus, State};
+
+/// How many characters of a text that others wrote are repeated.
+const TEXT_LIMIT: usize = 240;
+/// How many entries a list shows.
+const LISTED: usize = 8;
+
+/// The reason beside a permission.
+pub const ALLOWED: &str = "aot: it is a step of the loop";
+pub const ASK_PERSON: &str = "this speaks for a person";
+
+pub fn denial(denial: &Denial) -> String {
+    let of = |role: &HostRole, text: &str| format!("the {} {text}", role.word());
+    match denial {
+        Denial::Redirecting => "the loop is being redirected: end now, what you did is discarded".into(),
+        Denial::CoordinatorReplaced => "the coordinator has been replaced by another one: end now".into(),
+        Denial::AttemptEnded { tree } => {
+            format!("{tree} was taken from you: end now, what you did there is discarded")
+        }
+        Denial::StateFile => {
+            "only the program writes the state of the loop; use its verbs: `aot atom …`, `aot or …`, \
+                              `aot redirect …`"
+                .into()
+        }
+        Denial::Protected { path } => {
+            format!("`{path}` is protected: it was agreed on, and nobody may change it")
+        }
+        Denial::UnusedTree { tree } => {
+            format!("no attempt uses the tree {tree} any more: what is written there is lost")
+        }
+        Denial::OtherWorkersTree => "that is the tree of another worker: work in your own".into(),
+        Denial::OutsideTree { trees } => format!("work in the tree that your brief names, below {trees}"),
+        Denial::ToolNotForRole(role) => of(role, "may not use this tool"),
+        Denial::WritesNoFiles(role) => of(role, "writes no files"),
+        Denial::OnlyReads(role) => of(role, "only reads"),
+        Denial::ChangesNoLoop(role) => {
+            of(role, "does not change the loop: end with your answer, the coordinator does the rest")
+        }
+        Denial::NotCoordinatorsDecision => {
+            "the coordinator neither interrupts the loop nor takes it up: end your turn".into()
+        }
+        Denial::CoordinatorRestricted => {
+            "the coordinator may not bring commands to run, or redirect; say what is needed".into()
+        }
+        Denial::CoordinatorUsesVerbs => {
+            "the coordinator uses the verbs of `aot`, one for each command, and leaves the work to workers"
+                .into()
+        }
+        Denial::VerifierRunsChecks => {
+            "the verifier runs the checks of the base case and reads; `aot verify` runs them all".into()
+        }
+        Denial::NeedsPerson(role) => of(role, "does not speak for a person: end and say what is needed"),
+        Denial::StartsNoAgents(role) => of(role, "starts no agents"),
+        Denial::StartsNoLoopAgents(role) => of(role, "starts no agents of the loop"),
+        Denial::CoordinatorStartsLoopAgents => {
+            "the coordinator starts aot-worker, aot-probe, aot-verifier".into()
+        }
+        Denial::TurnLimit { agents } => {
+            format!("{agents} agents were started in this turn, and no more may be: end your turn")
+        }
+        Denial::NoAtomInProgress => {
+            "the prompt of a worker names an atom that is in progress: `aot atom start ID` first".into()
+        }
+    }
+}
+
+/// Asks an agent for its answer again.
+pub fn wrong_form(role: HostRole, fault: &Unreadable) -> String {
+    let fields = match role {
+        HostRole::Probe => "`feasible`, `findings`, `cost_estimate`",
+        HostRole::Worker => "`success`, `summary`, `artifacts`, `reason`, `too_large`",
+        HostRole::Verifier => "`passed`, `evidence`, `failures`",
+        HostRole::Coordinator => "its fields",
+    };
+    format!("End with exactly one JSON object with {fields}, and nothing else. What was wrong:\n{fault}")
+}
+
+/// The whole next instruction for the agent that coordinates.
+pub fn instruction(next: &Instruction) -> String {
+    let mut text = format!(
+        "The loop is not done: {} of {} atoms unresolved, iteration {} of {}.\nGoal: {}\n",
+        next.unresolved,
+        next.atoms,
+        next.iteration,
+        next.max_iterations,
+        shortened(&next.goal)
+    );
+    if !next.red.is_empty() {
+        text += "Every atom is resolved, and the program saw these checks of the base case fail:\n";
+        text += &red_list(&next.red);
+    }
+    for note in next.notes.iter().take(LISTED) {
+        text += &format!("Note: {}\n", shortened(note));
+    }
+    if next.stall_count > 0 {
+        text += &format!(
+            "STALLED: no progress for {} of at most {} iterations; then the loop stops.\n",
+            next.stall_count, next.max_stall_count
+        );
+    }
+    if !next.in_progress.is_empty() {
+        let named: Vec<&str> = next.in_progress.iter().take(LISTED).map(|id| id.as_str()).collect();
+        text += &format!(
+            "In progress: {}. When a worker has ended, look at its answer, then `aot atom resolve ID` or `aot atom fail \
+             ID`; what nobody hands in is given up.\n",
+            named.join(", ")
+        );
+    }
+    if next.stop_requested {
+        text += "A stop was asked for: nothing new may start. End your turn when nothing is in progress.";
+        return text;
+    }
+    next.replan.iter().take(LISTED).for_each(|why| text += &change_of_plan(why));
+    if !next.ready.is_empty() {
+        let at_once = (next.max_parallel_agents as usize).clamp(1, LISTED).min(next.ready_count);
+        text += &format!("Ready, the first {at_once} at a time:\n");
+        text += &list(next.ready.iter().map(ready_atom), next.ready_count);
+        text += "Start each with `aot atom start ID`, send the workers together in one message, then `aot atom resolve` \
+                 or `aot atom fail` for each. ";
+    }
+    text + "End your turn when nothing is in progress. Only the program completes the loop, by running the base case."
+}
+
+fn change_of_plan(why: &ReplanReason) -> String {
+    match why {
+        ReplanReason::Failing { atom } => format!(
+            "{atom} keeps failing: change its plan. Cut it (`aot atom decompose {atom} --child …`), add another way \
+             (`aot atom add … --or-group …`, `aot or add`), or take an earlier choice back (`aot or switch`).\n"
+        ),
+        ReplanReason::TooLarge { atom, reason } => {
+            format!("{atom} is too large ({}): `aot atom decompose {atom} --child …`.\n", shortened(reason))
+        }
+        ReplanReason::Stalling => {
+            "One more iteration without progress and no plan is changed any more.\n".into()
+        }
+        ReplanReason::Red { .. } => {
+            "Find out why, and add what is missing: `aot atom add \"…\" --check \"…\"`.\n".into()
+        }
+    }
+}
+
+fn ready_atom(atom: &ReadyAtom) -> String {
+    if atom.decomposed {
+        return format!("{}: its parts are resolved; starting it runs its own check", atom.id);
+    }
+    let mut text = format!("{}: {}", atom.id, shortened(&atom.description));
+    for (id, summary) in &atom.builds_on {
+        text += &format!("\n  builds on {id}: {}", shortened(summary));
+    }
+    if let Some(checks) = &atom.check {
+        text += &format!("\n  proven by: {}", proof(checks));
+    }
+    if let Some(reason) = &atom.last_failure {
+        text += &format!("\n  failed {} times, last: {}", atom.failures, shortened(reason));
+    }
+    if atom.probe_first {
+        text += "\n  send aot-probe first, and give its findings to the worker";
+    }
+    if atom.runs_command {
+        text += "\n  solved by a command: `aot atom start` runs it, no worker is needed";
+    }
+    text
+}
+
+fn proof(checks: &Checks) -> String {
+    let one = |check: &Check| match check {
+        Check::Command { value } => format!("`{}`", shortened(value)),
+        Check::NotCommand { value } => format!("`{}` fails", shortened(value)),
+        Check::File { value } => format!("{} exists", shortened(value)),
+        Check::NotFile { value } => format!("{} does not exist", shortened(value)),
+        Check::Assertion { value } => format!("a person: {}", shortened(value)),
+        Check::Quality(_) => "a judge".to_owned(),
+    };
+    let leaves: Vec<&Check> = checks.leaves().collect();
+    let mut parts: Vec<String> = leaves.iter().take(LISTED).map(|check| one(check)).collect();
+    if leaves.len() > LISTED {
+        parts.push(format!("{} more", leaves.len() - LISTED));
+    }
+    parts.join("; ")
+}
+
+/// Asks the session for a coordinator, while its loop runs and has none.
+pub fn start_coordinator(instruction: &str) -> String {
+    format!(
+        "The loop of this session runs, and nobody coordinates it. Start a fresh one now: the Agent tool with \
+         subagent_type `aot:aot-coordinator` and the prompt \"Go on with the loop.\" (To end the loop: `aot stop`.)\n\n\
+         {instruction}"
+    )
+}
+
+/// The end of a loop, in words that may stand as they are.
+pub fn halted(certificate: &Certificate) -> String {
+    let mut text = match certificate.exit {
+        0 => "The loop is COMPLETED: the program ran the base case, and it holds.".to_owned(),
+        _ => format!("The loop has STOPPED, and is not completed: {}.", certificate.reason),
+    };
+    if !certificate.red.is_empty() {
+        text += &format!("\nRed:\n{}", red_list(&certificate.red).trim_end());
+    }
+    for step in certificate.next.iter().take(3) {
+        text += &format!("\nNext: {step}");
+    }
+    text
+}
+
+/// Where the loop is, in a line.
+pub fn status_line(state: &State) -> String {
+    let control = &state.control;
+    match control.status {
+        LoopStatus::Completed => {
+            "The loop is completed: the program ran the base case, and it holds.".to_owned()
+        }
+        LoopStatus::Stopped => {
+            let reason = control.stop_reason.as_deref().unwrap_or("stopped");
+            let next = next_steps(state).into_iter().next();
+            let next = next.map(|step| format!(" Next: {step}")).unwrap_or_default();
+            format!("The loop has stopped and is not completed: {}.{next}", shortened(reason))
+        }
+        LoopStatus::Running => format!(
+            "The loop is running and not completed: iteration {} of {}, {} atoms not resolved.",
+            control.iteration,
+            state.constraints().max_iterations,
+            Graph::new(state).unresolved(state)
+        ),
+        LoopStatus::Pending => "The loop has not begun.".to_owned(),
+    }
+}
+
+/// What a session learns when it begins in a folder with a loop; `None` if the loop does not concern it.
+pub fn welcome(state: &State, session: &str) -> Option<String> {
+    let goal = shortened(&state.objective.goal);
+    let owner = state.control.session.as_deref();
+    let what_to_do = match (state.control.status, owner) {
+        (LoopStatus::Running, Some(owner)) if owner == session => {
+            return Some(format!("This session drives the aot loop \"{goal}\". {}", status_line(state)));
+        }
+        (_, Some(owner)) if owner == session => return None,
+        (LoopStatus::Completed, _) => return None,
+        (LoopStatus::Running, Some(_)) => {
+            "It belongs to another session; leave it alone. Only if the user wants to take it over: \
+             `/aot:enter-recursion take over`."
+        }
+        (LoopStatus::Running, None) => {
+            "Nobody drives it from a session. If the user wants to go on here: `/aot:enter-recursion`."
+        }
+        (LoopStatus::Stopped | LoopStatus::Pending, _) => {
+            "If the user wants to run it here: `/aot:enter-recursion`."
+        }
+    };
+    Some(format!("There is an aot loop in this folder: \"{goal}\". {} {what_to_do}", status_line(state)))
+}
+
+fn red_list(red: &[RedCheck]) -> String {
+    list(red.iter().map(|red| format!("{}: {}", red.item, shortened(&red.reason))), red.len())
+}
+
+fn list(lines: impl Iterator<Item = String>, count: usize) -> String {
+    let shown: Vec<String> = lines.take(LISTED).map(|line| format!("- {line}\n")).collect();
+    let more = count - shown.len();
+    let more = if more > 0 { format!("- and {more} more\n") } else { String::new() };
+    shown.concat() + &more
+}
+
+/// A text of others in one line of bounded length.
+fn shortened(text: &str) -> String {
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match flat.char_indices().nth(TEXT_LIMIT) {
+        Some((at, _)) => format!("{}…", flat[..at].trim_end()),
+        None => flat.trim().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
