@@ -1,42 +1,118 @@
 #!/usr/bin/env bash
-# The whole gate, for contributors and for continuous integration alike. Needs Rust and git.
+# The gate, for contributors and for continuous integration alike. Needs Rust and git.
+#
+#   ./ci.sh          everything
+#   ./ci.sh quick    while working: format, lints, and the tests that start no real agent
+#
+# The last line is `N passed, N failed`, and the exit code is not 0 if anything failed.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-step() { printf '\n== %s\n' "$*"; }
+target="${CARGO_TARGET_DIR:-target}"
+sum="$target/tests.sum"
+mkdir -p "$target"
 
-# The better of the two cages is tested where it can be had. Without it the tests say loudly what they skip.
-if ! command -v bwrap > /dev/null && command -v apt-get > /dev/null; then
-    step 'bubblewrap'
-    sudo=''
+# Each heading shows the seconds since the beginning.
+step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS"; }
+
+format_and_lints() {
+    step 'format'
+    cargo fmt --all --check
+    step 'lints'
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+}
+
+# Runs the tests and writes their sum into a file, to be printed last. cargo-nextest starts each test in a process of its
+# own and keeps the cores busier; without it cargo's own runner runs the same tests.
+run_tests() {
+    local profile="$1" log="$target/tests.log" status=0
+    if cargo nextest --version > /dev/null 2>&1; then
+        cargo nextest run --workspace --locked --color never --profile "$profile" 2>&1 | tee "$log" || status=$?
+        awk '/^ +Summary \[/ {
+            for (i = 2; i <= NF; i++) {
+                if ($i ~ /^passed/) passed = $(i - 1)
+                if ($i ~ /^(failed|timed|exec)/) failed += $(i - 1)
+            }
+        } END { printf "%d passed, %d failed\n", passed, failed }' "$log" > "$sum"
+    else
+        # shellcheck disable=SC2046 # One word for each option.
+        cargo test --workspace --locked --no-fail-fast --lib --bins --tests -- $(skipped "$profile") 2>&1 |
+            tee "$log" || status=$?
+        awk '/^test result:/ { passed += $4; failed += $6 }
+            END { printf "%d passed, %d failed\n", passed, failed }' "$log" > "$sum"
+    fi
+    return "$status"
+}
+
+# What nextest's profile `quick` leaves out, as options of cargo's own runner.
+skipped() {
+    [ "$1" = quick ] || return 0
+    printf -- '--skip %s ' agents::clients agents::loops agents::over_acp agents::talks agents::troubles mcp::clients \
+        plugin::holds plugin::installing plugin::sessions run::crashes
+}
+
+# bubblewrap is the better of the two cages. Without it the tests say which of them are left out.
+install_bubblewrap() {
+    if command -v bwrap > /dev/null || ! command -v apt-get > /dev/null; then return 0; fi
+    local sudo=''
     [ "$(id -u)" = 0 ] || sudo='sudo -n'
     timeout 120 $sudo apt-get install -y -q bubblewrap > /dev/null 2>&1 ||
         { timeout 120 $sudo apt-get update -q > /dev/null 2>&1 &&
             timeout 120 $sudo apt-get install -y -q bubblewrap > /dev/null 2>&1; } ||
         echo 'bubblewrap cannot be installed here; its cage is not tested'
-fi
+}
 
-step 'the agents that are tested'
-clients/install.sh
+case "${1:-}" in
+quick)
+    format_and_lints
+    step 'tests'
+    tests=0
+    run_tests quick || tests=$?
+    cat "$sum"
+    exit "$tests"
+    ;;
+'') ;;
+*)
+    echo "usage: ./ci.sh [quick]" >&2
+    exit 2
+    ;;
+esac
 
-step 'format'
-cargo fmt --all --check
+# The installation waits for the network and the disk, so it runs while the compiler needs the cores.
+{ install_bubblewrap && clients/install.sh; } > "$target/install.log" 2>&1 &
+install=$!
 
-step 'lints'
-cargo clippy --workspace --all-targets --locked -- -D warnings
+format_and_lints
 
-step 'the program and its tour'
-cargo build --release --locked -p aot -p aot-testkit --bin aot --example simulate --example check_model
-./target/release/aot demo > /dev/null
+# With the same packages and features as the tests, so that nothing is compiled twice.
+step 'build'
+cargo build --workspace --locked --lib --bins --tests --example simulate --example check_model
 
-step 'a hundred thousand simulated lives'
-./target/release/examples/simulate 100000
+step 'the demo'
+"$target/debug/aot" demo > /dev/null
 
-step 'every order of events on small graphs'
-./target/release/examples/check_model
+step 'bubblewrap and the agents that are tested'
+wait "$install" || { cat "$target/install.log"; exit 1; }
+cat "$target/install.log"
 
-step 'tests'
-cargo test --workspace --locked --lib --bins --tests 2>&1 | tee target/tests.log
+# Many tests wait for processes. The simulations take the time that they leave, with the lowest priority.
+{
+    echo 'a hundred thousand simulated lives'
+    nice -n 19 "$target/debug/examples/simulate" 100000
+    echo 'every order of events on small graphs'
+    nice -n 19 "$target/debug/examples/check_model"
+} > "$target/simulations.log" 2>&1 &
+simulations=$!
+trap 'kill "$simulations" 2> /dev/null || true' EXIT
 
-# One line that says it all, whatever the last test binary was.
-awk '/^test result:/ { passed += $4; failed += $6 } END { printf "%d passed, %d failed\n", passed, failed }' target/tests.log
+step 'tests, and simulations beside them'
+failed=0
+run_tests default || failed=$?
+
+step 'simulations'
+wait "$simulations" || failed=$?
+cat "$target/simulations.log"
+
+step 'done'
+cat "$sum"
+exit "$failed"

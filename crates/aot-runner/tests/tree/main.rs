@@ -33,7 +33,12 @@ fn main() -> ExitCode {
     }
     let words: Vec<&str> = words[1..].iter().filter_map(|word| word.to_str()).collect();
     let has = |option: &str| words.contains(&option);
-    let filters: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with('-')).collect();
+    // `--format terse` is how nextest wants the list, and the names after `--skip` belong to other test binaries.
+    let mut filters = words.clone();
+    while let Some(at) = filters.iter().position(|word| ["--skip", "--format"].contains(word)) {
+        filters.drain(at..filters.len().min(at + 2));
+    }
+    filters.retain(|word| !word.starts_with('-'));
     let wanted = |name: &str| {
         let fits = |filter: &&str| if has("--exact") { name == *filter } else { name.contains(*filter) };
         !has("--ignored") && (filters.is_empty() || filters.iter().any(fits))
