@@ -119,7 +119,7 @@ fn version(agent: &Agent, launcher: &AgentLauncher, guard: &Guard, patience: Dur
     let (head, _) = ended.output.parts();
     let text = String::from_utf8_lossy(&head).into_owned();
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(super::listen::in_one_line(line))
+    Some(super::events::in_one_line(line))
 }
 
 /// A key in the environment or a file with a login says yes; if the profile knows where to look and nothing is there, no.

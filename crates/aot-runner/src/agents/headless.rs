@@ -1,77 +1,78 @@
 //! An agent that is a command: it is given a brief, prints what it does, and ends. One engine for all of them; what
 //! differs stands in the profile.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
 
+use super::command::{ANSWER, AgentCommand};
+use super::events::{EventReader, in_one_line, unwrapped};
 use super::launcher::Launch;
-use super::listen::{Listener, Piece, in_one_line, unwrapped};
-use super::prepared::{ANSWER, Prepared};
+use super::process::{AgentProcess, AgentStep, last_line, text};
 use super::profile::{Channel, Input as Given, Profile};
 use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report};
 use super::submit::{self, Envelope};
-use crate::process::{Captured, Ended, How, Input, Limits, Stream, Switch};
+use crate::process::{Ended, How, Input, Limits, Stream};
 
 /// How long an agent may live on after its time is over.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// An agent that cannot overcome a trouble by itself in this time is ended.
+/// An agent that cannot overcome an error by itself in this time is ended.
 const RETRYING: Duration = Duration::from_secs(60);
 
-/// Of what it prints so much is kept besides what the listener takes from it.
+/// Bytes kept of the beginning and of the end of each stream, besides what the event reader takes from it.
 const HEAD_KEPT: usize = 64 << 10;
 const TAIL_KEPT: usize = 64 << 10;
 
-/// So often it is looked at while it says nothing.
-const LOOK: Duration = Duration::from_millis(500);
-
 /// Asks, and asks again while the answer is not valid, within the same time.
-pub(super) fn ask(launch: &Launch<'_>) -> Report {
+pub(super) async fn ask(launch: &Launch<'_>) -> Report {
     let began = Instant::now();
-    let mut before = AgentUsage::default();
+    let mut used = AgentUsage::default();
     let mut refused: Option<String> = None;
     let mut asked = 0;
     loop {
         let left = launch.question.wall.saturating_sub(began.elapsed());
         if asked > 0 && left.is_zero() {
             let reason = refused.unwrap_or_default();
-            return Report { outcome: AgentOutcome::TimedOut { reason }, used: before, asked };
+            return Report { outcome: AgentOutcome::TimedOut { reason }, used, asked };
         }
         asked += 1;
-        let turn = match Turn::new(launch, refused.as_deref(), before) {
+        let mut turn = match Turn::new(launch, refused.as_deref(), used) {
             Ok(turn) => turn,
-            Err(reason) => {
-                return Report { outcome: AgentOutcome::NotStarted { reason }, used: before, asked };
+            Err(reason) => return Report { outcome: AgentOutcome::NotStarted { reason }, used, asked },
+        };
+        let conclusion = turn.run(left.max(Duration::from_secs(1))).await;
+        used = sum(used, turn.reader.used());
+        let outcome = match conclusion {
+            Conclusion::End(outcome) => outcome,
+            Conclusion::Refused(reason) if asked > launch.question.repeats => {
+                AgentOutcome::InvalidAnswer { reason }
+            }
+            Conclusion::Refused(reason) => {
+                refused = Some(reason);
+                continue;
             }
         };
-        let (concluded, used) = turn.run(left.max(Duration::from_secs(1)));
-        before = used;
-        match concluded {
-            Conclusion::End(said) => return Report { outcome: said, used, asked },
-            Conclusion::Again(reason) if asked > launch.question.repeats => {
-                return Report { outcome: AgentOutcome::InvalidAnswer { reason }, used, asked };
-            }
-            Conclusion::Again(reason) => refused = Some(reason),
-        }
+        return Report { outcome, used, asked };
     }
 }
 
 enum Conclusion {
     End(AgentOutcome),
     /// There is no valid answer, for this reason.
-    Again(String),
+    Refused(String),
 }
 
 /// One run of the command.
 struct Turn<'t> {
-    profile: &'t Profile,
     launch: &'t Launch<'t>,
-    prepared: Prepared,
-    input: Input,
+    profile: &'t Profile,
+    command: AgentCommand,
+    prompt: String,
+    reader: EventReader<'t>,
+    /// What the turns before have used.
     before: AgentUsage,
 }
 
@@ -79,116 +80,76 @@ impl<'t> Turn<'t> {
     fn new(launch: &'t Launch<'t>, refused: Option<&str>, before: AgentUsage) -> Result<Turn<'t>, String> {
         let profile = &launch.question.agent.profile;
         let prompt = launch.question.prompt(profile.answer == Channel::Tool, refused);
-        let prepared = Prepared::new(launch, &prompt)?;
-        let input = match profile.input {
+        let command = AgentCommand::new(launch, &prompt)?;
+        Ok(Turn { launch, profile, command, prompt, reader: EventReader::new(profile), before })
+    }
+
+    async fn run(&mut self, wall: Duration) -> Conclusion {
+        let question = self.launch.question;
+        let limits = Limits { wall, idle: question.idle, grace: GRACE, head: HEAD_KEPT, tail: TAIL_KEPT };
+        let input = match self.profile.input {
             Given::Nothing => Input::None,
-            Given::Prompt => Input::Bytes(prompt.into_bytes()),
+            Given::Prompt => Input::Bytes(self.prompt.clone().into_bytes()),
         };
-        Ok(Turn { profile, launch, prepared, input, before })
-    }
-
-    fn run(self, wall: Duration) -> (Conclusion, AgentUsage) {
-        let idle = self.launch.question.idle;
-        let limits = Limits { wall, idle, grace: GRACE, head: HEAD_KEPT, tail: TAIL_KEPT };
-        let job = self.launch.job(&self.prepared, self.input.clone(), limits);
-        let mut listener = Listener::new(self.profile);
-        let (chunks, heard) = channel::<(Stream, Vec<u8>)>();
-        // Besides whoever asks, we may end it ourselves.
-        let own = Switch::default();
-        let theirs = self.launch.question.switch;
-        let wire = theirs.connect({
-            let own = own.clone();
-            move || own.turn_off()
-        });
-        let guard = self.launch.launcher.guard.under(&own);
+        let mut process =
+            AgentProcess::start(&self.launch.launcher.guard, self.launch.job(&self.command, input, limits));
+        let kill = process.switch().clone();
+        let _wire = question.switch.connect(move || kill.turn_off());
+        let mut retrying_since = None;
         let mut hopeless = None;
-        let ended = std::thread::scope(|scope| {
-            let (listener, hopeless) = (&mut listener, &mut hopeless);
-            let listening = scope.spawn(|| *hopeless = self.listen(listener, heard, &own));
-            // The tap lives as long as the program's output; when it goes, the listener ends.
-            let chunks = Mutex::new(chunks);
-            let tap = move |stream, chunk: &[u8]| {
-                // A listener that is gone has heard enough.
-                let _ = chunks.lock().unwrap_or_else(PoisonError::into_inner).send((stream, chunk.to_vec()));
-            };
-            let ended = guard.run_heard(&job, Arc::new(tap));
-            let _ = listening.join();
-            ended
-        });
-        drop(wire);
-        let used = self.so_far(listener.used());
-        if let Some(said) = hopeless.filter(|_| !theirs.is_off()) {
-            return (Conclusion::End(said), used);
-        }
-        let conclusion = match ended {
-            Ok(ended) => self.conclude(&listener, &ended),
-            Err(error) => Conclusion::End(AgentOutcome::NotStarted { reason: error.to_string() }),
+        let ended = loop {
+            let patience = retrying_since.unwrap_or_else(Instant::now) + RETRYING;
+            let is_waiting = retrying_since.is_some() && hopeless.is_none();
+            tokio::select! {
+                step = process.next() => match step {
+                    AgentStep::Printed(stream, chunk) => self.take(stream, &chunk),
+                    AgentStep::Ended(ended) => break ended,
+                },
+                () = sleep_until(patience), if is_waiting => {}
+            }
+            retrying_since =
+                self.reader.retrying.as_ref().map(|_| retrying_since.unwrap_or_else(Instant::now));
+            if hopeless.is_none() {
+                hopeless = self.hopeless(retrying_since);
+                hopeless.iter().for_each(|_| process.switch().turn_off());
+            }
         };
-        (conclusion, used)
-    }
-
-    /// Hears it to its end, and ends it if there is no hope; then why.
-    fn listen(
-        &self,
-        listener: &mut Listener<'_>,
-        heard: Receiver<(Stream, Vec<u8>)>,
-        switch: &Switch,
-    ) -> Option<AgentOutcome> {
-        let mut since: Option<Instant> = None;
-        let mut hopeless = None;
-        loop {
-            match heard.recv_timeout(LOOK) {
-                Ok((Stream::Output, chunk)) => self.tell(listener.take(&chunk)),
-                Ok((Stream::Errors, chunk)) => listener.take_errors(&chunk),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            since = listener.retrying.as_ref().map(|_| since.unwrap_or_else(Instant::now));
-            if let (None, Some(since), Some(trouble)) = (&hopeless, since, &listener.retrying) {
-                hopeless = self.is_hopeless(trouble, since.elapsed());
-                hopeless.iter().for_each(|_| switch.turn_off());
-            }
-        }
-        self.tell(listener.finish());
-        hopeless
-    }
-
-    /// Nobody gets logged in by trying again; other troubles may pass for a while.
-    fn is_hopeless(&self, trouble: &str, since: Duration) -> Option<AgentOutcome> {
-        let said = self.profile.trouble.of(&[trouble.to_owned()], Timestamp::now());
-        match said {
-            Some(said @ AgentOutcome::Unauthenticated { .. }) => Some(said),
-            Some(said) if since > RETRYING => Some(said),
-            None if since > RETRYING => Some(AgentOutcome::Unreachable { reason: in_one_line(trouble) }),
-            Some(_) | None => None,
+        let Turn { reader, launch, before, .. } = self;
+        reader.finish(&mut |event| emit(launch, *before, event));
+        match (hopeless, ended) {
+            (Some(outcome), _) if !question.switch.is_off() => Conclusion::End(outcome),
+            (_, Ok(ended)) => self.conclude(&ended),
+            (_, Err(error)) => Conclusion::End(AgentOutcome::NotStarted { reason: error.to_string() }),
         }
     }
 
-    fn so_far(&self, used: AgentUsage) -> AgentUsage {
-        let cost_usd = match (self.before.cost_usd, used.cost_usd) {
-            (None, None) => None,
-            (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
-        };
-        AgentUsage { tokens: self.before.tokens + used.tokens, cost_usd }
-    }
-
-    fn tell(&self, pieces: Vec<Piece>) {
-        for piece in pieces {
-            match piece {
-                Piece::Doing(line) => (self.launch.listener)(AgentEvent::Activity(&line)),
-                Piece::Said(text) => (self.launch.listener)(AgentEvent::Text(&text)),
-                Piece::Used(used) => (self.launch.listener)(AgentEvent::Usage(self.so_far(used))),
-            }
+    fn take(&mut self, stream: Stream, chunk: &[u8]) {
+        let Turn { reader, launch, before, .. } = self;
+        match stream {
+            Stream::Output => reader.take(chunk, &mut |event| emit(launch, *before, event)),
+            Stream::Errors => reader.take_errors(chunk),
         }
     }
 
-    /// An end of its own, no trouble and a valid answer make a success; nothing else does.
-    fn conclude(&self, listener: &Listener<'_>, ended: &Ended) -> Conclusion {
+    /// Why it is useless to let the agent try on. Trying again logs nobody in; other errors may pass for a while.
+    fn hopeless(&self, since: Option<Instant>) -> Option<AgentOutcome> {
+        let (error, since) = self.reader.retrying.as_ref().zip(since)?;
+        let outcome = self.profile.trouble.of(std::slice::from_ref(error), Timestamp::now());
+        match outcome {
+            Some(AgentOutcome::Unauthenticated { .. }) => outcome,
+            _ if since.elapsed() < RETRYING => None,
+            None => Some(AgentOutcome::Unreachable { reason: in_one_line(error) }),
+            Some(_) => outcome,
+        }
+    }
+
+    /// Only an end of its own without errors and with a valid answer is a success.
+    fn conclude(&self, ended: &Ended) -> Conclusion {
         let mut texts = vec![text(&ended.errors)];
         if self.profile.events.is_empty() {
             texts.push(text(&ended.output));
         }
-        texts.extend(listener.retrying.iter().chain(&listener.troubles).cloned());
+        texts.extend(self.reader.retrying.iter().chain(&self.reader.errors).cloned());
         let trouble = || self.profile.trouble.of(&texts, Timestamp::now());
         let exit = match &ended.how {
             How::Killed => return Conclusion::End(AgentOutcome::Killed),
@@ -200,21 +161,21 @@ impl<'t> Turn<'t> {
             How::OutOfTime | How::Silent => {
                 let silent = ended.how == How::Silent;
                 let reason = if silent { "it said nothing for too long" } else { "its time was over" };
-                let late = AgentOutcome::TimedOut { reason: with(reason, listener.troubles.last()) };
+                let late = AgentOutcome::TimedOut { reason: with(reason, self.reader.errors.last()) };
                 return Conclusion::End(trouble().unwrap_or(late));
             }
             How::Exited(code) => *code,
             How::Signalled(signal) => 128 + signal,
         };
-        let answer = self.answer(listener, ended);
+        let answer = self.answer(ended);
         if exit == 0
-            && listener.troubles.is_empty()
+            && self.reader.errors.is_empty()
             && let Ok(Some(answer)) = &answer
             && (self.launch.question.read)(answer).is_ok()
         {
             return Conclusion::End(AgentOutcome::Answer(answer.clone()));
         }
-        if (exit != 0 || !listener.troubles.is_empty())
+        if (exit != 0 || !self.reader.errors.is_empty())
             && let Some(said) = trouble()
         {
             return Conclusion::End(said);
@@ -230,24 +191,24 @@ impl<'t> Turn<'t> {
             Err(reason) => Some(reason),
         };
         match (exit, refused) {
-            (0, Some(reason)) if listener.troubles.is_empty() => Conclusion::Again(reason),
+            (0, Some(reason)) if self.reader.errors.is_empty() => Conclusion::Refused(reason),
             (_, refused) => {
                 let what = match exit {
                     0 => refused.unwrap_or_else(|| "it failed".into()),
                     code => format!("it ended with exit code {code}"),
                 };
-                let last = listener.troubles.last().cloned().or_else(|| last_line(&ended.errors));
+                let last = self.reader.errors.last().cloned().or_else(|| last_line(&ended.errors));
                 Conclusion::End(AgentOutcome::Failed { reason: with(&what, last.as_ref()) })
             }
         }
     }
 
     /// The answer, wherever the profile says it is.
-    fn answer(&self, listener: &Listener<'_>, ended: &Ended) -> Result<Option<Value>, String> {
+    fn answer(&self, ended: &Ended) -> Result<Option<Value>, String> {
         match self.profile.answer {
-            Channel::Event => Ok(listener.answer.clone()),
+            Channel::Event => Ok(self.reader.answer.clone()),
             Channel::File => {
-                let text = submit::read_text(&self.prepared.folder.join(ANSWER))
+                let text = submit::read_text(&self.command.folder.join(ANSWER))
                     .map_err(|error| error.to_string())?;
                 Ok(text.and_then(|text| as_answer(&text)))
             }
@@ -255,7 +216,7 @@ impl<'t> Turn<'t> {
                 let whole = ended.output.whole().ok_or("the answer is too long")?;
                 Ok(as_answer(&String::from_utf8_lossy(&whole)))
             }
-            Channel::Tool => match self.prepared.tray.take() {
+            Channel::Tool => match self.command.tray.take() {
                 Ok(Some(Envelope::Accepted(answer))) => Ok(Some(answer)),
                 Ok(Some(Envelope::Refused { reason, .. })) => Err(reason),
                 Ok(None) => Err("the tool `submit_result` was not called".into()),
@@ -270,19 +231,25 @@ fn as_answer(text: &str) -> Option<Value> {
     (!text.is_empty()).then(|| unwrapped(&Value::String(text.to_owned())))
 }
 
-fn text(output: &Captured) -> String {
-    let (head, tail) = output.parts();
-    format!("{}\n{}", String::from_utf8_lossy(&head), String::from_utf8_lossy(&tail))
-}
-
-fn last_line(output: &Captured) -> Option<String> {
-    let text = text(output);
-    text.lines().rev().map(in_one_line).find(|line| !line.is_empty())
-}
-
 fn with(what: &str, detail: Option<&String>) -> String {
     match detail {
         Some(detail) => format!("{what}: {}", in_one_line(detail)),
         None => what.to_owned(),
     }
+}
+
+/// Passes an event of this turn on, with the usage of all turns.
+fn emit(launch: &Launch<'_>, before: AgentUsage, event: AgentEvent<'_>) {
+    (launch.listener)(match event {
+        AgentEvent::Usage(used) => AgentEvent::Usage(sum(before, used)),
+        AgentEvent::Activity(_) | AgentEvent::Text(_) => event,
+    });
+}
+
+fn sum(before: AgentUsage, used: AgentUsage) -> AgentUsage {
+    let cost_usd = match (before.cost_usd, used.cost_usd) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
+    };
+    AgentUsage { tokens: before.tokens + used.tokens, cost_usd }
 }

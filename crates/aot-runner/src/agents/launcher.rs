@@ -10,7 +10,7 @@ use std::time::Instant;
 use aot_core::brief::Role;
 use tempfile::TempDir;
 
-use super::prepared::Prepared;
+use super::command::AgentCommand;
 use super::profile::{self, Kind};
 use super::question::{AgentEvent, Listener, Question, Report};
 use super::redact::{Secrets, sounds_secret};
@@ -68,10 +68,7 @@ impl AgentLauncher {
         };
         let launch = Launch { launcher: self, question, scratch: scratch.path(), listener: &listener };
         let began = Instant::now();
-        let report = match question.agent.profile.kind {
-            Kind::Command => headless::ask(&launch),
-            Kind::Acp => acp::ask(&launch),
-        };
+        let report = launch.run();
         let transcript = transcript.into_inner().unwrap_or_else(PoisonError::into_inner);
         let name = &question.transcript;
         let kept = transcript.keep(&self.sidecar, name, &report, began.elapsed().as_secs());
@@ -122,6 +119,20 @@ impl AgentLauncher {
 }
 
 impl Launch<'_> {
+    /// Runs the agent on this thread, which waits for it.
+    fn run(&self) -> Report {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return Report::not_started(error.to_string()),
+        };
+        runtime.block_on(async {
+            match self.question.agent.profile.kind {
+                Kind::Command => headless::ask(self).await,
+                Kind::Acp => acp::ask(self).await,
+            }
+        })
+    }
+
     /// The variables of the run, before those of the agent's profile.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let scratch = ["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), self.scratch.into()));
@@ -129,12 +140,12 @@ impl Launch<'_> {
         all.chain(self.question.variables.iter().cloned()).collect()
     }
 
-    pub fn job(&self, prepared: &Prepared, input: Input, limits: Limits) -> Job {
+    pub fn job(&self, command: &AgentCommand, input: Input, limits: Limits) -> Job {
         Job {
-            program: prepared.program.clone(),
-            arguments: prepared.arguments.clone(),
+            program: command.program.clone(),
+            arguments: command.arguments.clone(),
             folder: self.question.folder.to_path_buf(),
-            environment: Environment::Only(prepared.environment.clone()),
+            environment: Environment::Only(command.environment.clone()),
             input,
             streams: Streams::Apart,
             limits,

@@ -2,13 +2,15 @@
 //! judge, and knows nothing of the graph.
 
 mod acp;
+mod command;
+mod events;
 pub mod find;
 mod headless;
 mod launcher;
-mod listen;
-mod narrator;
-mod prepared;
+mod lines;
+mod process;
 pub mod profile;
+mod progress;
 mod question;
 pub mod redact;
 pub mod submit;

@@ -253,6 +253,13 @@ pub struct Price {
     pub output: f64,
 }
 
+impl Price {
+    /// The price of so many tokens.
+    pub fn of(&self, input: u64, output: u64) -> f64 {
+        (input as f64 * self.input + output as f64 * self.output) / 1e6
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the profile of agent `{name}`: {problem}")]
 pub struct ProfileError {

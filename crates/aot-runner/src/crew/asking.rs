@@ -2,6 +2,7 @@
 //! attempt. A role is a cage, and the tree of an agent that may only read is compared afterwards all the same.
 
 use std::ffi::OsString;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, WorkerAnswer, read_plan_change};
@@ -18,16 +19,41 @@ use crate::tree::{End, Kind, Lent, Project, Tree, Work};
 /// The tree of a coordinator agent has this name instead of an atom's.
 const REPLAN: &str = "replan";
 
+/// Activities and counts of one agent that are passed on in a second. A flood of them would queue up in memory. What is
+/// left out of the activities is in the transcript, and what is left out of the counts is in the next one.
+const EVENTS_PER_SECOND: u32 = 50;
+
+#[derive(Debug, Default)]
+pub(super) struct RateLimit(Mutex<Option<(Instant, u32)>>);
+
+impl RateLimit {
+    pub fn allows_one_more(&self) -> bool {
+        let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *second {
+            Some((began, count)) if began.elapsed() < Duration::from_secs(1) => {
+                *count += 1;
+                *count <= EVENTS_PER_SECOND
+            }
+            second => {
+                *second = Some((Instant::now(), 1));
+                true
+            }
+        }
+    }
+}
+
 impl Workers {
     /// Asks an agent for this job. What it does and uses is reported meanwhile; usage that was not goes to the meter.
     fn ask(&self, job: &JobId, lent: &Lent, meter: &Meter, question: Question<'_>) -> Report {
         let reported = ReportedUsage::default();
+        let rate = RateLimit::default();
         let listener = |event: AgentEvent<'_>| match event {
+            AgentEvent::Text(_) => {}
+            _ if !rate.allows_one_more() => {}
             AgentEvent::Activity(line) => {
-                self.send(Message::Doing { job: job.clone(), line: line.to_owned() })
+                self.send(Message::Doing { job: job.clone(), line: line.to_owned() });
             }
             AgentEvent::Usage(used) => self.spend(&reported, used),
-            AgentEvent::Text(_) => {}
         };
         let (writable, read_only) = match question.role() {
             Role::Worker => (vec![lent.top().to_path_buf()], self.read_only()),

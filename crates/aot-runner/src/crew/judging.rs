@@ -12,6 +12,7 @@ use aot_core::state::AtomId;
 use aot_core::verdict::Excerpt;
 use serde_json::Value;
 
+use super::asking::RateLimit;
 use super::attempt::PATHS_NAMED;
 use super::meter::{Meter, ReportedUsage};
 use super::{JudgeCommand, Message, Workers};
@@ -144,9 +145,10 @@ impl AgentJudge<'_> {
             JudgeAnswer::read(request.quality, value).map(drop).map_err(|unreadable| unreadable.reason)
         };
         let reported = ReportedUsage::default();
+        let rate = RateLimit::default();
         let listener = |event: AgentEvent<'_>| match event {
-            AgentEvent::Usage(used) => self.workers.spend(&reported, used),
-            AgentEvent::Activity(_) | AgentEvent::Text(_) => {}
+            AgentEvent::Usage(used) if rate.allows_one_more() => self.workers.spend(&reported, used),
+            AgentEvent::Usage(_) | AgentEvent::Activity(_) | AgentEvent::Text(_) => {}
         };
         let folder = lent.map_or(request.folder, Lent::root);
         let number = self.asked.fetch_add(1, Ordering::Relaxed);

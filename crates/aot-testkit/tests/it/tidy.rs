@@ -94,7 +94,7 @@ fn crates_look_in_one_direction() {
 #[test]
 fn protocols_have_a_file_each() {
     let rooms: [(&str, &str, &[&str]); 4] = [
-        ("crates/aot-runner/src", "agents/acp.rs", &["agent_client_protocol", "futures::"]),
+        ("crates/aot-runner/src", "agents/acp/protocol.rs", &["agent_client_protocol", "futures::"]),
         ("crates/aot/src", "none", &["agent_client_protocol", "futures::"]),
         ("crates/aot-runner/src", "agents/submit.rs", &["rmcp::", "tokio::"]),
         ("crates/aot/src", "mcp/mod.rs", &["rmcp::", "tokio::"]),

@@ -3,6 +3,7 @@
 
 mod acp;
 mod clients;
+mod flood;
 mod loops;
 mod over_acp;
 mod scripted;

@@ -1,73 +1,65 @@
-//! What a headless agent prints, line by line: its answer, what it does now, what it has used, what is wrong. Reads as
-//! the profile says, and concludes nothing.
+//! What a headless agent prints, line by line: its answer, what it does now, what it has used, its errors. Reads as the
+//! profile says, and concludes nothing.
 
 use serde_json::Value;
 
-use super::profile::{Count, Pattern, Price, Profile, Rule, at};
-use super::question::AgentUsage;
+use super::lines::{Line, LineSplitter};
+use super::profile::{Count, Pattern, Profile, Rule, at};
+use super::question::{AgentEvent, AgentUsage};
 
-/// A longer line is not read; agents print whole files.
+/// A longer line is passed over; agents print whole files.
 const LONGEST_LINE: usize = 8 << 20;
 
-/// Of a line about what is done now so much is shown.
-const DOING_KEPT: usize = 160;
+/// Characters shown of what the agent does now.
+const ACTIVITY_SHOWN: usize = 160;
 
-/// Of what is said so much goes into the readable transcript at a time.
-const SAID_KEPT: usize = 4 << 10;
+/// Bytes of one text that go into the transcript.
+const TEXT_KEPT: usize = 4 << 10;
 
-/// So many troubles are remembered, the latest ones.
-const TROUBLES_KEPT: usize = 8;
+/// The latest errors that are remembered.
+const ERRORS_KEPT: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Listener<'p> {
+pub(super) struct EventReader<'p> {
     profile: &'p Profile,
-    line: Vec<u8>,
-    /// The rest of a line that is too long is passed over.
-    skipping: bool,
+    lines: LineSplitter,
     pub answer: Option<Value>,
-    /// What it said was wrong, the latest last.
-    pub troubles: Vec<String>,
-    /// What it tries to overcome by itself, and has not yet.
+    /// What the agent reported as wrong, the latest last.
+    pub errors: Vec<String>,
+    /// The error that the agent is trying to overcome by itself.
     pub retrying: Option<String>,
-    counts: Counts,
+    counts: TokenCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct TokenCounts {
     tokens: u64,
     input: u64,
     output: u64,
     cost: Option<f64>,
 }
 
-/// Something that was heard.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
-    Doing(String),
-    Said(String),
-    Used(AgentUsage),
-}
+type Emit<'e> = &'e mut dyn FnMut(AgentEvent<'_>);
 
-impl<'p> Listener<'p> {
-    pub fn new(profile: &'p Profile) -> Listener<'p> {
-        Listener {
+impl<'p> EventReader<'p> {
+    pub fn new(profile: &'p Profile) -> EventReader<'p> {
+        EventReader {
             profile,
-            line: Vec::new(),
-            skipping: false,
+            lines: LineSplitter::new(LONGEST_LINE),
             answer: None,
-            troubles: Vec::new(),
+            errors: Vec::new(),
             retrying: None,
-            counts: Counts::default(),
+            counts: TokenCounts::default(),
         }
     }
 
     pub fn used(&self) -> AgentUsage {
-        let Counts { tokens, input, output, cost } = self.counts;
-        let priced = |price: Price| (input as f64 * price.input + output as f64 * price.output) / 1e6;
-        AgentUsage { tokens: tokens + input + output, cost_usd: cost.or(self.profile.price.map(priced)) }
+        let TokenCounts { tokens, input, output, cost } = self.counts;
+        let priced = self.profile.price.map(|price| price.of(input, output));
+        AgentUsage { tokens: tokens + input + output, cost_usd: cost.or(priced) }
     }
 
-    /// A chunk of standard error: it may tell that it tries again.
+    /// A chunk of standard error: it may say that the agent tries again.
     pub fn take_errors(&mut self, chunk: &[u8]) {
         let text = String::from_utf8_lossy(chunk);
         let found = self.profile.trouble.retrying.iter().find_map(|Pattern(pattern)| pattern.find(&text));
@@ -77,46 +69,35 @@ impl<'p> Listener<'p> {
     }
 
     /// A chunk of standard output.
-    pub fn take(&mut self, chunk: &[u8]) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
-            let ends = part.ends_with(b"\n");
-            if !self.skipping && self.line.len() + part.len() <= LONGEST_LINE {
-                self.line.extend_from_slice(part);
-            } else {
-                self.skipping = true;
-                self.line.clear();
-            }
-            if ends {
-                self.end_line(&mut pieces);
-            }
+    pub fn take(&mut self, chunk: &[u8], emit: Emit<'_>) {
+        for line in self.lines.push(chunk) {
+            self.take_line(line, emit);
         }
-        pieces
     }
 
     /// Standard output has ended, perhaps without a line feed.
-    pub fn finish(&mut self) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        self.end_line(&mut pieces);
-        pieces
+    pub fn finish(&mut self, emit: Emit<'_>) {
+        if let Some(line) = self.lines.finish() {
+            self.take_line(line, emit);
+        }
     }
 
-    fn end_line(&mut self, pieces: &mut Vec<Piece>) {
-        let line = std::mem::take(&mut self.line);
-        if std::mem::take(&mut self.skipping) {
-            return;
-        }
-        let Ok(line) = serde_json::from_slice::<Value>(&line) else { return };
-        if !line.is_object() {
-            return;
-        }
+    fn take_line(&mut self, line: Line, emit: Emit<'_>) {
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::TooLong => {
+                let limit = LONGEST_LINE >> 20;
+                return emit(AgentEvent::Text(&format!("[a line of more than {limit} MiB was left out]")));
+            }
+        };
+        let Ok(line @ Value::Object(_)) = serde_json::from_slice::<Value>(&line) else { return };
         let profile = self.profile;
         for rule in profile.events.iter().filter(|rule| rule.fits(&line)) {
-            self.follow(rule, &line, pieces);
+            self.follow(rule, &line, emit);
         }
     }
 
-    fn follow(&mut self, rule: &Rule, line: &Value, pieces: &mut Vec<Piece>) {
+    fn follow(&mut self, rule: &Rule, line: &Value, emit: Emit<'_>) {
         if let Some(found) = rule.answer.as_ref().and_then(|path| at(line, path).into_iter().next_back())
             && !found.is_null()
         {
@@ -124,33 +105,33 @@ impl<'p> Listener<'p> {
         }
         if let Some(path) = &rule.error {
             for text in at(line, path).into_iter().filter_map(text_of) {
-                self.troubled(text);
+                self.add_error(text);
             }
         }
         let doing = joined(line, &rule.doing);
         if !doing.is_empty() {
             self.retrying = None;
-            pieces.push(Piece::Doing(in_one_line(&doing)));
+            emit(AgentEvent::Activity(&in_one_line(&doing)));
         }
         let retrying = joined(line, &rule.retrying);
         if !retrying.is_empty() {
-            pieces.push(Piece::Doing(in_one_line(&format!("tries again: {retrying}"))));
+            emit(AgentEvent::Activity(&in_one_line(&format!("tries again: {retrying}"))));
             self.retrying = Some(retrying);
         }
         if let Some(path) = &rule.said {
             for text in at(line, path).into_iter().filter_map(text_of).filter(|text| !text.trim().is_empty())
             {
-                let end = text.floor_char_boundary(SAID_KEPT);
-                pieces.push(Piece::Said(text[..end].to_owned()));
+                let end = text.floor_char_boundary(TEXT_KEPT);
+                emit(AgentEvent::Text(&text[..end]));
             }
         }
         if self.count(rule, line) {
             self.retrying = None;
-            pieces.push(Piece::Used(self.used()));
+            emit(AgentEvent::Usage(self.used()));
         }
     }
 
-    /// Tells whether there was something to count.
+    /// Returns whether there was something to count.
     fn count(&mut self, rule: &Rule, line: &Value) -> bool {
         let before = self.used();
         let sum = |paths: &[String]| {
@@ -181,14 +162,14 @@ impl<'p> Listener<'p> {
         self.used() != before
     }
 
-    fn troubled(&mut self, text: String) {
-        if text.trim().is_empty() || self.troubles.last() == Some(&text) {
+    fn add_error(&mut self, text: String) {
+        if text.trim().is_empty() || self.errors.last() == Some(&text) {
             return;
         }
-        if self.troubles.len() == TROUBLES_KEPT {
-            self.troubles.remove(0);
+        if self.errors.len() == ERRORS_KEPT {
+            self.errors.remove(0);
         }
-        self.troubles.push(text);
+        self.errors.push(text);
     }
 }
 
@@ -219,7 +200,7 @@ pub(super) fn in_one_line(text: &str) -> String {
     let words: Vec<&str> =
         text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
     let line = words.join(" ");
-    match line.char_indices().nth(DOING_KEPT) {
+    match line.char_indices().nth(ACTIVITY_SHOWN) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
@@ -235,16 +216,29 @@ mod tests {
         Profile::named("x", Some(&table)).expect("a table").expect("a profile")
     }
 
+    /// Everything that was emitted, by these chunks of standard output.
+    fn shown<'c>(reader: &mut EventReader<'_>, chunks: impl IntoIterator<Item = &'c [u8]>) -> Vec<String> {
+        let mut shown = Vec::new();
+        let mut emit = |event: AgentEvent<'_>| {
+            shown.push(match event {
+                AgentEvent::Activity(line) => format!("> {line}"),
+                AgentEvent::Text(text) => text.to_owned(),
+                AgentEvent::Usage(used) => format!("{} tokens", used.tokens),
+            });
+        };
+        chunks.into_iter().for_each(|chunk| reader.take(chunk, &mut emit));
+        reader.finish(&mut emit);
+        shown
+    }
+
     #[test]
     fn lines_come_in_any_pieces() {
         let profile = profile("[[events]]\nwhen = { t = \"a\" }\nanswer = \"v\"\ndoing = [\"n\", \"c\"]");
         let text = b"noise\n{\"t\":\"a\",\"n\":\"Bash\",\"c\":\"npm\\n test\",\"v\":\"{\\\"x\\\":1}\"}\n{\"t\":\"b\",\"v\":2}";
         for size in [1, 2, 7, 1000] {
-            let mut listener = Listener::new(&profile);
-            let mut pieces: Vec<Piece> = text.chunks(size).flat_map(|chunk| listener.take(chunk)).collect();
-            pieces.extend(listener.finish());
-            assert_eq!(pieces, [Piece::Doing("Bash npm test".into())]);
-            assert_eq!(listener.answer, Some(json!({"x": 1})));
+            let mut reader = EventReader::new(&profile);
+            assert_eq!(shown(&mut reader, text.chunks(size)), ["> Bash npm test"]);
+            assert_eq!(reader.answer, Some(json!({"x": 1})));
         }
     }
 
@@ -253,30 +247,29 @@ mod tests {
         let events = "[[events]]\nwhen = { t = \"each\" }\ninput_tokens = [\"u.i\", \"u.c\"]\noutput_tokens = [\"u.o\"]\n\
                       [[events]]\nwhen = { t = \"all\" }\ncount = \"total\"\ninput_tokens = [\"i\"]\noutput_tokens = [\"o\"]\ncost_usd = \"c\"";
         let profile = profile(&format!("price = {{ input = 1.0, output = 10.0 }}\n{events}"));
-        let mut listener = Listener::new(&profile);
-        let mut say = |line: Value| {
-            let mut text = line.to_string();
-            text.push('\n');
-            listener.take(text.as_bytes());
-            listener.used()
+        let mut reader = EventReader::new(&profile);
+        let mut print = |line: Value| {
+            shown(&mut reader, [format!("{line}\n").as_bytes()]);
+            reader.used()
         };
-        let used = say(json!({"t": "each", "u": {"i": 100, "c": 50, "o": 10}}));
+        let used = print(json!({"t": "each", "u": {"i": 100, "c": 50, "o": 10}}));
         assert_eq!((used.tokens, used.cost_usd), (160, Some(0.00025)));
-        assert_eq!(say(json!({"t": "each", "u": {"i": 100, "o": 10}})).tokens, 270);
-        let used = say(json!({"t": "all", "i": 300, "o": 30, "c": 0.5}));
+        assert_eq!(print(json!({"t": "each", "u": {"i": 100, "o": 10}})).tokens, 270);
+        let used = print(json!({"t": "all", "i": 300, "o": 30, "c": 0.5}));
         assert_eq!((used.tokens, used.cost_usd), (330, Some(0.5)));
-        assert_eq!(say(json!({"t": "all", "i": -3, "c": "much"})).tokens, 330);
+        assert_eq!(print(json!({"t": "all", "i": -3, "c": "much"})).tokens, 330);
     }
 
     #[test]
-    fn a_line_without_end_is_passed_over() {
+    fn a_line_without_end_is_passed_over_and_reported() {
         let profile = profile("[[events]]\nanswer = \"v\"");
-        let mut listener = Listener::new(&profile);
-        listener.take(b"{\"v\":{\"a\":\"");
-        for _ in 0..9 {
-            listener.take(&[b'x'; 1 << 20]);
-        }
-        listener.take(b"\"}}\n{\"v\":{\"b\":1}}\n");
-        assert_eq!(listener.answer, Some(json!({"b": 1})));
+        let mut reader = EventReader::new(&profile);
+        let long = [b'x'; 1 << 20];
+        let chunks = [&b"{\"v\":{\"a\":\""[..]]
+            .into_iter()
+            .chain([&long[..]; 9])
+            .chain([&b"\"}}\n{\"v\":{\"b\":1}}\n"[..]]);
+        assert_eq!(shown(&mut reader, chunks), ["[a line of more than 8 MiB was left out]"]);
+        assert_eq!(reader.answer, Some(json!({"b": 1})));
     }
 }

@@ -1,5 +1,5 @@
 //! What an agent is started with: its command line and variables as its profile has them, with every placeholder filled
-//! in, and the files that it finds. Starts nobody.
+//! in, and the files that the profile wants in the scratch folder. Starts nothing.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,29 +16,29 @@ const SCHEMA: &str = "answer-schema.json";
 pub(super) const ANSWER: &str = "answer.json";
 
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct AgentCommand {
     pub program: OsString,
     pub arguments: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
-    /// Where the files of the question lie.
+    /// The folder of the question's files.
     pub folder: PathBuf,
     pub tray: Tray,
 }
 
-impl Prepared {
-    pub fn new(launch: &Launch<'_>, prompt: &str) -> Result<Prepared, String> {
+impl AgentCommand {
+    pub fn new(launch: &Launch<'_>, prompt: &str) -> Result<AgentCommand, String> {
         let agent = launch.question.agent;
         let profile = &agent.profile;
         let folder = launch.scratch.join("agent");
-        // Nothing of an earlier turn is taken for this one's.
+        // The answer of an earlier turn must not be taken for this one's.
         let _ = fs::remove_file(folder.join(ANSWER));
         let tray = fs::create_dir_all(&folder)
             .and_then(|()| Tray::make(&folder, Some(launch.question.role()), &launch.question.brief.schema));
         let tray = tray.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
-        let words = Words::of(launch, &folder, prompt);
+        let placeholders = Placeholders::of(launch, &folder, prompt);
         let flags = profile.flags(launch.question.role());
         for (name, text) in profile.files.iter().chain(&flags.files) {
-            let text = words.fill(text, Escaped::Yes);
+            let text = placeholders.fill(text, Quoting::Escape);
             let text = match profile.keys.get(name) {
                 Some(keys) => with_keys(text, keys, launch.launcher.home.as_deref()),
                 None => text,
@@ -60,12 +60,13 @@ impl Prepared {
         let arguments = profile.arguments.iter().take_while(|argument| *argument != ROLE);
         let rest = profile.arguments.iter().skip_while(|argument| *argument != ROLE).skip(1);
         let arguments = arguments.chain(model).chain(&flags.arguments).chain(rest);
-        let arguments = arguments.map(|argument| OsString::from(words.fill(argument, Escaped::No)));
-        // What the user wrote is meant as it stands.
+        let arguments =
+            arguments.map(|argument| OsString::from(placeholders.fill(argument, Quoting::Verbatim)));
+        // The user's own arguments have no placeholders.
         let arguments = agent.before.iter().map(OsString::from).chain(arguments).collect();
         let own = profile.environment.iter().chain(&flags.environment);
-        let own = own.map(|(name, value)| (name.into(), words.fill(value, Escaped::No).into()));
-        Ok(Prepared {
+        let own = own.map(|(name, value)| (name.into(), placeholders.fill(value, Quoting::Verbatim).into()));
+        Ok(AgentCommand {
             program: agent.program.clone().into_os_string(),
             arguments,
             environment: launch.environment().into_iter().chain(own).collect(),
@@ -79,7 +80,7 @@ fn place(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> std::i
     path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| make(path))
 }
 
-/// Parts of the user's own settings in ours. Without them, or if they cannot be read, ours alone.
+/// Our settings file with keys of the user's own. Without those, or if they cannot be read, ours alone.
 fn with_keys(text: String, keys: &Keys, home: Option<&Path>) -> String {
     let from = places(std::slice::from_ref(&keys.from), home, &|_| None).into_iter().next();
     let theirs = from
@@ -100,23 +101,23 @@ fn with_keys(text: String, keys: &Keys, home: Option<&Path>) -> String {
     ours.to_string()
 }
 
-/// Where the arguments of the role and of the model stand among the others.
+/// The place of the role's and the model's arguments among the profile's.
 const ROLE: &str = "{role_arguments}";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Escaped {
-    /// As it stands between the quotes of JSON or TOML.
-    Yes,
-    No,
+enum Quoting {
+    /// For text between the quotes of JSON or TOML.
+    Escape,
+    Verbatim,
 }
 
 /// What the placeholders of a profile stand for.
-struct Words(Vec<(&'static str, String)>);
+struct Placeholders(Vec<(&'static str, String)>);
 
-impl Words {
-    fn of(launch: &Launch<'_>, folder: &Path, prompt: &str) -> Words {
+impl Placeholders {
+    fn of(launch: &Launch<'_>, folder: &Path, prompt: &str) -> Placeholders {
         let path = |path: &Path| path.to_string_lossy().into_owned();
-        Words(vec![
+        Placeholders(vec![
             ("{prompt}", prompt.to_owned()),
             ("{schema}", launch.question.brief.schema.to_string()),
             ("{schema_file}", path(&folder.join(SCHEMA))),
@@ -129,14 +130,14 @@ impl Words {
         ])
     }
 
-    fn fill(&self, text: &str, escaped: Escaped) -> String {
+    fn fill(&self, text: &str, quoting: Quoting) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('{') {
             filled.push_str(&rest[..at]);
             rest = &rest[at..];
             match self.0.iter().find(|(name, _)| rest.starts_with(name)) {
-                Some((name, value)) if escaped == Escaped::Yes => {
+                Some((name, value)) if quoting == Quoting::Escape => {
                     let quoted = Value::String(value.clone()).to_string();
                     filled.push_str(&quoted[1..quoted.len() - 1]);
                     rest = &rest[name.len()..];

@@ -1,0 +1,81 @@
+//! Splits bytes that come in chunks into lines of bounded length. Does not read them.
+
+#[derive(Debug)]
+pub(super) struct LineSplitter {
+    line: Vec<u8>,
+    longest: usize,
+    /// The rest of a line that is too long is passed over.
+    skipping: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Whole(Vec<u8>),
+    /// Reported as soon as the limit is passed, once for each such line.
+    TooLong,
+}
+
+impl LineSplitter {
+    pub fn new(longest: usize) -> LineSplitter {
+        LineSplitter { line: Vec::new(), longest, skipping: false }
+    }
+
+    pub fn push(&mut self, chunk: &[u8]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            if !self.skipping && self.line.len() + part.len() > self.longest {
+                self.skipping = true;
+                self.line = Vec::new();
+                lines.push(Line::TooLong);
+            }
+            if !self.skipping {
+                self.line.extend_from_slice(part);
+            }
+            if part.ends_with(b"\n") {
+                lines.extend(self.finish());
+            }
+        }
+        lines
+    }
+
+    /// The stream has ended, perhaps without a line feed.
+    pub fn finish(&mut self) -> Option<Line> {
+        let line = std::mem::take(&mut self.line);
+        let is_whole = !std::mem::take(&mut self.skipping) && !line.is_empty();
+        is_whole.then_some(Line::Whole(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, LineSplitter};
+
+    fn check(text: &str, expected: &[&str]) {
+        for size in [1, 2, 7, 1000] {
+            let mut splitter = LineSplitter::new(6);
+            let mut lines: Vec<Line> =
+                text.as_bytes().chunks(size).flat_map(|chunk| splitter.push(chunk)).collect();
+            lines.extend(splitter.finish());
+            let shown: Vec<String> = lines
+                .into_iter()
+                .map(|line| match line {
+                    Line::Whole(line) => String::from_utf8(line).expect("text"),
+                    Line::TooLong => "too long".to_owned(),
+                })
+                .collect();
+            assert_eq!(shown, expected, "{text:?} by {size}");
+            assert!(splitter.line.capacity() <= 16, "{text:?} by {size}");
+        }
+    }
+
+    #[test]
+    fn lines_come_in_any_chunks_and_long_ones_are_reported_once() {
+        check("", &[]);
+        check("a\nbc", &["a\n", "bc"]);
+        check("\n\n", &["\n", "\n"]);
+        check("12345\nx", &["12345\n", "x"]);
+        check("123456\nx\n", &["too long", "x\n"]);
+        check("1234567890123456789012345678901234567890", &["too long"]);
+        check("1234567890\n1234567890\nx", &["too long", "too long", "x"]);
+    }
+}
