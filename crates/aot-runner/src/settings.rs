@@ -12,7 +12,7 @@ use toml::Table;
 use toml::de::{DeTable, DeValue};
 
 use crate::agents::profile::{Profile, lay_over};
-use crate::agents::{Chosen, ROLES};
+use crate::agents::{AgentSettings, ROLES};
 use crate::environment;
 use crate::process::cage::{Choice, Kind, Network};
 
@@ -23,7 +23,7 @@ const MOST: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    pub agents: Chosen,
+    pub agents: AgentSettings,
     pub judge: JudgeSettings,
     pub cage: CageSettings,
     pub work: WorkSettings,
@@ -316,7 +316,7 @@ mod tests {
                         folders.join(" ")
                     );
                 }
-                let Chosen { default, roles, models, own } = settings.agents;
+                let AgentSettings { default, roles, models, own } = settings.agents;
                 let roles = roles.into_iter().map(|(role, name)| format!("{role}={name}"));
                 let models = models.into_iter().map(|(role, model)| format!("{role}:{model}"));
                 let own = own.into_keys().map(|name| format!("[{name}]"));

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::launcher::Launch;
-use super::profile::{Keys, at, places};
-use super::submit::Tray;
+use super::profile::{UserKeys, at, places};
+use super::submit::AnswerFiles;
 
 /// The files of one question in the scratch folder.
 const SCHEMA: &str = "answer-schema.json";
@@ -22,7 +22,7 @@ pub(super) struct AgentCommand {
     pub environment: Vec<(OsString, OsString)>,
     /// The folder of the question's files.
     pub folder: PathBuf,
-    pub tray: Tray,
+    pub answer_files: AnswerFiles,
 }
 
 impl AgentCommand {
@@ -32,9 +32,11 @@ impl AgentCommand {
         let folder = launch.scratch.join("agent");
         // The answer of an earlier turn must not be taken for this one's.
         let _ = fs::remove_file(folder.join(ANSWER));
-        let tray = fs::create_dir_all(&folder)
-            .and_then(|()| Tray::make(&folder, Some(launch.question.role()), &launch.question.brief.schema));
-        let tray = tray.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
+        let answer_files = fs::create_dir_all(&folder).and_then(|()| {
+            AnswerFiles::make(&folder, Some(launch.question.role()), &launch.question.brief.schema)
+        });
+        let answer_files =
+            answer_files.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
         let placeholders = Placeholders::of(launch, &folder, prompt);
         let flags = profile.flags(launch.question.role());
         for (name, text) in profile.files.iter().chain(&flags.files) {
@@ -71,7 +73,7 @@ impl AgentCommand {
             arguments,
             environment: launch.environment().into_iter().chain(own).collect(),
             folder,
-            tray,
+            answer_files,
         })
     }
 }
@@ -81,7 +83,7 @@ fn place(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> std::i
 }
 
 /// Our settings file with keys of the user's own. Without those, or if they cannot be read, ours alone.
-fn with_keys(text: String, keys: &Keys, home: Option<&Path>) -> String {
+fn with_keys(text: String, keys: &UserKeys, home: Option<&Path>) -> String {
     let from = places(std::slice::from_ref(&keys.from), home, &|_| None).into_iter().next();
     let theirs = from
         .and_then(|from| fs::read(from).ok())

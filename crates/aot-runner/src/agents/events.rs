@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::lines::{Line, LineSplitter};
-use super::profile::{Count, Pattern, Profile, Rule, at};
+use super::lines::{LineSplitter, SplitLine};
+use super::profile::{Counting, ErrorPattern, EventRule, Profile, at};
 use super::question::{AgentEvent, AgentUsage};
 
 /// A longer line is passed over; agents print whole files.
@@ -62,7 +62,7 @@ impl<'p> EventReader<'p> {
     /// A chunk of standard error: it may say that the agent tries again.
     pub fn take_errors(&mut self, chunk: &[u8]) {
         let text = String::from_utf8_lossy(chunk);
-        let found = self.profile.trouble.retrying.iter().find_map(|Pattern(pattern)| pattern.find(&text));
+        let found = self.profile.errors.retrying.iter().find_map(|ErrorPattern(pattern)| pattern.find(&text));
         if let Some(found) = found {
             self.retrying = Some(found.as_str().to_owned());
         }
@@ -82,10 +82,10 @@ impl<'p> EventReader<'p> {
         }
     }
 
-    fn take_line(&mut self, line: Line, emit: Emit<'_>) {
+    fn take_line(&mut self, line: SplitLine, emit: Emit<'_>) {
         let line = match line {
-            Line::Whole(line) => line,
-            Line::TooLong => {
+            SplitLine::Whole(line) => line,
+            SplitLine::TooLong => {
                 let limit = LONGEST_LINE >> 20;
                 return emit(AgentEvent::Text(&format!("[a line of more than {limit} MiB was left out]")));
             }
@@ -97,7 +97,7 @@ impl<'p> EventReader<'p> {
         }
     }
 
-    fn follow(&mut self, rule: &Rule, line: &Value, emit: Emit<'_>) {
+    fn follow(&mut self, rule: &EventRule, line: &Value, emit: Emit<'_>) {
         if let Some(found) = rule.answer.as_ref().and_then(|path| at(line, path).into_iter().next_back())
             && !found.is_null()
         {
@@ -108,7 +108,7 @@ impl<'p> EventReader<'p> {
                 self.add_error(text);
             }
         }
-        let doing = joined(line, &rule.doing);
+        let doing = joined(line, &rule.activity);
         if !doing.is_empty() {
             self.retrying = None;
             emit(AgentEvent::Activity(&in_one_line(&doing)));
@@ -118,7 +118,7 @@ impl<'p> EventReader<'p> {
             emit(AgentEvent::Activity(&in_one_line(&format!("tries again: {retrying}"))));
             self.retrying = Some(retrying);
         }
-        if let Some(path) = &rule.said {
+        if let Some(path) = &rule.text {
             for text in at(line, path).into_iter().filter_map(text_of).filter(|text| !text.trim().is_empty())
             {
                 let end = text.floor_char_boundary(TEXT_KEPT);
@@ -132,7 +132,7 @@ impl<'p> EventReader<'p> {
     }
 
     /// Returns whether there was something to count.
-    fn count(&mut self, rule: &Rule, line: &Value) -> bool {
+    fn count(&mut self, rule: &EventRule, line: &Value) -> bool {
         let before = self.used();
         let sum = |paths: &[String]| {
             let found: Vec<u64> =
@@ -147,16 +147,16 @@ impl<'p> EventReader<'p> {
         ] {
             if let Some(found) = sum(paths) {
                 *count = match rule.count {
-                    Count::Each => count.saturating_add(found),
-                    Count::Total => found,
+                    Counting::Each => count.saturating_add(found),
+                    Counting::Total => found,
                 };
             }
         }
         let cost = rule.cost_usd.as_ref().and_then(|path| at(line, path).into_iter().find_map(Value::as_f64));
         if let Some(cost) = cost.filter(|cost| cost.is_finite() && *cost >= 0.0) {
             counts.cost = Some(match rule.count {
-                Count::Each => counts.cost.unwrap_or(0.0) + cost,
-                Count::Total => cost,
+                Counting::Each => counts.cost.unwrap_or(0.0) + cost,
+                Counting::Total => cost,
             });
         }
         self.used() != before

@@ -11,9 +11,9 @@ use super::command::{ANSWER, AgentCommand};
 use super::events::{EventReader, in_one_line, unwrapped};
 use super::launcher::Launch;
 use super::process::{AgentProcess, AgentStep, last_line, text};
-use super::profile::{Channel, Input as Given, Profile};
+use super::profile::{AnswerChannel, Profile, PromptInput};
 use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report};
-use super::submit::{self, Envelope};
+use super::submit;
 use crate::process::{Ended, How, Input, Limits, Stream};
 
 /// How long an agent may live on after its time is over.
@@ -79,7 +79,7 @@ struct Turn<'t> {
 impl<'t> Turn<'t> {
     fn new(launch: &'t Launch<'t>, refused: Option<&str>, before: AgentUsage) -> Result<Turn<'t>, String> {
         let profile = &launch.question.agent.profile;
-        let prompt = launch.question.prompt(profile.answer == Channel::Tool, refused);
+        let prompt = launch.question.prompt(profile.answer == AnswerChannel::Tool, refused);
         let command = AgentCommand::new(launch, &prompt)?;
         Ok(Turn { launch, profile, command, prompt, reader: EventReader::new(profile), before })
     }
@@ -88,8 +88,8 @@ impl<'t> Turn<'t> {
         let question = self.launch.question;
         let limits = Limits { wall, idle: question.idle, grace: GRACE, head: HEAD_KEPT, tail: TAIL_KEPT };
         let input = match self.profile.input {
-            Given::Nothing => Input::None,
-            Given::Prompt => Input::Bytes(self.prompt.clone().into_bytes()),
+            PromptInput::Nothing => Input::None,
+            PromptInput::Prompt => Input::Bytes(self.prompt.clone().into_bytes()),
         };
         let mut process =
             AgentProcess::start(&self.launch.launcher.guard, self.launch.job(&self.command, input, limits));
@@ -134,7 +134,7 @@ impl<'t> Turn<'t> {
     /// Why it is useless to let the agent try on. Trying again logs nobody in; other errors may pass for a while.
     fn hopeless(&self, since: Option<Instant>) -> Option<AgentOutcome> {
         let (error, since) = self.reader.retrying.as_ref().zip(since)?;
-        let outcome = self.profile.trouble.of(std::slice::from_ref(error), Timestamp::now());
+        let outcome = self.profile.errors.classify(std::slice::from_ref(error), Timestamp::now());
         match outcome {
             Some(AgentOutcome::Unauthenticated { .. }) => outcome,
             _ if since.elapsed() < RETRYING => None,
@@ -150,7 +150,7 @@ impl<'t> Turn<'t> {
             texts.push(text(&ended.output));
         }
         texts.extend(self.reader.retrying.iter().chain(&self.reader.errors).cloned());
-        let trouble = || self.profile.trouble.of(&texts, Timestamp::now());
+        let trouble = || self.profile.errors.classify(&texts, Timestamp::now());
         let exit = match &ended.how {
             How::Killed => return Conclusion::End(AgentOutcome::Killed),
             How::Lost => {
@@ -168,61 +168,40 @@ impl<'t> Turn<'t> {
             How::Signalled(signal) => 128 + signal,
         };
         let answer = self.answer(ended);
-        if exit == 0
-            && self.reader.errors.is_empty()
-            && let Ok(Some(answer)) = &answer
-            && (self.launch.question.read)(answer).is_ok()
-        {
-            return Conclusion::End(AgentOutcome::Answer(answer.clone()));
+        let answer = answer.and_then(|answer| (self.launch.question.read)(&answer).map(|()| answer));
+        let is_clean = exit == 0 && self.reader.errors.is_empty();
+        if !is_clean && let Some(outcome) = trouble() {
+            return Conclusion::End(outcome);
         }
-        if (exit != 0 || !self.reader.errors.is_empty())
-            && let Some(said) = trouble()
-        {
-            return Conclusion::End(said);
-        }
-        // Troubles that were overcome are no failure of an agent that answered in the end.
-        let refused = match answer {
-            Ok(Some(answer)) => match (self.launch.question.read)(&answer) {
-                Ok(()) if exit == 0 => return Conclusion::End(AgentOutcome::Answer(answer)),
-                Ok(()) => None,
-                Err(reason) => Some(reason),
-            },
-            Ok(None) => Some("there was no answer".to_owned()),
-            Err(reason) => Some(reason),
+        let what = match (exit, answer) {
+            // Errors that were overcome are no failure of an agent that answered in the end.
+            (0, Ok(answer)) => return Conclusion::End(AgentOutcome::Answer(answer)),
+            (0, Err(reason)) if is_clean => return Conclusion::Refused(reason),
+            (0, Err(reason)) => reason,
+            (code, _) => format!("it ended with exit code {code}"),
         };
-        match (exit, refused) {
-            (0, Some(reason)) if self.reader.errors.is_empty() => Conclusion::Refused(reason),
-            (_, refused) => {
-                let what = match exit {
-                    0 => refused.unwrap_or_else(|| "it failed".into()),
-                    code => format!("it ended with exit code {code}"),
-                };
-                let last = self.reader.errors.last().cloned().or_else(|| last_line(&ended.errors));
-                Conclusion::End(AgentOutcome::Failed { reason: with(&what, last.as_ref()) })
-            }
-        }
+        let last = self.reader.errors.last().cloned().or_else(|| last_line(&ended.errors));
+        Conclusion::End(AgentOutcome::Failed { reason: with(&what, last.as_ref()) })
     }
 
     /// The answer, wherever the profile says it is.
-    fn answer(&self, ended: &Ended) -> Result<Option<Value>, String> {
-        match self.profile.answer {
-            Channel::Event => Ok(self.reader.answer.clone()),
-            Channel::File => {
-                let text = submit::read_text(&self.command.folder.join(ANSWER))
-                    .map_err(|error| error.to_string())?;
-                Ok(text.and_then(|text| as_answer(&text)))
+    fn answer(&self, ended: &Ended) -> Result<Value, String> {
+        let answer = match self.profile.answer {
+            AnswerChannel::Event => self.reader.answer.clone(),
+            AnswerChannel::File => {
+                let text = submit::read_text(&self.command.folder.join(ANSWER));
+                text.map_err(|error| error.to_string())?.and_then(|text| as_answer(&text))
             }
-            Channel::Output => {
+            AnswerChannel::Output => {
                 let whole = ended.output.whole().ok_or("the answer is too long")?;
-                Ok(as_answer(&String::from_utf8_lossy(&whole)))
+                as_answer(&String::from_utf8_lossy(&whole))
             }
-            Channel::Tool => match self.command.tray.take() {
-                Ok(Some(Envelope::Accepted(answer))) => Ok(Some(answer)),
-                Ok(Some(Envelope::Refused { reason, .. })) => Err(reason),
-                Ok(None) => Err("the tool `submit_result` was not called".into()),
-                Err(error) => Err(error.to_string()),
-            },
-        }
+            AnswerChannel::Tool => {
+                let answer = self.command.answer_files.answer()?;
+                Some(answer.ok_or_else(|| format!("the tool `{}` was not called", submit::TOOL))?)
+            }
+        };
+        answer.ok_or_else(|| "there was no answer".to_owned())
     }
 }
 

@@ -11,7 +11,7 @@ use aot_core::brief::Role;
 use tempfile::TempDir;
 
 use super::command::AgentCommand;
-use super::profile::{self, Kind};
+use super::profile::{self, Transport};
 use super::question::{AgentEvent, Listener, Question, Report};
 use super::redact::{Secrets, sounds_secret};
 use super::transcript::Transcript;
@@ -63,7 +63,7 @@ impl AgentLauncher {
         let transcript = Transcript::new(&title, &question.brief.text, self.secrets(question));
         let transcript = Mutex::new(transcript);
         let listener = |event: AgentEvent<'_>| {
-            transcript.lock().unwrap_or_else(PoisonError::into_inner).hear(event);
+            transcript.lock().unwrap_or_else(PoisonError::into_inner).add_event(event);
             (question.listener)(event);
         };
         let launch = Launch { launcher: self, question, scratch: scratch.path(), listener: &listener };
@@ -71,8 +71,8 @@ impl AgentLauncher {
         let report = launch.run();
         let transcript = transcript.into_inner().unwrap_or_else(PoisonError::into_inner);
         let name = &question.transcript;
-        let kept = transcript.keep(&self.sidecar, name, &report, began.elapsed().as_secs());
-        (report, kept.err().map(|error| format!("the transcript of {name} could not be kept: {error}")))
+        let saved = transcript.save(&self.sidecar, name, &report, began.elapsed().as_secs());
+        (report, saved.err().map(|error| format!("the transcript of {name} could not be kept: {error}")))
     }
 
     /// A folder for what a question needs only while it is asked. What a crash leaves, the next run removes.
@@ -126,9 +126,9 @@ impl Launch<'_> {
             Err(error) => return Report::not_started(error.to_string()),
         };
         runtime.block_on(async {
-            match self.question.agent.profile.kind {
-                Kind::Command => headless::ask(self).await,
-                Kind::Acp => acp::ask(self).await,
+            match self.question.agent.profile.transport {
+                Transport::Command => headless::ask(self).await,
+                Transport::Acp => acp::ask(self).await,
             }
         })
     }

@@ -9,7 +9,7 @@ pub(super) struct LineSplitter {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum SplitLine {
     Whole(Vec<u8>),
     /// Reported as soon as the limit is passed, once for each such line.
     TooLong,
@@ -20,13 +20,13 @@ impl LineSplitter {
         LineSplitter { line: Vec::new(), longest, skipping: false }
     }
 
-    pub fn push(&mut self, chunk: &[u8]) -> Vec<Line> {
+    pub fn push(&mut self, chunk: &[u8]) -> Vec<SplitLine> {
         let mut lines = Vec::new();
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
             if !self.skipping && self.line.len() + part.len() > self.longest {
                 self.skipping = true;
                 self.line = Vec::new();
-                lines.push(Line::TooLong);
+                lines.push(SplitLine::TooLong);
             }
             if !self.skipping {
                 self.line.extend_from_slice(part);
@@ -39,28 +39,28 @@ impl LineSplitter {
     }
 
     /// The stream has ended, perhaps without a line feed.
-    pub fn finish(&mut self) -> Option<Line> {
+    pub fn finish(&mut self) -> Option<SplitLine> {
         let line = std::mem::take(&mut self.line);
         let is_whole = !std::mem::take(&mut self.skipping) && !line.is_empty();
-        is_whole.then_some(Line::Whole(line))
+        is_whole.then_some(SplitLine::Whole(line))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, LineSplitter};
+    use super::{LineSplitter, SplitLine};
 
     fn check(text: &str, expected: &[&str]) {
         for size in [1, 2, 7, 1000] {
             let mut splitter = LineSplitter::new(6);
-            let mut lines: Vec<Line> =
+            let mut lines: Vec<SplitLine> =
                 text.as_bytes().chunks(size).flat_map(|chunk| splitter.push(chunk)).collect();
             lines.extend(splitter.finish());
             let shown: Vec<String> = lines
                 .into_iter()
                 .map(|line| match line {
-                    Line::Whole(line) => String::from_utf8(line).expect("text"),
-                    Line::TooLong => "too long".to_owned(),
+                    SplitLine::Whole(line) => String::from_utf8(line).expect("text"),
+                    SplitLine::TooLong => "too long".to_owned(),
                 })
                 .collect();
             assert_eq!(shown, expected, "{text:?} by {size}");

@@ -3,8 +3,9 @@
 
 mod acp;
 mod command;
+pub mod detect;
+mod errors;
 mod events;
-pub mod find;
 mod headless;
 mod launcher;
 mod lines;
@@ -16,15 +17,14 @@ pub mod redact;
 pub mod submit;
 mod team;
 mod transcript;
-mod trouble;
 
 use std::path::PathBuf;
 
 pub use launcher::AgentLauncher;
 use profile::Profile;
 pub use question::{AgentEvent, AgentOutcome, AgentUsage, Question, REPEATS, Report, ask_again};
-pub use team::{Chosen, LOOKED_FOR, ROLES, Team, TeamError, Wish, hire};
-pub use transcript::{Kept, clear as clear_transcripts, of_atom as transcripts_of};
+pub use team::{AgentFlag, AgentSettings, DETECTED, ROLES, Team, TeamError, find_agent};
+pub use transcript::{SavedTranscript, clear as clear_transcripts, of_atom as transcripts_of};
 
 /// An agent that is installed, with its profile.
 #[derive(Clone, Debug)]

@@ -1,8 +1,7 @@
 //! A profile says how one kind of agent is used: its command line for each role, its variables and files, where its
-//! answer and its usage stand in what it prints, and how its troubles look. Data only: it starts nobody.
+//! answer and its usage are in what it prints, and how its errors look. Data only: it starts nothing.
 //!
-//! Those that come with the program are TOML like a user's own, and a user's table of the same name is laid over them,
-//! key by key.
+//! Built-in profiles are TOML like a user's own, and a user's table of the same name is merged over them, key by key.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,71 +24,52 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("opencode-acp", include_str!("profiles/opencode-acp.toml")),
 ];
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Profile {
     /// Whose profile this one begins with, if it has another name.
-    #[serde(default)]
     pub like: Option<String>,
     /// The program, as a name that is looked for or as a path.
     pub program: String,
-    #[serde(default)]
-    pub kind: Kind,
+    #[serde(rename = "kind")]
+    pub transport: Transport,
     /// What makes it print its version.
     #[serde(default = "version")]
     pub version: Vec<String>,
-    #[serde(default)]
     pub arguments: Vec<String>,
     /// What names a model; `{model}` stands for it.
-    #[serde(default)]
     pub model_arguments: Vec<String>,
-    #[serde(default)]
     pub model: Option<String>,
-    #[serde(default)]
-    pub input: Input,
-    #[serde(default)]
+    pub input: PromptInput,
     pub environment: BTreeMap<String, String>,
     /// Files made in its scratch folder before it starts.
-    #[serde(default)]
     pub files: BTreeMap<String, String>,
     /// Links made there to files of the user, if they have them.
-    #[serde(default)]
     pub links: BTreeMap<String, String>,
     /// Parts of the user's own settings that are laid into such a file.
-    #[serde(default)]
-    pub keys: BTreeMap<String, Keys>,
+    pub keys: BTreeMap<String, UserKeys>,
     /// Empty files that it needs, made where they are missing.
-    #[serde(default)]
     pub touch: Vec<String>,
     /// Names of the user's variables that it gets to see, or beginnings of names with a `*` after them.
-    #[serde(default)]
     pub variables: Vec<String>,
-    /// What it keeps of its own and must be able to write. What ends with a slash is made if it is missing.
-    #[serde(default)]
+    /// Its own state, which it must be able to write. What ends with a slash is made if it is missing.
     pub state: Vec<String>,
-    /// What lies in that and is not to be written: settings, hooks, instructions.
-    #[serde(default)]
+    /// Paths in its state that stay read-only: settings, hooks, instructions.
     pub read_only: Vec<String>,
-    #[serde(default)]
     pub roles: Roles,
-    #[serde(default)]
-    pub answer: Channel,
-    #[serde(default)]
-    pub events: Vec<Rule>,
-    #[serde(default)]
-    pub trouble: Trouble,
-    #[serde(default)]
+    pub answer: AnswerChannel,
+    pub events: Vec<EventRule>,
+    #[serde(rename = "trouble")]
+    pub errors: ErrorPatterns,
     pub login: Login,
-    #[serde(default)]
     pub price: Option<Price>,
-    /// Whether it tells what it has cost.
-    #[serde(default)]
+    /// Whether it reports its cost.
     pub tells_cost: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum Transport {
     /// A command that is given a brief, prints, and ends.
     #[default]
     Command,
@@ -97,10 +77,10 @@ pub enum Kind {
     Acp,
 }
 
-/// What stands on its standard input.
+/// Its standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Input {
+pub enum PromptInput {
     #[default]
     Nothing,
     Prompt,
@@ -109,7 +89,7 @@ pub enum Input {
 /// Where its answer is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Channel {
+pub enum AnswerChannel {
     /// It calls our tool `submit_result`.
     #[default]
     Tool,
@@ -122,72 +102,55 @@ pub enum Channel {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Roles {
-    #[serde(default)]
-    pub worker: Flags,
-    #[serde(default)]
-    pub probe: Flags,
-    #[serde(default)]
-    pub judge: Flags,
-    #[serde(default)]
-    pub coordinator: Flags,
+    pub worker: RoleFlags,
+    pub probe: RoleFlags,
+    pub judge: RoleFlags,
+    pub coordinator: RoleFlags,
 }
 
 /// What one role adds.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Flags {
-    /// The name of the mode that one who speaks the protocol is set to, if it has it.
-    #[serde(default)]
+#[serde(default, deny_unknown_fields)]
+pub struct RoleFlags {
+    /// The mode that an agent which speaks the protocol is set to, if it has it.
     pub mode: Option<String>,
-    #[serde(default)]
     pub arguments: Vec<String>,
-    #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    #[serde(default)]
     pub files: BTreeMap<String, String>,
 }
 
 /// What is to be read from a printed line of JSON that fits. Paths are names with dots between them; `name[]` means
 /// every entry of a list or of an object.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rule {
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EventRule {
     /// Each path, and a value that it has to have, or several of which it has to have one.
-    #[serde(default)]
     pub when: BTreeMap<String, toml::Value>,
-    #[serde(default)]
     pub answer: Option<String>,
     /// What it does now: what is found at these paths, in this order, in one line.
-    #[serde(default)]
-    pub doing: Vec<String>,
+    #[serde(rename = "doing")]
+    pub activity: Vec<String>,
     /// Text that belongs into a readable transcript.
-    #[serde(default)]
-    pub said: Option<String>,
-    /// What is wrong.
-    #[serde(default)]
+    #[serde(rename = "said")]
+    pub text: Option<String>,
+    /// An error.
     pub error: Option<String>,
-    /// What is wrong, while it tries again by itself: what is found at these paths, in one text.
-    #[serde(default)]
+    /// An error after which the agent tries again by itself: what is found at these paths, in one text.
     pub retrying: Vec<String>,
     /// Added up.
-    #[serde(default)]
     pub tokens: Vec<String>,
-    #[serde(default)]
     pub input_tokens: Vec<String>,
-    #[serde(default)]
     pub output_tokens: Vec<String>,
-    #[serde(default)]
     pub cost_usd: Option<String>,
-    #[serde(default)]
-    pub count: Count,
+    pub count: Counting,
 }
 
 /// Whether numbers are those of one event, or of all so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Count {
+pub enum Counting {
     #[default]
     Each,
     Total,
@@ -196,52 +159,44 @@ pub enum Count {
 /// What is taken from a JSON file of the user.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Keys {
+pub struct UserKeys {
     pub from: String,
     /// Paths, with dots between names.
     pub take: Vec<String>,
 }
 
-/// How its troubles look: regular expressions. A group called `epoch`, `seconds` or `minutes` says when to try again.
+/// How its errors look: regular expressions. A group called `epoch`, `seconds` or `minutes` says when to try again.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trouble {
-    /// On standard error: it tries again by itself.
-    #[serde(default)]
-    pub retrying: Vec<Pattern>,
-    #[serde(default)]
-    pub limited: Vec<Pattern>,
-    #[serde(default)]
-    pub unauthenticated: Vec<Pattern>,
-    #[serde(default)]
-    pub unreachable: Vec<Pattern>,
+#[serde(default, deny_unknown_fields)]
+pub struct ErrorPatterns {
+    /// On standard error: the agent tries again by itself.
+    pub retrying: Vec<ErrorPattern>,
+    pub limited: Vec<ErrorPattern>,
+    pub unauthenticated: Vec<ErrorPattern>,
+    pub unreachable: Vec<ErrorPattern>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Pattern(pub Regex);
+pub struct ErrorPattern(pub Regex);
 
-impl TryFrom<String> for Pattern {
+impl TryFrom<String> for ErrorPattern {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Pattern, String> {
+    fn try_from(text: String) -> Result<ErrorPattern, String> {
         let problem = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().to_owned();
-        Regex::new(&text).map(Pattern).map_err(problem)
+        Regex::new(&text).map(ErrorPattern).map_err(problem)
     }
 }
 
-/// How to tell, without a network, whether somebody is logged in, and what to do if not.
+/// How to tell, without a network, whether the agent is logged in, and what to do if not.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Login {
-    #[serde(default)]
     pub variables: Vec<String>,
-    #[serde(default)]
     pub files: Vec<String>,
-    #[serde(default)]
     pub hint: String,
-    /// Variables that hold a key, each with the way to log in by it that one who speaks the protocol has to be told.
-    #[serde(default)]
+    /// Variables that hold a key, each with the protocol's name of the login that uses it.
     pub methods: BTreeMap<String, String>,
 }
 
@@ -296,6 +251,9 @@ impl Profile {
         if let Some(read_only) = table.remove("spared") {
             table.insert("read_only".to_owned(), read_only);
         }
+        if !table.contains_key("program") {
+            return Some(Err(wrong("missing field `program`".into())));
+        }
         let read = Profile::deserialize(table).map_err(|error| wrong(error.message().to_owned()));
         Some(read.and_then(|profile| profile.checked().map_err(wrong)))
     }
@@ -305,13 +263,13 @@ impl Profile {
             return Err("`program` is empty".into());
         }
         let finds = self.events.iter().any(|rule| rule.answer.is_some());
-        if self.kind == Kind::Command && self.answer == Channel::Event && !finds {
+        if self.transport == Transport::Command && self.answer == AnswerChannel::Event && !finds {
             return Err("`answer` is \"event\", and no rule of `events` has an `answer`".into());
         }
         Ok(self)
     }
 
-    pub fn flags(&self, role: Role) -> &Flags {
+    pub fn flags(&self, role: Role) -> &RoleFlags {
         match role {
             Role::Worker => &self.roles.worker,
             Role::Probe => &self.roles.probe,
@@ -364,7 +322,7 @@ pub fn places(
     names.iter().filter_map(place).filter(|place| place.is_absolute()).collect()
 }
 
-/// All that stands at a path.
+/// All values at a path.
 pub fn at<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
     let mut found = vec![value];
     for step in path.split('.') {
@@ -391,7 +349,7 @@ pub fn at<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
     found
 }
 
-impl Rule {
+impl EventRule {
     pub fn fits(&self, line: &Value) -> bool {
         self.when.iter().all(|(path, wanted)| {
             let is = |wanted: &toml::Value| at(line, path).iter().any(|found| same(found, wanted));
@@ -442,7 +400,7 @@ mod tests {
         let older = own("claude", "spared = [\"/x\"]").expect("a profile");
         assert_eq!(older.read_only, ["/x"]);
         let like = own("mine", "like = \"codex\"\nprogram = \"/opt/codex\"").expect("a profile");
-        assert_eq!((like.program.as_str(), like.answer), ("/opt/codex", Channel::File));
+        assert_eq!((like.program.as_str(), like.answer), ("/opt/codex", AnswerChannel::File));
     }
 
     #[test]
@@ -479,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_rule_fits_what_it_names() {
-        let rule = |text: &str| toml::from_str::<Rule>(text).expect("a rule");
+        let rule = |text: &str| toml::from_str::<EventRule>(text).expect("a rule");
         let line = json!({"type": "item", "item": {"kind": "b"}, "ok": false});
         assert!(rule("when = { type = \"item\", \"item.kind\" = [\"a\", \"b\"], ok = false }").fits(&line));
         assert!(!rule("when = { type = \"item\", \"item.kind\" = \"a\" }").fits(&line));

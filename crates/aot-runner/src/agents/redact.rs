@@ -1,19 +1,18 @@
-//! Takes secrets out of what is kept of agents. What looks like one goes, and every value that was given to an agent
-//! as one.
+//! Removes secrets from transcripts: what looks like one, and every value that was given to an agent as one.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// What stands where a secret was.
+/// Replaces a secret.
 pub const MARK: &str = "[redacted]";
 
 /// A shorter value is no secret, and its removal would tear words apart.
 const SHORTEST: usize = 8;
 
 /// Headers, assignments, and the beginnings by which keys are known.
-static LOOKS: LazyLock<Regex> = LazyLock::new(|| {
+static PATTERNS: LazyLock<Regex> = LazyLock::new(|| {
     let named = r#"(?i)(?P<name>(?:proxy-)?authorization|x-api-key|x-goog-api-key|api[_-]?key|access[_-]?token|refresh[_-]?token|client[_-]?secret|secret[_-]?access[_-]?key|password|passwd)(?P<between>\\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+|token\s+)?)(?P<value>[^\s"'\\,;&}]{6,})"#;
     let bearer = r"(?P<bearer>(?i:bearer)\s+)[A-Za-z0-9._~+/=-]{12,}";
     let keys = r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|npm_[A-Za-z0-9]{30,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,})";
@@ -40,7 +39,7 @@ impl Secrets {
                 text = Cow::Owned(text.replace(value.as_str(), MARK));
             }
         }
-        let replaced = LOOKS.replace_all(&text, |found: &Captures<'_>| {
+        let replaced = PATTERNS.replace_all(&text, |found: &Captures<'_>| {
             match (found.name("name"), found.name("bearer")) {
                 (Some(name), _) => format!("{}{}{MARK}", name.as_str(), &found["between"]),
                 (None, Some(bearer)) => format!("{}{MARK}", bearer.as_str()),
@@ -54,7 +53,7 @@ impl Secrets {
     }
 }
 
-/// Whether a variable of this name holds something that nobody should see.
+/// Whether a variable of this name holds a secret.
 pub fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL", "AUTH"]

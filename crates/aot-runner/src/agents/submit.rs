@@ -1,8 +1,8 @@
-//! The tool by which an agent hands in its answer: this same binary, started with a hidden word, is an MCP server on
-//! its standard streams with the one tool `submit_result`. Knows the answer's schema and the role, not who calls.
+//! The tool by which an agent submits its answer: this same binary, started with a hidden argument, is an MCP server on
+//! its standard streams with the one tool `submit_result`. Knows the answer's schema and the role, not the agent.
 //!
-//! What was handed in stands in a file, and that is all the memory there is: a server that a client starts again goes
-//! on where the other ended, and a new question begins when the file is taken away.
+//! All memory is in a file: a server that a client starts again goes on where the other ended, and a new question
+//! begins when the file is removed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,21 +21,23 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The first word on the command line of such a server.
-pub const WORD: &str = "__submit";
+use crate::atomic_file::{self, Durability};
 
-/// What the server is called where servers have names.
+/// The first argument of such a server.
+pub const ARGUMENT: &str = "__submit";
+
+/// The server's name in the configuration of clients.
 pub const SERVER: &str = "aot";
 
 pub const TOOL: &str = "submit_result";
 
-/// After so many answers that were not valid, no more are taken.
+/// After so many invalid answers no more are taken.
 pub const MOST_REFUSED: u32 = 3;
 
-/// No envelope is longer, in bytes.
+/// The longest file that is read, in bytes.
 const LONGEST: u64 = 2 * ANSWER_LIMIT as u64;
 
-/// Stands for the role of an answer that has no rules beside its schema.
+/// In place of a role, for an answer that has no rules besides its schema.
 const NO_ROLE: &str = "other";
 
 const DESCRIPTION: &str = "Hands in your answer. Call it at the end, with all fields. If it is refused, correct what the \
@@ -46,47 +48,59 @@ const CLOSED: &str = "No more answers are taken. End your turn now.";
 /// What came of a question so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Envelope {
+pub enum Submission {
     /// The last answer that was valid.
     Accepted(Value),
     /// None was valid; the reason is that of the last.
     Refused { reason: String, attempts: u32 },
 }
 
-/// Where the answer to one question is handed in.
+/// The files of one question: the answer's schema, and the answer.
 #[derive(Clone, Debug)]
-pub struct Tray {
+pub struct AnswerFiles {
     role: Option<Role>,
     schema: PathBuf,
     result: PathBuf,
 }
 
-impl Tray {
-    /// In a folder that the agent can write, and for an answer of this schema. A role adds its own rules.
-    pub fn make(folder: &Path, role: Option<Role>, schema: &Value) -> io::Result<Tray> {
-        let tray =
-            Tray { role, schema: folder.join("answer-schema.json"), result: folder.join("answer.json") };
-        fs::write(&tray.schema, schema.to_string())?;
-        Ok(tray)
+impl AnswerFiles {
+    /// In a folder that the agent can write. A role adds its own rules to the schema.
+    pub fn make(folder: &Path, role: Option<Role>, schema: &Value) -> io::Result<AnswerFiles> {
+        let answer_files = AnswerFiles {
+            role,
+            schema: folder.join("answer-schema.json"),
+            result: folder.join("answer.json"),
+        };
+        fs::write(&answer_files.schema, schema.to_string())?;
+        Ok(answer_files)
     }
 
-    /// What our own program is to be started with, to be the server.
-    pub fn words(&self) -> [OsString; 4] {
+    /// The arguments that make our own program the server.
+    pub fn arguments(&self) -> [OsString; 4] {
         let role = self.role.map_or(NO_ROLE, Role::word);
-        [WORD.into(), self.schema.clone().into(), self.result.clone().into(), role.into()]
+        [ARGUMENT.into(), self.schema.clone().into(), self.result.clone().into(), role.into()]
     }
 
-    /// Takes out what was handed in, so that the next answer is a new one.
-    pub fn take(&self) -> io::Result<Option<Envelope>> {
-        let envelope = read(&self.result);
+    /// Removes and returns what was submitted, so that the next answer is a new one.
+    pub fn take(&self) -> io::Result<Option<Submission>> {
+        let submission = read(&self.result);
         match fs::remove_file(&self.result) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => envelope,
+            Ok(()) | Err(_) => submission,
+        }
+    }
+
+    /// Removes and returns a valid answer, `None` if nothing was submitted, or why the last one was refused.
+    pub fn answer(&self) -> Result<Option<Value>, String> {
+        match self.take().map_err(|error| error.to_string())? {
+            Some(Submission::Accepted(answer)) => Ok(Some(answer)),
+            Some(Submission::Refused { reason, .. }) => Err(reason),
+            None => Ok(None),
         }
     }
 }
 
-fn read(path: &Path) -> io::Result<Option<Envelope>> {
+fn read(path: &Path) -> io::Result<Option<Submission>> {
     let Some(text) = read_text(path)? else { return Ok(None) };
     serde_json::from_str(&text).map(Some).map_err(|error| unreadable(&format!("cannot be read: {error}")))
 }
@@ -95,7 +109,7 @@ fn unreadable(why: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("the answer's file {why}"))
 }
 
-/// The agent can write there too: whatever it has put in its place is no reason to wait, or to read without an end.
+/// The agent can write there too, so a FIFO, a link or an endless file in its place must neither block nor fill memory.
 pub(super) fn read_text(path: &Path) -> io::Result<Option<String>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -114,32 +128,21 @@ pub(super) fn read_text(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Whoever reads it at any moment sees the old one or the new one.
-fn write(path: &Path, envelope: &Envelope) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_os_string();
-    beside.push(format!(".{}", std::process::id()));
-    let text = serde_json::to_string(envelope)?;
-    // One that was killed before may have had our number.
-    let _ = fs::remove_file(&beside);
-    let mut file = File::options().write(true).create_new(true).open(&beside)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // What is half written must not be in the way of the next one.
-        let _ = fs::remove_file(&beside);
-    }
-    written
+fn write(path: &Path, submission: &Submission) -> io::Result<()> {
+    let text = serde_json::to_string(submission)?;
+    atomic_file::write(path, &[text.as_bytes()], Durability::Unsynced)
 }
 
 pub fn is_called(words: &[OsString]) -> bool {
-    words.get(1).is_some_and(|word| word == WORD)
+    words.get(1).is_some_and(|word| word == ARGUMENT)
 }
 
 /// `__submit SCHEMA_FILE RESULT_FILE ROLE`. Serves until standard input ends.
 pub fn run(words: &[OsString]) -> ExitCode {
-    let desk = match Desk::read(words) {
-        Ok(desk) => desk,
+    let server = match SubmitServer::read(words) {
+        Ok(server) => server,
         Err(why) => {
-            // If nobody listens there the exit code says it.
+            // If standard error is closed the exit code says it.
             let _ = io::stderr().write_all(format!("{why}\n").as_bytes());
             return ExitCode::from(2);
         }
@@ -147,28 +150,27 @@ pub fn run(words: &[OsString]) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
     let served = runtime.block_on(async {
-        match desk.serve((tokio::io::stdin(), tokio::io::stdout())).await {
+        match server.serve((tokio::io::stdin(), tokio::io::stdout())).await {
             Ok(serving) => serving.waiting().await.is_ok(),
             Err(error) => matches!(error, ServerInitializeError::ConnectionClosed(_)),
         }
     });
-    // Somebody may still be reading standard input, and need not be waited for.
+    // A thread may still be reading standard input, and need not be waited for.
     runtime.shutdown_background();
     if served { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Where answers are looked at.
 #[derive(Debug)]
-struct Desk {
+struct SubmitServer {
     role: Option<Role>,
     schema: Value,
     result: PathBuf,
 }
 
-impl Desk {
-    fn read(words: &[OsString]) -> Result<Desk, String> {
+impl SubmitServer {
+    fn read(words: &[OsString]) -> Result<SubmitServer, String> {
         let [_, _, schema, result, role] = words else {
-            return Err(format!("usage: {WORD} SCHEMA_FILE RESULT_FILE ROLE"));
+            return Err(format!("usage: {ARGUMENT} SCHEMA_FILE RESULT_FILE ROLE"));
         };
         let role = match role.to_str() {
             Some(NO_ROLE) => None,
@@ -182,40 +184,40 @@ impl Desk {
         if schema["type"] != "object" {
             return Err("the schema is not that of an object".into());
         }
-        Ok(Desk { role, schema, result: result.into() })
+        Ok(SubmitServer { role, schema, result: result.into() })
     }
 
     fn tool(&self) -> Tool {
         let schema = self.schema.as_object().cloned().unwrap_or_default();
-        // It changes nothing that anybody works on. Clients that let a role only read ask for this.
+        // Clients that let a role only read want to know that the tool changes nothing in the project.
         let harmless =
             ToolAnnotations::new().read_only(true).destructive(false).idempotent(true).open_world(false);
         Tool::new(TOOL, DESCRIPTION, schema).annotate(harmless)
     }
 
-    /// What is said to the agent: that it was taken, or why not.
-    fn hand_in(&self, answer: &Value) -> Result<String, String> {
+    /// The reply to the agent: that the answer was taken, or why not.
+    fn submit(&self, answer: &Value) -> Result<String, String> {
         let broken = |error: io::Error| format!("The answer could not be taken: {error}");
         let before = read(&self.result).map_err(broken)?;
         let attempts = match &before {
-            Some(Envelope::Refused { attempts, .. }) => *attempts,
-            Some(Envelope::Accepted(_)) | None => 0,
+            Some(Submission::Refused { attempts, .. }) => *attempts,
+            Some(Submission::Accepted(_)) | None => 0,
         };
         if attempts >= MOST_REFUSED {
             return Err(CLOSED.into());
         }
-        let reason = match self.hold(answer) {
+        let reason = match self.validate(answer) {
             Ok(answer) => {
-                write(&self.result, &Envelope::Accepted(answer)).map_err(broken)?;
+                write(&self.result, &Submission::Accepted(answer)).map_err(broken)?;
                 return Ok("Received.".into());
             }
             Err(reason) => reason,
         };
-        if let Some(Envelope::Accepted(_)) = before {
+        if let Some(Submission::Accepted(_)) = before {
             return Err(format!("{reason}\n\nThis one was not taken; the one before stands."));
         }
         let attempts = attempts + 1;
-        write(&self.result, &Envelope::Refused { reason: reason.clone(), attempts }).map_err(broken)?;
+        write(&self.result, &Submission::Refused { reason: reason.clone(), attempts }).map_err(broken)?;
         let next = match attempts {
             MOST_REFUSED.. => CLOSED.to_owned(),
             _ => format!("Nothing was taken. Correct this and call `{TOOL}` again with all fields."),
@@ -223,7 +225,7 @@ impl Desk {
         Err(format!("{reason}\n\n{next}"))
     }
 
-    fn hold(&self, answer: &Value) -> Result<Value, String> {
+    fn validate(&self, answer: &Value) -> Result<Value, String> {
         let length = answer.to_string().len();
         if length > ANSWER_LIMIT {
             return Err(format!("the answer has {length} bytes; wanted: at most {ANSWER_LIMIT}"));
@@ -232,7 +234,7 @@ impl Desk {
     }
 }
 
-impl ServerHandler for Desk {
+impl ServerHandler for SubmitServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         ServerConfig::new(capabilities)
@@ -258,7 +260,7 @@ impl ServerHandler for Desk {
             return Err(ErrorData::invalid_params(why, None));
         }
         let answer = Value::Object(call.arguments.unwrap_or_default());
-        let result = match self.hand_in(&answer) {
+        let result = match self.submit(&answer) {
             Ok(said) => CallToolResult::success(vec![ContentBlock::text(said)]),
             Err(said) => CallToolResult::error(vec![ContentBlock::text(said)]),
         };

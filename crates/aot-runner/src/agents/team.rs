@@ -1,4 +1,4 @@
-//! Who is asked in which role: by the command line, by `aot.toml`, or whoever is found alone.
+//! Which agent has which role: by the command line, by `aot.toml`, or the only one that is installed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,29 +8,29 @@ use aot_core::state::{Atom, State};
 use toml::Table;
 
 use super::Agent;
-use super::profile::{self, Kind, Profile, ProfileError};
+use super::profile::{self, Profile, ProfileError, Transport};
 
-/// AgentOutcome instead of a name: nobody.
-const NOBODY: &str = "none";
+/// In place of a name: the role has no agent.
+const NO_AGENT: &str = "none";
 
-/// The beginning of a name that is a command which speaks the Agent Client Protocol.
+/// The prefix of a name that is a command which speaks the Agent Client Protocol.
 const ACP: &str = "acp:";
 
-/// Agents that are looked for when none is named.
-pub const LOOKED_FOR: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+/// Agents that are taken without being named, if only one of them is installed.
+pub const DETECTED: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 pub const ROLES: [Role; 4] = [Role::Worker, Role::Probe, Role::Judge, Role::Coordinator];
 
-/// A wish from the command line: for all roles, or for one.
+/// `--agent` of the command line: for all roles, or for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct AgentFlag {
     pub role: Option<Role>,
     pub name: String,
 }
 
-impl Wish {
+impl AgentFlag {
     /// `NAME` or `ROLE=NAME`.
-    pub fn read(text: &str) -> Result<Wish, String> {
+    pub fn read(text: &str) -> Result<AgentFlag, String> {
         let (role, name) = match text.split_once('=') {
             Some((role, name)) if !role.contains([':', ' ']) => {
                 let known = ROLES.into_iter().find(|known| known.word() == role);
@@ -43,13 +43,13 @@ impl Wish {
         if name.trim().is_empty() {
             return Err("no agent is named".into());
         }
-        Ok(Wish { role, name: name.trim().to_owned() })
+        Ok(AgentFlag { role, name: name.trim().to_owned() })
     }
 }
 
-/// Who is wanted, by settings.
+/// The agents that the settings name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Chosen {
+pub struct AgentSettings {
     pub default: Option<String>,
     pub roles: BTreeMap<&'static str, String>,
     pub models: BTreeMap<String, String>,
@@ -74,7 +74,6 @@ pub enum TeamError {
 }
 
 impl TeamError {
-    /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
             TeamError::Unknown(_) => {
@@ -94,7 +93,7 @@ impl TeamError {
     }
 }
 
-/// Those who are at hand.
+/// The agent of each role, and those that atoms name.
 #[derive(Clone, Debug, Default)]
 pub struct Team {
     roles: BTreeMap<&'static str, Agent>,
@@ -102,7 +101,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// Who solves, looks into, judges or plans. An atom may want somebody of its own.
+    /// The agent of a role. An atom may name a worker of its own.
     pub fn member(&self, role: Role, atom: Option<&Atom>) -> Option<&Agent> {
         let own = atom.and_then(|atom| atom.agent.as_ref()).and_then(|name| self.named.get(name));
         own.filter(|_| role == Role::Worker).or_else(|| self.roles.get(role.word()))
@@ -116,33 +115,32 @@ impl Team {
         self.roles.values().chain(self.named.values())
     }
 
-    /// Brings together who is wanted. `alone` says that whoever is found alone may be taken without being named.
-    pub fn gather(
-        effects: &[Wish],
-        chosen: &Chosen,
+    /// With `alone`, the only agent that is installed may be taken without being named.
+    pub fn choose(
+        flags: &[AgentFlag],
+        chosen: &AgentSettings,
         state: &State,
         alone: bool,
         find: &dyn Fn(&str) -> Option<PathBuf>,
     ) -> Result<Team, TeamError> {
-        let hire = |name: &str| hire(name, chosen, find);
+        let find_agent = |name: &str| find_agent(name, chosen, find);
         let mut team = Team::default();
-        let wished = |role: Option<Role>| {
-            effects.iter().rev().find(|wish| wish.role == role).map(|wish| wish.name.clone())
+        let flagged = |role: Option<Role>| {
+            flags.iter().rev().find(|flag| flag.role == role).map(|flag| flag.name.clone())
         };
-        let everybody = wished(None).or_else(|| chosen.default.clone());
-        let mut fallback = everybody;
-        let named_worker = wished(Some(Role::Worker)).or_else(|| chosen.roles.get("worker").cloned());
+        let mut fallback = flagged(None).or_else(|| chosen.default.clone());
+        let named_worker = flagged(Some(Role::Worker)).or_else(|| chosen.roles.get("worker").cloned());
         if named_worker.is_none() && fallback.is_none() && alone {
             fallback = only(chosen, find)?;
         }
         for role in ROLES {
-            let name = wished(Some(role))
-                .or_else(|| wished(None))
+            let name = flagged(Some(role))
+                .or_else(|| flagged(None))
                 .or_else(|| chosen.roles.get(role.word()).cloned())
                 .or_else(|| fallback.clone())
                 .or_else(|| named_worker.clone());
-            let Some(name) = name.filter(|name| name != NOBODY) else { continue };
-            let mut agent = hire(&name)?;
+            let Some(name) = name.filter(|name| name != NO_AGENT) else { continue };
+            let mut agent = find_agent(&name)?;
             if let Some(model) = chosen.models.get(role.word()) {
                 agent.model = Some(model.clone());
             }
@@ -150,7 +148,7 @@ impl Team {
         }
         for name in state.atoms.values().filter_map(|atom| atom.agent.as_ref()) {
             if !team.named.contains_key(name) {
-                team.named.insert(name.clone(), hire(name)?);
+                team.named.insert(name.clone(), find_agent(name)?);
             }
         }
         if state.constraints().max_cost_usd.is_some() {
@@ -164,13 +162,13 @@ impl Team {
     }
 }
 
-/// Whoever is found alone.
-fn only(chosen: &Chosen, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<String>, TeamError> {
-    let own = chosen.own.keys().map(String::as_str).filter(|name| !LOOKED_FOR.contains(name));
-    let found: Vec<String> = LOOKED_FOR
+/// The only agent that is installed.
+fn only(chosen: &AgentSettings, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<String>, TeamError> {
+    let own = chosen.own.keys().map(String::as_str).filter(|name| !DETECTED.contains(name));
+    let found: Vec<String> = DETECTED
         .into_iter()
         .chain(own)
-        .filter(|name| hire(name, chosen, find).is_ok())
+        .filter(|name| find_agent(name, chosen, find).is_ok())
         .map(str::to_owned)
         .collect();
     match &found[..] {
@@ -181,7 +179,11 @@ fn only(chosen: &Chosen, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Optio
 }
 
 /// The agent of a name, if its program is there.
-pub fn hire(name: &str, chosen: &Chosen, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Agent, TeamError> {
+pub fn find_agent(
+    name: &str,
+    chosen: &AgentSettings,
+    find: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Result<Agent, TeamError> {
     if let Some(command) = name.strip_prefix(ACP) {
         return by_protocol(name, command, find);
     }
@@ -192,7 +194,7 @@ pub fn hire(name: &str, chosen: &Chosen, find: &dyn Fn(&str) -> Option<PathBuf>)
     Ok(Agent { name: name.to_owned(), model: profile.model.clone(), profile, program, before: Vec::new() })
 }
 
-/// A command that speaks the protocol. If its program is one that we know, it gets what that one needs.
+/// A command that speaks the protocol. If a built-in profile is for its program, that profile is used.
 fn by_protocol(
     name: &str,
     command: &str,
@@ -204,7 +206,7 @@ fn by_protocol(
         find(&first).ok_or_else(|| TeamError::NotFound { name: name.to_owned(), program: first.clone() })?;
     let base = first.rsplit('/').next().unwrap_or(&first);
     let known = profile::built_in().filter_map(|known| Profile::named(known, None)?.ok());
-    let known = known.into_iter().find(|known| known.kind == Kind::Acp && known.program == base);
+    let known = known.into_iter().find(|known| known.transport == Transport::Acp && known.program == base);
     let plain = || {
         let text = |text: &str| toml::Value::String(text.to_owned());
         let table =
@@ -221,8 +223,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read() {
-        let read = |text: &str| Wish::read(text).map(|wish| (wish.role.map(Role::word), wish.name));
+    fn flags_are_read() {
+        let read = |text: &str| AgentFlag::read(text).map(|flag| (flag.role.map(Role::word), flag.name));
         assert_eq!(read("claude"), Ok((None, "claude".into())));
         assert_eq!(read("probe=codex"), Ok((Some("probe"), "codex".into())));
         assert_eq!(read("acp:x --flag=1"), Ok((None, "acp:x --flag=1".into())));
@@ -238,9 +240,9 @@ mod tests {
         reading.state.expect("a state")
     }
 
-    fn gathered(effects: &[&str], chosen: &str, there: &[&str], alone: bool) -> String {
-        let effects: Vec<Wish> = effects.iter().map(|wish| Wish::read(wish).expect("a wish")).collect();
-        let mut settings = Chosen::default();
+    fn gathered(flags: &[&str], chosen: &str, there: &[&str], alone: bool) -> String {
+        let flags: Vec<AgentFlag> = flags.iter().map(|flag| AgentFlag::read(flag).expect("a flag")).collect();
+        let mut settings = AgentSettings::default();
         for pair in chosen.split_whitespace() {
             let (role, name) = pair.split_once('=').expect("a pair");
             match ROLES.into_iter().find(|known| known.word() == role) {
@@ -251,7 +253,7 @@ mod tests {
             }
         }
         let find = |program: &str| there.contains(&program).then(|| PathBuf::from(program));
-        match Team::gather(&effects, &settings, &state(), alone, &find) {
+        match Team::choose(&flags, &settings, &state(), alone, &find) {
             Ok(team) => ROLES
                 .into_iter()
                 .map(|role| team.member(role, None).map_or("-", |agent| agent.name.as_str()).to_owned())
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn seats_are_filled_in_order() {
+    fn roles_are_filled_in_order() {
         let all = ["claude", "codex", "gemini", "opencode"];
         // worker, probe, judge, coordinator
         assert_eq!(gathered(&["claude"], "", &all, true), "claude claude claude claude");

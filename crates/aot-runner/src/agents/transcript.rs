@@ -1,5 +1,5 @@
-//! What is kept of each agent's run: what it did and said, bounded, without secrets, to be read by people. Nothing rests
-//! on it (D32).
+//! A transcript of each agent's run, for people: what it did and wrote, bounded, without secrets. Nothing depends on it
+//! (D32).
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -12,21 +12,21 @@ use jiff::Timestamp;
 use super::question::{AgentEvent, AgentOutcome, Report};
 use super::redact::Secrets;
 
-/// So much of the beginning and of the end is kept.
+/// Bytes kept of the beginning and of the end.
 const HEAD: usize = 32 << 10;
 const TAIL: usize = 96 << 10;
 
-/// So many transcripts are kept, the newest ones.
-const KEPT: usize = 400;
+/// The newest transcripts that are kept.
+const TRANSCRIPTS_KEPT: usize = 400;
 
 const FOLDER: &str = "agents";
 
-/// Between what it was told and what it did.
+/// Between the brief and what the agent did.
 const RUN: &str = "---------------- what it did ----------------";
 
-/// A transcript that was kept.
+/// A transcript that was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct SavedTranscript {
     pub path: PathBuf,
     pub title: String,
     pub brief: String,
@@ -49,9 +49,9 @@ impl Transcript {
         Transcript { head, tail: VecDeque::new(), tail_bytes: 0, omitted: 0, secrets }
     }
 
-    pub fn hear(&mut self, heard: AgentEvent<'_>) {
+    pub fn add_event(&mut self, event: AgentEvent<'_>) {
         let now = Timestamp::now().strftime("%H:%M:%S");
-        let text = match heard {
+        let text = match event {
             AgentEvent::Activity(line) => format!("{now} - {line}\n"),
             AgentEvent::Text(text) => format!("{now} {}\n", text.trim_end()),
             AgentEvent::Usage(_) => return,
@@ -76,7 +76,7 @@ impl Transcript {
     }
 
     /// Writes it, with how it ended.
-    pub fn keep(mut self, sidecar: &Path, name: &str, report: &Report, seconds: u64) -> io::Result<()> {
+    pub fn save(mut self, sidecar: &Path, name: &str, report: &Report, seconds: u64) -> io::Result<()> {
         let ending = ending(report, seconds);
         self.add(&ending);
         let mut text = self.head;
@@ -109,7 +109,7 @@ fn ending(report: &Report, seconds: u64) -> String {
 }
 
 /// The transcripts of an atom (or of what stands in its place: `replan`, `base-case`), the oldest first.
-pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<Kept> {
+pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<SavedTranscript> {
     let entries = fs::read_dir(sidecar.join(FOLDER)).into_iter().flatten().flatten();
     let mut found: Vec<_> = entries
         .filter(|entry| entry.file_name().to_str().is_some_and(|name| is_of(name, atom)))
@@ -119,12 +119,12 @@ pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<Kept> {
     found.into_iter().filter_map(|(_, path)| read(path)).collect()
 }
 
-fn read(path: PathBuf) -> Option<Kept> {
+fn read(path: PathBuf) -> Option<SavedTranscript> {
     let text = fs::read_to_string(&path).ok()?;
     let (told, run) = text.split_once(RUN).unwrap_or((&text, ""));
     let (title, brief) = told.split_once('\n').unwrap_or((told, ""));
     let (title, brief, run) = (title.to_owned(), brief.trim().to_owned(), run.trim().to_owned());
-    Some(Kept { path, title, brief, run })
+    Some(SavedTranscript { path, title, brief, run })
 }
 
 /// `A1-2.worker.txt` is of `A1`, and of no `A`.
@@ -139,9 +139,9 @@ pub fn clear(sidecar: &Path) {
     let mut all: Vec<_> =
         entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
     all.sort();
-    let older = all.len().saturating_sub(KEPT);
+    let older = all.len().saturating_sub(TRANSCRIPTS_KEPT);
     for (_, path) in &all[..older] {
-        // One more or less is no harm.
+        // One that stays is removed the next time.
         let _ = fs::remove_file(path);
     }
 }

@@ -45,12 +45,12 @@ impl Workers {
                 shell: self.config.shell.clone(),
                 guard: self.config.guard.under(switch),
             };
-            return work(Some(&Counting { judge: &judge, meter }));
+            return work(Some(&CountedJudge { judge: &judge, meter }));
         }
         let Some(agent) = self.config.team.member(Role::Judge, None) else { return work(None) };
         let asked = AtomicU32::new(1);
         let judge = AgentJudge { workers: self, agent, switch, meter, name, wall, asked };
-        work(Some(&Counting { judge: &judge, meter }))
+        work(Some(&CountedJudge { judge: &judge, meter }))
     }
 
     fn throwaway(&self) -> Option<Thrown<'_>> {
@@ -197,12 +197,12 @@ impl Drop for Thrown<'_> {
 }
 
 #[derive(Debug)]
-struct Counting<'c> {
+struct CountedJudge<'c> {
     judge: &'c dyn Judge,
     meter: &'c Meter,
 }
 
-impl Judge for Counting<'_> {
+impl Judge for CountedJudge<'_> {
     fn name(&self) -> String {
         self.judge.name()
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aot_core::state::State;
-use aot_runner::agents::find::{self, Found, Login};
+use aot_runner::agents::detect::{self, AgentStatus, LoginState};
 use aot_runner::agents::{ROLES, Team};
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
@@ -24,7 +24,7 @@ pub fn run(invocation: &Invocation) -> Result<(), Failure> {
     let workspace = Workspace::here(invocation.path().ok().as_deref())?;
     let guard = Guard::new(place::this_program()?);
     let launcher = workspace.launcher()?;
-    let found = find::all(workspace.chosen(), &launcher, &guard, PATIENCE, &place::program);
+    let found = detect::all(workspace.chosen(), &launcher, &guard, PATIENCE, &place::program);
     let state = invocation
         .store()
         .ok()
@@ -57,34 +57,34 @@ pub fn run(invocation: &Invocation) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(found: &Found, cage: cage::Kind, ink: Ink) {
+fn tell(found: &AgentStatus, cage: cage::Kind, ink: Ink) {
     let Some(program) = &found.program else {
         let text = format!("{:<13} not found", found.name);
         print::line(&ink.paint(Paint::Dim, &text));
         return;
     };
     let login = match found.login {
-        Login::Yes => "logged in",
-        Login::No => "not logged in",
-        Login::Unknown => "login unknown",
+        LoginState::Yes => "logged in",
+        LoginState::No => "not logged in",
+        LoginState::Unknown => "login unknown",
     };
     let version = found.version.as_deref().unwrap_or("version unknown");
     print::line(&format!("{:<13} {version}, {login}", found.name));
     print::line(&format!("{:<13} answers by {}, cage {cage}, {}", "", found.channel, program.display()));
-    if found.login == Login::No && !found.hint.is_empty() {
+    if found.login == LoginState::No && !found.hint.is_empty() {
         print::line(&format!("{:<13} {}", "", found.hint));
     }
 }
 
-fn object(found: &Found, cage: cage::Kind) -> Value {
+fn object(found: &AgentStatus, cage: cage::Kind) -> Value {
     json!({
         "name": found.name,
         "program": found.program,
         "version": found.version,
         "logged_in": match found.login {
-            Login::Yes => Some(true),
-            Login::No => Some(false),
-            Login::Unknown => None,
+            LoginState::Yes => Some(true),
+            LoginState::No => Some(false),
+            LoginState::Unknown => None,
         },
         "answer": found.channel,
         "cage": cage.to_string(),

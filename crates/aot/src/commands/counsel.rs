@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aot_core::brief::{self, Brief, Role};
 use aot_core::state::{DEFAULT_AGENT_TIMEOUT, State};
-use aot_runner::agents::{Agent, AgentEvent, AgentLauncher, AgentOutcome, Question, Wish};
+use aot_runner::agents::{Agent, AgentEvent, AgentFlag, AgentLauncher, AgentOutcome, Question};
 use aot_runner::process::Switch;
 use clap::Args;
 use serde_json::Value;
@@ -23,8 +23,8 @@ pub type Ask<'a> = &'a dyn Fn(&Brief) -> Result<Value, String>;
 #[derive(Clone, Debug, Default, Args)]
 pub struct CounselArgs {
     /// Who is asked for a proposal, as in `aot run`: claude, codex, gemini, opencode, a name from aot.toml
-    #[arg(long, value_name = "NAME", value_parser = Wish::read)]
-    agent: Vec<Wish>,
+    #[arg(long, value_name = "NAME", value_parser = AgentFlag::read)]
+    agent: Vec<AgentFlag>,
     /// Ask no agent: prompts instead
     #[arg(long, conflicts_with = "agent")]
     no_agent: bool,

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use aot_core::rules::Change;
 use aot_core::state::AtomId;
-use aot_runner::agents::{Kept, transcripts_of};
+use aot_runner::agents::{SavedTranscript, transcripts_of};
 use aot_runner::store::journal::{Before, Entry};
 use aot_runner::tree::{self, KeptWork};
 use clap::Args;
@@ -105,8 +105,8 @@ fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<Vec<KeptWork>,
     Ok(kept)
 }
 
-fn transcript_object(kept: &Kept) -> Value {
-    let Kept { path, title, brief, run } = kept;
+fn transcript_object(kept: &SavedTranscript) -> Value {
+    let SavedTranscript { path, title, brief, run } = kept;
     json!({"path": path, "title": title, "brief": brief, "run": run})
 }
 

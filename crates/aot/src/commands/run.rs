@@ -12,7 +12,7 @@ use aot_core::rules::gate::gate;
 use aot_core::rules::plan;
 use aot_core::state::{IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
-use aot_runner::agents::{Team, Wish};
+use aot_runner::agents::{AgentFlag, Team};
 use aot_runner::checks::facts;
 use aot_runner::crew::Message;
 use aot_runner::driver::{self, Asked, DriverLockError};
@@ -55,8 +55,8 @@ pub struct RunArgs {
     branch: Option<String>,
     /// Who is asked: claude, codex, gemini, opencode, a name from aot.toml, or acp:COMMAND; ROLE=NAME for one role
     /// (worker, probe, judge, coordinator). Without it: as aot.toml says, or the only one that is found
-    #[arg(long, value_name = "NAME", value_parser = Wish::read)]
-    agent: Vec<Wish>,
+    #[arg(long, value_name = "NAME", value_parser = AgentFlag::read)]
+    agent: Vec<AgentFlag>,
     /// Stop when an agent's limit is reached, instead of waiting until it lifts
     #[arg(long)]
     no_park: bool,

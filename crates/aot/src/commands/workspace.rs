@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use aot_core::coordinator::OnRefusedStart;
 use aot_core::state::{Checks, State};
 use aot_core::verdict::Jobs;
-use aot_runner::agents::{AgentLauncher, Chosen, Team, Wish};
+use aot_runner::agents::{AgentFlag, AgentLauncher, AgentSettings, Team};
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::Seal;
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
@@ -118,12 +118,12 @@ impl Workspace {
     }
 
     /// Who is asked in which role.
-    pub fn team(&self, effects: &[Wish], state: &State, alone: bool) -> Result<Team, Failure> {
-        let gathered = Team::gather(effects, &self.settings.agents, state, alone, &place::program);
+    pub fn team(&self, flags: &[AgentFlag], state: &State, alone: bool) -> Result<Team, Failure> {
+        let gathered = Team::choose(flags, &self.settings.agents, state, alone, &place::program);
         gathered.map_err(|error| Failure::Team { hint: error.hint(), problem: error.to_string() })
     }
 
-    pub fn chosen(&self) -> &Chosen {
+    pub fn chosen(&self) -> &AgentSettings {
         &self.settings.agents
     }
 

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::command::AgentCommand;
 use super::events::in_one_line;
 use super::launcher::Launch;
-use super::lines::{Line, LineSplitter};
+use super::lines::{LineSplitter, SplitLine};
 use super::process::{AgentProcess, AgentStep, last_line, text};
 use super::question::{AgentOutcome, AgentUsage, Report};
 use crate::process::{Ended, Feed, How, Limits, Stream};
@@ -121,8 +121,12 @@ fn conclude(conversation: &Conversation<'_>, ending: Ending, ended: &Ended) -> A
         Ending::Stopped(Stop::Killed) => AgentOutcome::Killed,
         Ending::Stopped(Stop::OutOfTime) => {
             // What the agent complained about may say why it took so long.
-            let errors =
-                conversation.question().agent.profile.trouble.of(&[text(&ended.errors)], Timestamp::now());
+            let errors = conversation
+                .question()
+                .agent
+                .profile
+                .errors
+                .classify(&[text(&ended.errors)], Timestamp::now());
             errors.unwrap_or_else(|| AgentOutcome::TimedOut { reason: "its time was over".into() })
         }
         Ending::Broken(breakage) => explain(conversation, breakage, ended),
@@ -143,7 +147,7 @@ fn explain(conversation: &Conversation<'_>, breakage: Breakage, ended: &Ended) -
     let detail = if is_gone { last_line(&ended.errors) } else { Some(in_one_line(&texts.join(": "))) };
     let texts = [text(&ended.errors)].into_iter().chain(texts.into_iter().filter(|_| !is_gone));
     let outcome =
-        conversation.question().agent.profile.trouble.of(&texts.collect::<Vec<_>>(), Timestamp::now());
+        conversation.question().agent.profile.errors.classify(&texts.collect::<Vec<_>>(), Timestamp::now());
     if let Some(outcome) = outcome {
         return outcome;
     }
@@ -227,7 +231,7 @@ impl Output<'_> {
         let mut messages = Vec::new();
         for line in lines {
             match (stream, line) {
-                (_, Line::Whole(line)) => {
+                (_, SplitLine::Whole(line)) => {
                     let line = String::from_utf8_lossy(&line);
                     match line.trim() {
                         "" => {}
@@ -237,10 +241,10 @@ impl Output<'_> {
                         line => self.conversation.note(line),
                     }
                 }
-                (Stream::Output, Line::TooLong) => {
+                (Stream::Output, SplitLine::TooLong) => {
                     messages.push(Err(io::Error::other("it sent a message that has no end")));
                 }
-                (Stream::Errors, Line::TooLong) => {
+                (Stream::Errors, SplitLine::TooLong) => {
                     self.conversation.note("[a line without end was left out]")
                 }
             }

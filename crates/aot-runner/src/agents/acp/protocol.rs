@@ -35,7 +35,7 @@ use crate::agents::launcher::Launch;
 use crate::agents::profile::Profile;
 use crate::agents::progress::ProgressReporter;
 use crate::agents::question::{AgentEvent, AgentOutcome, AgentUsage, Question, ask_again};
-use crate::agents::submit::{self, Envelope};
+use crate::agents::submit;
 
 /// Tools that are remembered. With more of them, all are forgotten: what is then asked about them is refused.
 const TOOLS_KEPT: usize = 10_000;
@@ -86,7 +86,7 @@ pub(super) struct Breakage {
 impl<'c> Conversation<'c> {
     pub fn new(launch: &'c Launch<'c>, command: &'c AgentCommand) -> Result<Conversation<'c>, String> {
         let itself = &launch.launcher.itself;
-        let words = command.tray.words().into_iter().map(|word| word.into_string());
+        let words = command.answer_files.arguments().into_iter().map(|word| word.into_string());
         let words = words.collect::<Result<Vec<String>, _>>();
         let is_text = launch.question.folder.to_str().is_some() && itself.to_str().is_some();
         let words = words.ok().filter(|_| is_text).ok_or("the protocol can only name paths that are text")?;
@@ -248,17 +248,17 @@ impl<'c> Conversation<'c> {
         let Some(choice) = self.mode(session) else { return };
         let id = session.session_id.clone();
         let set = match &choice {
-            Choice::Mode(mode) => {
+            ModeRequest::Mode(mode) => {
                 let request = SetSessionModeRequest::new(id, mode.clone());
                 peer.send_request(request).block_task().await.map(drop)
             }
-            Choice::Option(option, value) => {
+            ModeRequest::Option(option, value) => {
                 let request = SetSessionConfigOptionRequest::new(id, option.clone(), value.as_str());
                 peer.send_request(request).block_task().await.map(drop)
             }
         };
         let mode = match &choice {
-            Choice::Mode(mode) | Choice::Option(_, mode) => mode,
+            ModeRequest::Mode(mode) | ModeRequest::Option(_, mode) => mode,
         };
         let note = match set {
             Ok(()) => format!("[mode: {mode}]"),
@@ -267,7 +267,7 @@ impl<'c> Conversation<'c> {
         self.notes().progress.note(&note);
     }
 
-    fn mode(&self, session: &NewSessionResponse) -> Option<Choice> {
+    fn mode(&self, session: &NewSessionResponse) -> Option<ModeRequest> {
         let own = self.profile().flags(self.question().role()).mode.as_deref();
         let best = |offered: &[(String, &str)]| {
             let offered = offered.iter().map(|(id, name)| (id.as_str(), *name));
@@ -276,11 +276,11 @@ impl<'c> Conversation<'c> {
         if let Some(modes) = &session.modes {
             let offered = modes.available_modes.iter().map(|mode| (mode.id.to_string(), mode.name.as_str()));
             let best = best(&offered.collect::<Vec<_>>())?;
-            return (best != modes.current_mode_id.to_string()).then_some(Choice::Mode(best));
+            return (best != modes.current_mode_id.to_string()).then_some(ModeRequest::Mode(best));
         }
         options(session, &SessionConfigOptionCategory::Mode).find_map(|(option, current, offered)| {
             let best = best(&offered)?;
-            (best != current).then_some(Choice::Option(option, best))
+            (best != current).then_some(ModeRequest::Option(option, best))
         })
     }
 
@@ -316,12 +316,8 @@ impl<'c> Conversation<'c> {
 
     /// A submitted answer that is valid, `None` if there is none, or what is wrong with it.
     pub fn answer(&self) -> Result<Option<Value>, String> {
-        match self.command.tray.take() {
-            Ok(Some(Envelope::Accepted(answer))) => (self.question().read)(&answer).map(|()| Some(answer)),
-            Ok(Some(Envelope::Refused { reason, .. })) => Err(reason),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error.to_string()),
-        }
+        let answer = self.command.answer_files.answer()?;
+        answer.map(|answer| (self.question().read)(&answer).map(|()| answer)).transpose()
     }
 
     fn broken(&self, error: &Error) -> Ending {
@@ -464,7 +460,7 @@ fn tokens_of(turn: &PromptResponse) -> (u64, u64, u64) {
 }
 
 /// A mode is set by a request of its own, or as an option among others.
-enum Choice {
+enum ModeRequest {
     Mode(String),
     Option(String, String),
 }

@@ -32,7 +32,7 @@ struct Case {
     model: Option<String>,
     /// It has a key for this agent.
     has_key: bool,
-    /// What the reader refuses, whatever the tray took.
+    /// What the reader refuses, whatever the answer_files took.
     refused: Option<&'static str>,
     folder: tempfile::TempDir,
     mark: String,

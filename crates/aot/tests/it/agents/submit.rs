@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use aot_core::brief::{ANSWER_LIMIT, ProbeAnswer, Role};
-use aot_runner::agents::submit::{Envelope, MOST_REFUSED, Tray};
+use aot_runner::agents::submit::{AnswerFiles, MOST_REFUSED, Submission};
 use serde_json::{Value, json};
 
 /// Nothing here takes this long unless it hangs.
@@ -22,8 +22,8 @@ struct Server {
 }
 
 impl Server {
-    fn start(tray: &Tray) -> Server {
-        Server::with(&tray.words().map(|word| word.into_string().expect("a plain path")))
+    fn start(answer_files: &AnswerFiles) -> Server {
+        Server::with(&answer_files.arguments().map(|word| word.into_string().expect("a plain path")))
     }
 
     fn with(words: &[String]) -> Server {
@@ -97,8 +97,8 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-fn tray(folder: &Path) -> Tray {
-    Tray::make(folder, Some(Role::Probe), &ProbeAnswer::schema()).expect("it can be written")
+fn answer_files(folder: &Path) -> AnswerFiles {
+    AnswerFiles::make(folder, Some(Role::Probe), &ProbeAnswer::schema()).expect("it can be written")
 }
 
 fn good(findings: &str) -> Value {
@@ -112,15 +112,15 @@ fn bad() -> Value {
 
 const EMPTY: &str = "`findings`: it is empty; wanted: a text";
 
-fn refused(attempts: u32) -> Option<Envelope> {
-    Some(Envelope::Refused { reason: EMPTY.into(), attempts })
+fn refused(attempts: u32) -> Option<Submission> {
+    Some(Submission::Refused { reason: EMPTY.into(), attempts })
 }
 
 #[test]
 fn one_tool_is_offered_and_takes_the_last_valid_answer() {
     let folder = folder();
-    let tray = tray(folder.path());
-    let mut server = Server::start(&tray);
+    let answer_files = answer_files(folder.path());
+    let mut server = Server::start(&answer_files);
     let greeting = server.greet();
     assert_eq!(greeting["protocolVersion"], "2025-06-18");
     assert_eq!(greeting["serverInfo"]["name"], "aot");
@@ -135,12 +135,12 @@ fn one_tool_is_offered_and_takes_the_last_valid_answer() {
     assert_eq!(server.submit(good("two")), (true, "Received.".into()));
     let (taken, said) = server.submit(bad());
     assert!(!taken && said.starts_with(EMPTY) && said.ends_with("the one before stands."), "{said}");
-    assert_eq!(tray.take().expect("it can be read"), Some(Envelope::Accepted(good("two"))));
-    assert_eq!(tray.take().expect("it can be read"), None);
+    assert_eq!(answer_files.take().expect("it can be read"), Some(Submission::Accepted(good("two"))));
+    assert_eq!(answer_files.take().expect("it can be read"), None);
     // What may be null may be left out, and comes as null.
     assert!(server.submit(json!({"feasible": false, "findings": "no"})).0);
     let expected = json!({"feasible": false, "findings": "no", "cost_estimate": null});
-    assert_eq!(tray.take().expect("it can be read"), Some(Envelope::Accepted(expected)));
+    assert_eq!(answer_files.take().expect("it can be read"), Some(Submission::Accepted(expected)));
     assert_eq!(server.end(), (Some(0), String::new()));
     let left: Vec<_> =
         fs::read_dir(folder.path()).expect("a folder").flatten().map(|e| e.file_name()).collect();
@@ -150,8 +150,8 @@ fn one_tool_is_offered_and_takes_the_last_valid_answer() {
 #[test]
 fn an_invalid_answer_is_told_why_and_the_third_is_the_last() {
     let folder = folder();
-    let tray = tray(folder.path());
-    let mut server = Server::start(&tray);
+    let answer_files = answer_files(folder.path());
+    let mut server = Server::start(&answer_files);
     server.greet();
     for _ in 1..MOST_REFUSED {
         let (taken, said) = server.submit(bad());
@@ -160,27 +160,28 @@ fn an_invalid_answer_is_told_why_and_the_third_is_the_last() {
     }
     // Another server for the same question goes on counting.
     assert_eq!(server.end().0, Some(0));
-    let mut server = Server::start(&tray);
+    let mut server = Server::start(&answer_files);
     server.greet();
     let (taken, said) = server.submit(bad());
     assert!(!taken && said.starts_with(EMPTY) && said.contains("No more answers are taken"), "{said}");
     let (taken, said) = server.submit(good("too late"));
     assert!(!taken && said.starts_with("No more answers are taken"), "{said}");
-    assert_eq!(tray.take().expect("it can be read"), refused(MOST_REFUSED));
+    assert_eq!(answer_files.take().expect("it can be read"), refused(MOST_REFUSED));
     // A new question is a new beginning.
     assert!(!server.submit(bad()).0);
     assert!(server.submit(good("corrected")).0);
-    assert_eq!(tray.take().expect("it can be read"), Some(Envelope::Accepted(good("corrected"))));
+    assert_eq!(answer_files.take().expect("it can be read"), Some(Submission::Accepted(good("corrected"))));
     assert!(!server.submit(bad()).0);
-    assert_eq!(tray.take().expect("it can be read"), refused(1));
+    assert_eq!(answer_files.take().expect("it can be read"), refused(1));
     assert_eq!(server.end().0, Some(0));
 }
 
 #[test]
 fn a_role_adds_its_rules_and_none_adds_none() {
     let folder = folder();
-    let tray = Tray::make(folder.path(), None, &ProbeAnswer::schema()).expect("it can be written");
-    let mut server = Server::start(&tray);
+    let answer_files =
+        AnswerFiles::make(folder.path(), None, &ProbeAnswer::schema()).expect("it can be written");
+    let mut server = Server::start(&answer_files);
     server.greet();
     assert!(server.submit(bad()).0);
     let (taken, said) = server.submit(json!({"feasible": "perhaps", "more": 1}));
@@ -199,8 +200,8 @@ fn a_role_adds_its_rules_and_none_adds_none() {
 #[test]
 fn garbage_is_no_end() {
     let folder = folder();
-    let tray = tray(folder.path());
-    let mut server = Server::start(&tray);
+    let answer_files = answer_files(folder.path());
+    let mut server = Server::start(&answer_files);
     server.say("this is no JSON {");
     server.say("\u{feff}\u{0}\u{1}");
     server.say("");
@@ -228,7 +229,7 @@ fn garbage_is_no_end() {
         "{unknown}"
     );
     assert!(server.ask("no/such/method", json!({}))["error"].is_object());
-    assert_eq!(tray.take().expect("it can be read"), Some(Envelope::Accepted(good("heard"))));
+    assert_eq!(answer_files.take().expect("it can be read"), Some(Submission::Accepted(good("heard"))));
     assert_eq!(server.end().0, Some(0));
 }
 
@@ -236,7 +237,7 @@ fn garbage_is_no_end() {
 fn it_ends_with_its_input_whatever_was_said() {
     for beginning in ["", "half a line", "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\""] {
         let folder = folder();
-        let mut server = Server::start(&tray(folder.path()));
+        let mut server = Server::start(&answer_files(folder.path()));
         server.input.as_mut().expect("it is open").write_all(beginning.as_bytes()).expect("it listens");
         assert_eq!(server.end(), (Some(0), String::new()), "{beginning}");
     }
@@ -270,7 +271,7 @@ fn what_it_cannot_serve_is_said() {
 #[test]
 fn what_lies_in_the_tray_is_not_trusted() {
     let folder = folder();
-    let tray = tray(folder.path());
+    let answer_files = answer_files(folder.path());
     let path = folder.path().join("answer.json");
     let put: [(&str, &dyn Fn()); 4] = [
         ("cannot be read", &|| fs::write(&path, "{\"accepted\"").expect("it can be written")),
@@ -282,8 +283,8 @@ fn what_lies_in_the_tray_is_not_trusted() {
     ];
     for (expected, put) in put {
         put();
-        let said = tray.take().expect_err("it is refused").to_string();
+        let said = answer_files.take().expect_err("it is refused").to_string();
         assert!(said.contains(expected), "{expected}: {said}");
-        assert_eq!(tray.take().expect("it was cleared"), None, "{expected}");
+        assert_eq!(answer_files.take().expect("it was cleared"), None, "{expected}");
     }
 }

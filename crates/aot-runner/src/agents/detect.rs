@@ -1,4 +1,4 @@
-//! Which agents are here, which version, and whether somebody is logged in, as far as that can be told without asking a
+//! Which agents are installed, in which version, and whether they are logged in, as far as can be told without asking a
 //! model.
 
 use std::path::PathBuf;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use super::Agent;
 use super::launcher::AgentLauncher;
-use super::profile::{self, Channel, Kind, Profile};
-use super::team::{Chosen, hire};
+use super::profile::{self, AnswerChannel, Profile, Transport};
+use super::team::{AgentSettings, find_agent};
 use crate::environment;
 use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
 
-/// Of what a program prints about itself so much is read.
-const KEPT: usize = 16 << 10;
+/// Bytes read of what a program prints about itself.
+const VERSION_KEPT: usize = 16 << 10;
 
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct AgentStatus {
     pub name: String,
     /// Absent if it is not installed.
     pub program: Option<PathBuf>,
     pub version: Option<String>,
-    pub login: Login,
+    pub login: LoginState,
     /// How its answer comes.
     pub channel: &'static str,
     /// What to do to be logged in.
@@ -28,7 +28,7 @@ pub struct Found {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Login {
+pub enum LoginState {
     Yes,
     No,
     Unknown,
@@ -36,51 +36,51 @@ pub enum Login {
 
 /// Those that come with the program, and the user's own.
 pub fn all(
-    chosen: &Chosen,
+    chosen: &AgentSettings,
     launcher: &AgentLauncher,
     guard: &Guard,
     patience: Duration,
     find: &dyn Fn(&str) -> Option<PathBuf>,
-) -> Vec<Found> {
+) -> Vec<AgentStatus> {
     let own =
         chosen.own.keys().map(String::as_str).filter(|name| profile::built_in().all(|known| known != *name));
     let mut names: Vec<&str> = profile::built_in().collect();
     names.extend(own);
     let agents: Vec<(&str, Option<Agent>)> =
-        names.into_iter().map(|name| (name, hire(name, chosen, find).ok())).collect();
+        names.into_iter().map(|name| (name, find_agent(name, chosen, find).ok())).collect();
     std::thread::scope(|scope| {
-        let looking: Vec<_> = agents
+        let checks: Vec<_> = agents
             .iter()
             .map(|(name, agent)| {
-                scope.spawn(move || look(name, agent.as_ref(), chosen, launcher, guard, patience))
+                scope.spawn(move || status(name, agent.as_ref(), chosen, launcher, guard, patience))
             })
             .collect();
-        looking.into_iter().filter_map(|looking| looking.join().ok()).collect()
+        checks.into_iter().filter_map(|checks| checks.join().ok()).collect()
     })
 }
 
-fn look(
+fn status(
     name: &str,
     agent: Option<&Agent>,
-    chosen: &Chosen,
+    chosen: &AgentSettings,
     launcher: &AgentLauncher,
     guard: &Guard,
     patience: Duration,
-) -> Found {
+) -> AgentStatus {
     let Some(agent) = agent else {
         let profile = Profile::named(name, chosen.own.get(name)).and_then(Result::ok);
         let channel = profile.as_ref().map_or("", channel);
-        return Found {
+        return AgentStatus {
             name: name.to_owned(),
             program: None,
             version: None,
-            login: Login::Unknown,
+            login: LoginState::Unknown,
             channel,
             hint: String::new(),
         };
     };
     let profile = &agent.profile;
-    Found {
+    AgentStatus {
         name: name.to_owned(),
         program: Some(agent.program.clone()),
         version: version(agent, launcher, guard, patience),
@@ -91,11 +91,11 @@ fn look(
 }
 
 fn channel(profile: &Profile) -> &'static str {
-    match (profile.kind, profile.answer) {
-        (Kind::Acp, _) => "submit_result over ACP",
-        (Kind::Command, Channel::Tool) => "submit_result",
-        (Kind::Command, Channel::Event | Channel::File) => "its own schema",
-        (Kind::Command, Channel::Output) => "its output",
+    match (profile.transport, profile.answer) {
+        (Transport::Acp, _) => "submit_result over ACP",
+        (Transport::Command, AnswerChannel::Tool) => "submit_result",
+        (Transport::Command, AnswerChannel::Event | AnswerChannel::File) => "its own schema",
+        (Transport::Command, AnswerChannel::Output) => "its output",
     }
 }
 
@@ -112,7 +112,7 @@ fn version(agent: &Agent, launcher: &AgentLauncher, guard: &Guard, patience: Dur
         environment: Environment::Only(environment::allowed(launcher.variables.iter().cloned(), &further)),
         input: Input::None,
         streams: Streams::Apart,
-        limits: Limits { wall: patience, idle: None, grace: Duration::ZERO, head: KEPT, tail: 0 },
+        limits: Limits { wall: patience, idle: None, grace: Duration::ZERO, head: VERSION_KEPT, tail: 0 },
         cage: None,
     });
     let ended = ended.ok().filter(|ended| ended.how == How::Exited(0))?;
@@ -123,7 +123,7 @@ fn version(agent: &Agent, launcher: &AgentLauncher, guard: &Guard, patience: Dur
 }
 
 /// A key in the environment or a file with a login says yes; if the profile knows where to look and nothing is there, no.
-fn login(profile: &Profile, launcher: &AgentLauncher) -> Login {
+fn login(profile: &Profile, launcher: &AgentLauncher) -> LoginState {
     let variable = |name: &str| {
         let found = launcher.variables.iter().find(|(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| PathBuf::from(value))
@@ -132,8 +132,8 @@ fn login(profile: &Profile, launcher: &AgentLauncher) -> Login {
     let files = profile::places(&profile.login.files, launcher.home.as_deref(), &variable);
     let by_file = files.iter().any(|file| file.exists());
     match (by_key || by_file, profile.login.variables.is_empty() && profile.login.files.is_empty()) {
-        (true, _) => Login::Yes,
-        (false, false) => Login::No,
-        (false, true) => Login::Unknown,
+        (true, _) => LoginState::Yes,
+        (false, false) => LoginState::No,
+        (false, true) => LoginState::Unknown,
     }
 }

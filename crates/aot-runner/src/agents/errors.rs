@@ -1,26 +1,26 @@
-//! What kind of trouble an agent is in, as far as its words tell.
+//! What an agent's error texts mean: a missing login, a limit, a network that is down.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use regex::Captures;
 
-use super::profile::{Pattern, Trouble};
+use super::profile::{ErrorPattern, ErrorPatterns};
 use super::question::AgentOutcome;
 
-/// Of a reason so many characters are kept.
+/// Characters kept of a reason.
 const REASON_KEPT: usize = 300;
 
-impl Trouble {
-    /// The first kind that one of the texts shows. Whoever is not logged in gets refused too, so that comes first.
-    pub(super) fn of(&self, texts: &[String], now: Timestamp) -> Option<AgentOutcome> {
+impl ErrorPatterns {
+    /// A missing login comes first, because it gets the agent refused as well.
+    pub(super) fn classify(&self, texts: &[String], now: Timestamp) -> Option<AgentOutcome> {
         if let Some((reason, _)) = first(&self.unauthenticated, texts) {
             return Some(AgentOutcome::Unauthenticated { reason });
         }
         if let Some((reason, found)) = first(&self.limited, texts) {
-            // The moment may be told elsewhere than the limit.
+            // Another text may say when the limit ends.
             let told =
-                || self.limited.iter().flat_map(|Pattern(p)| texts.iter().filter_map(|t| p.captures(t)));
+                || self.limited.iter().flat_map(|ErrorPattern(p)| texts.iter().filter_map(|t| p.captures(t)));
             let retry_after = moment(&found, now).or_else(|| told().find_map(|found| moment(&found, now)));
             return Some(AgentOutcome::RateLimited { reason, retry_after });
         }
@@ -29,15 +29,15 @@ impl Trouble {
 }
 
 /// The latest text that one of the patterns fits, as a reason.
-fn first<'t>(patterns: &[Pattern], texts: &'t [String]) -> Option<(String, Captures<'t>)> {
+fn first<'t>(patterns: &[ErrorPattern], texts: &'t [String]) -> Option<(String, Captures<'t>)> {
     texts.iter().rev().find_map(|text| {
-        let found = patterns.iter().find_map(|Pattern(pattern)| pattern.captures(text))?;
+        let found = patterns.iter().find_map(|ErrorPattern(pattern)| pattern.captures(text))?;
         let at = found.get(0).map_or(0, |whole| whole.start());
         Some((around(text, at), found))
     })
 }
 
-/// The line in which something was found.
+/// The line of a match.
 fn around(text: &str, at: usize) -> String {
     let begin = text[..at].rfind('\n').map_or(0, |before| before + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
@@ -68,7 +68,7 @@ fn moment(found: &Captures<'_>, now: Timestamp) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn trouble() -> Trouble {
+    fn patterns() -> ErrorPatterns {
         toml::from_str(
             "limited = ['(?i)rate.?limit', 'limit reached\\|(?<epoch>\\d+)', '(?i)retry.after: (?<seconds>\\d+)']\n\
              unauthenticated = ['\\b401\\b', '(?i)please log in']\nunreachable = ['ECONNREFUSED']",
@@ -79,7 +79,7 @@ mod tests {
     fn check(texts: &[&str], expected: &str) {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let now = Timestamp::from_second(1_000_000).expect("a time");
-        let shown = match trouble().of(&texts, now) {
+        let shown = match patterns().classify(&texts, now) {
             None => "nothing".to_owned(),
             Some(AgentOutcome::RateLimited { reason, retry_after }) => {
                 format!("limited {} ({reason})", retry_after.map_or(0, |after| after.as_secs()))
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_are_told_apart() {
+    fn errors_are_classified() {
         check(&[], "nothing");
         check(&["all is well"], "nothing");
         check(&["HTTP 429: Rate limit"], "limited 0 (HTTP 429: Rate limit)");
