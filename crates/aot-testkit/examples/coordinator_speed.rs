@@ -1,6 +1,6 @@
 //! What the coordinator costs per atom: whole runs of large graphs, without processes and without briefs.
 //!
-//! `cargo run --release -p aot-core --example coordinator_speed`
+//! `cargo run --release -p aot-testkit --example coordinator_speed`
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use aot_core::coordinator::*;
 use aot_core::rules::gate;
 use aot_core::state::*;
-use indexmap::IndexMap;
+use aot_testkit::plans;
+use aot_testkit::random::Random;
 use jiff::Timestamp;
 
 const SIZES: [usize; 3] = [50_000, 100_000, 200_000];
@@ -143,32 +144,7 @@ fn cpu_time() -> Duration {
 }
 
 fn blank() -> State {
-    let constraints = Constraints {
-        max_iterations: 10_000_000,
-        max_parallel_agents: 8,
-        max_stall_count: 1000,
-        ..Constraints::default()
-    };
-    State {
-        objective: Objective {
-            goal: "a goal".into(),
-            base_case: Some(Checks::Single(Check::Command { value: "true".into() })),
-            background_intent: "because".into(),
-            deliverables: "things".into(),
-            definition_of_done: "done".into(),
-            constraints,
-            protected: Vec::new(),
-            verify: None,
-            isolation: None,
-        },
-        control: Control::fresh(),
-        atoms: IndexMap::new(),
-        decompositions: Vec::new(),
-        or_groups: IndexMap::new(),
-        bindings: IndexMap::new(),
-        trail: Vec::new(),
-        corrections: Vec::new(),
-    }
+    plans::blank(plans::limits(8, 10_000_000, 1000))
 }
 
 fn add(state: &mut State, id: String, depends_on: Vec<String>) -> AtomId {
@@ -199,15 +175,12 @@ fn chains(size: usize) -> State {
 
 fn layered(size: usize) -> State {
     let mut state = blank();
-    let (width, mut seed) = (200, 88_172_645_463_325_252u64);
+    let (width, mut random) = (200, Random::new(1));
     for n in 0..size {
         let layer = n / width;
         let mut before = Vec::new();
         for _ in 0..if layer == 0 { 0 } else { 3 } {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            before.push(format!("A{}", (layer - 1) * width + (seed % width as u64) as usize));
+            before.push(format!("A{}", (layer - 1) * width + random.below(width)));
         }
         add(&mut state, format!("A{n}"), before);
     }

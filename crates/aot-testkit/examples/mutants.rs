@@ -1,6 +1,6 @@
-//! `mutants [WORD…]`: are the tests of the rules any good? Puts all mutants that `cargo mutants` lists into one copy of
-//! the last commit, behind a switch, builds it once and runs the tests once for each; with words, only for mutants whose
-//! names hold one. Prints what survives. docs/contributing/mutants.md says how to read it. Needs git and cargo-mutants.
+//! `mutants [rules|hook] [WORD…]`: are the tests of the rules, or of the hooks, any good? Puts all mutants that `cargo
+//! mutants` lists into one copy of the last commit, behind a switch, builds it once and runs the tests once for each; with
+//! words, only for mutants whose names hold one. Prints what survives. docs/contributing/mutants.md says how to read it. Needs git and cargo-mutants.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -10,10 +10,27 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const RULES: &str = "crates/aot-core/src/rules/*.rs";
+/// A part of the core, and the tests that guard it. The first that fails has caught the mutant. Random tests have fixed
+/// seeds, so that two runs agree.
+struct Area {
+    name: &'static str,
+    files: &'static str,
+    /// A test binary, and what the names of its tests begin with.
+    tests: &'static [(&'static str, &'static str)],
+}
 
-/// The first that fails has caught the mutant. What they have of chance comes from fixed seeds, so that two runs agree.
-const TESTS: [&str; 2] = ["rules::", "operations::"];
+const AREAS: [Area; 2] = [
+    Area {
+        name: "rules",
+        files: "crates/aot-core/src/rules/*.rs",
+        tests: &[("it", "rules::"), ("it", "operations::")],
+    },
+    Area {
+        name: "hook",
+        files: "crates/aot-core/src/hook/**/*.rs",
+        tests: &[("aot_core", "hook::"), ("it", "hook::")],
+    },
+];
 
 /// Enough random lives to be worth it, few enough for hundreds of runs.
 const LIVES: &str = "300";
@@ -21,7 +38,7 @@ const LIVES: &str = "300";
 /// A mutant that makes a test run so long is one that never ends.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Rounds of sorting out what does not compile: types first, then borrows.
+/// Rounds of leaving out what does not compile: types first, then borrows.
 const ROUNDS: usize = 8;
 
 struct Mutant {
@@ -44,11 +61,16 @@ enum Kind {
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let copy = Folder(std::env::temp_dir().join(format!("aot-mutants-{}", std::process::id())));
-    said(Command::new("git").args(["clone", "--quiet"]).arg(&root).arg(&copy.0));
-    judge(&copy.0, &root.join("target/mutants"));
+    output_of(Command::new("git").args(["clone", "--quiet"]).arg(&root).arg(&copy.0));
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let named = words.first().and_then(|first| AREAS.iter().find(|area| area.name == first));
+    if named.is_some() {
+        words.remove(0);
+    }
+    try_all(named.unwrap_or(&AREAS[0]), &words, &copy.0, &root.join("target/mutants"));
 }
 
-/// A folder that goes when nobody needs it any more.
+/// A folder that is removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -59,27 +81,26 @@ impl Drop for Folder {
     }
 }
 
-fn judge(tree: &Path, target: &Path) {
-    let mutants = list(tree);
+fn try_all(area: &Area, words: &[String], tree: &Path, target: &Path) {
+    let mutants = list(area, tree);
     let mut left_out: BTreeSet<usize> =
         (0..mutants.len()).filter(|n| mutants[*n].kind == Kind::Opaque).collect();
     for number in &left_out {
         println!("not tried {}", mutants[*number].name);
     }
     let opaque = left_out.len();
-    sort_out(tree, target, &mutants, &mut left_out);
+    leave_out_unviable(tree, target, &mutants, &mut left_out);
     let unviable = left_out.len() - opaque;
     let tests = build_tests(tree, target);
-    assert!(survives(tree, &tests, usize::MAX) == Verdict::Missed, "the tests fail without any mutant");
+    assert!(survives(area, tree, &tests, usize::MAX) == Verdict::Missed, "the tests fail without any mutant");
 
-    let words: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |mutant: &Mutant| words.is_empty() || words.iter().any(|word| mutant.name.contains(word));
     let (mut caught, mut missed, mut endless) = (0, 0, 0);
     for (number, mutant) in mutants.iter().enumerate().filter(|(_, mutant)| wanted(mutant)) {
         if left_out.contains(&number) {
             continue;
         }
-        match survives(tree, &tests, number) {
+        match survives(area, tree, &tests, number) {
             Verdict::Caught => caught += 1,
             Verdict::Missed => {
                 missed += 1;
@@ -96,9 +117,9 @@ fn judge(tree: &Path, target: &Path) {
     );
 }
 
-fn list(tree: &Path) -> Vec<Mutant> {
-    let arguments = ["mutants", "--list", "--json", "-p", "aot-core", "-f", RULES];
-    let listed = said(Command::new("cargo").args(arguments).current_dir(tree));
+fn list(area: &Area, tree: &Path) -> Vec<Mutant> {
+    let arguments = ["mutants", "--list", "--json", "-p", "aot-core", "-f", area.files];
+    let listed = output_of(Command::new("cargo").args(arguments).current_dir(tree));
     let listed: Vec<Value> = serde_json::from_str(&listed).expect("cargo-mutants lists in JSON");
     let word = |value: &Value| value.as_str().expect("a text").to_owned();
     listed
@@ -127,7 +148,7 @@ fn offset(text: &str, place: &Value) -> usize {
 }
 
 /// Builds the copy again and again, without the mutants that the compiler complains of.
-fn sort_out(tree: &Path, target: &Path, mutants: &[Mutant], left_out: &mut BTreeSet<usize>) {
+fn leave_out_unviable(tree: &Path, target: &Path, mutants: &[Mutant], left_out: &mut BTreeSet<usize>) {
     let library = tree.join("crates/aot-core/src/lib.rs");
     let head = fs::read_to_string(&library).expect("the core has a root");
     fs::write(&library, head + "pub mod mutant;\n").expect("the copy is ours");
@@ -193,10 +214,11 @@ fn weave(
     woven + &text[at..]
 }
 
-fn build_tests(tree: &Path, target: &Path) -> PathBuf {
-    let (built, errors) = compile(tree, target, &["test", "--no-run", "-p", "aot-core", "--test", "it"]);
+fn build_tests(tree: &Path, target: &Path) -> HashMap<String, PathBuf> {
+    let arguments = ["test", "--no-run", "-p", "aot-core", "--lib", "--test", "it"];
+    let (built, errors) = compile(tree, target, &arguments);
     assert!(errors.is_empty(), "the tests do not compile: {errors:?}");
-    built["it"].clone()
+    built
 }
 
 /// The executables by their names, and the places of errors.
@@ -237,9 +259,9 @@ enum Verdict {
     Endless,
 }
 
-fn survives(tree: &Path, tests: &Path, number: usize) -> Verdict {
-    for subject in TESTS {
-        let mut child = Command::new(tests)
+fn survives(area: &Area, tree: &Path, tests: &HashMap<String, PathBuf>, number: usize) -> Verdict {
+    for (binary, subject) in area.tests {
+        let mut child = Command::new(&tests[*binary])
             .args(["--quiet", subject])
             .env("LIVES", LIVES)
             .env("AOT_MUTANT", number.to_string())
@@ -268,9 +290,9 @@ fn survives(tree: &Path, tests: &Path, number: usize) -> Verdict {
     Verdict::Missed
 }
 
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let output =
         command.stderr(Stdio::inherit()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?} failed");
-    String::from_utf8(output.stdout).expect("it speaks UTF-8")
+    String::from_utf8(output.stdout).expect("the output is UTF-8")
 }

@@ -21,8 +21,8 @@ fn main() -> ExitCode {
     let seconds = begun.elapsed().as_secs_f64();
     println!("{tally}");
     println!("{seconds:.1} s, {:.0} µs a life", seconds * 1e6 / lives as f64);
-    for broken in tally.broken.iter().take(1) {
-        println!("{}", broken.story());
+    for failed in tally.failed.iter().take(1) {
+        println!("{}", failed.report());
     }
-    if tally.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

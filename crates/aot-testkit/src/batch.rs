@@ -1,29 +1,33 @@
-//! Many lives, counted: how many events, which halts, which were broken. Knows nothing of what happens in them.
+//! Many lives, counted: how many events, which halts, which broke a rule. Knows nothing of what happens in them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use aot_core::coordinator::Dispatch;
 use aot_core::rules::certificate::Verdict;
 
 use crate::audit::Violation;
 use crate::life::{FailedLife, Summary, live};
 
-/// So many broken lives are kept; more would say nothing new.
+/// So many failed lives are kept; more would say nothing new.
 const KEPT: usize = 20;
 
 #[derive(Debug, Default)]
 pub struct Tally {
     pub lives: u64,
+    /// Those among them that went through the host's door.
+    pub hosted: u64,
+    pub refusals: u64,
     pub events: u64,
     pub agent_runs: u64,
     pub iterations: u64,
     pub crashes: u64,
     pub orders: u64,
     pub halts: BTreeMap<&'static str, u64>,
-    pub broken: Vec<FailedLife>,
-    pub broken_rules: BTreeMap<String, (u64, u64)>,
+    pub failed: Vec<FailedLife>,
+    pub failed_rules: BTreeMap<String, (u64, u64)>,
 }
 
 /// Lives the lives of these seeds, on all cores.
@@ -34,10 +38,10 @@ pub fn lives(seeds: Range<u64>) -> Tally {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|core| scope.spawn(move || Tally::of(share(core)))).collect();
         for thread in threads {
-            whole.add(thread.join().expect("a broken life is caught where it happens"));
+            whole.add(thread.join().expect("a panic is caught where it happens"));
         }
     });
-    whole.broken.sort_by_key(|broken| broken.trace.len());
+    whole.failed.sort_by_key(|failed| failed.trace.len());
     whole
 }
 
@@ -48,8 +52,8 @@ impl Tally {
             tally.lives += 1;
             match catch_unwind(AssertUnwindSafe(|| live(seed))) {
                 Ok(Ok(summary)) => tally.count(&summary),
-                Ok(Err(broken)) => tally.breaks(*broken),
-                Err(_) => tally.breaks(FailedLife {
+                Ok(Err(failed)) => tally.fail(*failed),
+                Err(_) => tally.fail(FailedLife {
                     seed,
                     violation: Violation::new("the coordinator does not panic", "§4", "see above"),
                     trace: Vec::new(),
@@ -65,22 +69,26 @@ impl Tally {
         self.iterations += u64::from(summary.iterations);
         self.crashes += u64::from(summary.crashes);
         self.orders += summary.orders;
+        self.hosted += u64::from(summary.dispatch == Dispatch::OnRequest);
+        self.refusals += summary.refusals;
         for verdict in &summary.verdicts {
-            *self.halts.entry(word(verdict)).or_default() += 1;
+            *self.halts.entry(verdict_name(verdict)).or_default() += 1;
         }
     }
 
-    fn breaks(&mut self, broken: FailedLife) {
+    fn fail(&mut self, failed: FailedLife) {
         let (count, _) =
-            self.broken_rules.entry(broken.violation.rule.to_owned()).or_insert((0, broken.seed));
+            self.failed_rules.entry(failed.violation.rule.to_owned()).or_insert((0, failed.seed));
         *count += 1;
-        if self.broken.len() < KEPT {
-            self.broken.push(broken);
+        if self.failed.len() < KEPT {
+            self.failed.push(failed);
         }
     }
 
     fn add(&mut self, other: Tally) {
         self.lives += other.lives;
+        self.hosted += other.hosted;
+        self.refusals += other.refusals;
         self.events += other.events;
         self.agent_runs += other.agent_runs;
         self.iterations += other.iterations;
@@ -89,10 +97,10 @@ impl Tally {
         for (word, count) in other.halts {
             *self.halts.entry(word).or_default() += count;
         }
-        for (rule, (count, seed)) in other.broken_rules {
-            self.broken_rules.entry(rule).or_insert((0, seed)).0 += count;
+        for (rule, (count, seed)) in other.failed_rules {
+            self.failed_rules.entry(rule).or_insert((0, seed)).0 += count;
         }
-        self.broken.extend(other.broken);
+        self.failed.extend(other.failed);
     }
 }
 
@@ -100,21 +108,30 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} lives, {} events, {} iterations, {} agent runs, {} crashes, {} orders by probes",
-            self.lives, self.events, self.iterations, self.agent_runs, self.crashes, self.orders
+            "{} lives (run {}, host {}), {} events, {} iterations, {} agent runs, {} crashes, {} orders by probes, {} \
+             refused starts",
+            self.lives,
+            self.lives - self.hosted,
+            self.hosted,
+            self.events,
+            self.iterations,
+            self.agent_runs,
+            self.crashes,
+            self.orders,
+            self.refusals
         )?;
         for (word, count) in &self.halts {
             writeln!(f, "  {count:>8} {word}")?;
         }
-        for (rule, (count, seed)) in &self.broken_rules {
-            writeln!(f, "  BROKEN {count:>8} {rule} (seed {seed})")?;
+        for (rule, (count, seed)) in &self.failed_rules {
+            writeln!(f, "  FAILED {count:>8} {rule} (seed {seed})")?;
         }
         Ok(())
     }
 }
 
 /// A verdict's kind.
-pub fn word(verdict: &Verdict) -> &'static str {
+pub fn verdict_name(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Completed => "completed",
         Verdict::StoppedByHand => "stopped by hand",

@@ -235,7 +235,7 @@ impl Task {
                     Event::Ended { job, outcome, usage }
                 }
             };
-            effects = simulation.tell(event, Crash::Never)?;
+            effects = simulation.send(event, Crash::Never)?;
         }
     }
 }

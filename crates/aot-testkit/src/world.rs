@@ -5,7 +5,7 @@
 use aot_core::coordinator::{Effect, Job, JobId, Task, UnrecordedLanding};
 use aot_core::rules::certificate::Certificate;
 use aot_core::rules::{Change, apply};
-use aot_core::state::{AtomId, AtomStatus, Binding, State};
+use aot_core::state::{Atom, AtomId, AtomStatus, Binding, Graph, State};
 use jiff::Timestamp;
 
 use crate::audit::Violation;
@@ -14,11 +14,13 @@ use crate::audit::Violation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     Working,
-    /// It has ended, and nobody has asked to land it yet.
+    /// It has ended, and was not asked to land yet.
     Reported,
     Landing,
     /// Its start was refused; it is to begin again.
     Parked,
+    /// The file shows it in progress, and the process that ran it is gone.
+    Orphaned,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -97,10 +99,10 @@ impl World {
     /// One change of the state file.
     pub fn write(&mut self, change: &Change) -> Result<(), Violation> {
         apply(&mut self.recorded, change, self.now)
-            .map_err(|misfit| Violation::new("what is recorded fits", "D28", format!("{change:?}: {misfit}")))
+            .map_err(|error| Violation::new("what is recorded fits", "D28", format!("{change:?}: {error}")))
     }
 
-    /// Somebody else's hand on the state file.
+    /// Another process or a person wrote the state file.
     pub fn replace(&mut self, state: State) {
         self.recorded = state;
     }
@@ -186,6 +188,28 @@ impl World {
         self.verifying = None;
         self.wake = None;
         self.halted = None;
+    }
+
+    /// The process of a host's command is gone, with its landing, check and evaluation. In flight is what the file shows
+    /// in progress: the host's workers outlive the command.
+    pub fn command_ended(&mut self) {
+        let graph = Graph::new(&self.recorded);
+        let in_progress = |atom: &&Atom| atom.status == AtomStatus::InProgress;
+        let flights = self.recorded.atoms.values().filter(in_progress).map(|atom| {
+            let attempt = self.recorded.control.attempts.get(&atom.id).copied().unwrap_or(0);
+            let index = self.recorded.atoms.get_index_of(&atom.id).expect("it is one of them");
+            let (task, phase) = if graph.is_decomposed(index) {
+                (Task::Check(atom.id.clone()), Phase::Orphaned)
+            } else {
+                (Task::Work(atom.id.clone()), Phase::Working)
+            };
+            let id = JobId { task, attempt };
+            let job = Job { id, findings: None, return_reason: None, why: Vec::new(), refusals: Vec::new() };
+            Flight { job, phase }
+        });
+        self.flights = flights.collect();
+        self.verifying = None;
+        self.wake = None;
     }
 
     /// What a new process finds on the branch for atoms that the file shows in progress (decision D23).

@@ -1,12 +1,13 @@
 //! Prints a value as people and programs might: with any style, indentation, comment and line end that keeps its
 //! meaning.
 
+use aot_testkit::random::Random;
 use serde_json::{Map, Value};
 
 /// The choices of one printing, drawn from a seed.
 #[derive(Debug)]
 pub struct Habits {
-    seed: u64,
+    random: Random,
     comments: usize,
     step: usize,
     list_step: usize,
@@ -20,7 +21,7 @@ pub struct Habits {
 impl Habits {
     pub fn new(seed: u64) -> Habits {
         let mut habits = Habits {
-            seed,
+            random: Random::new(seed),
             comments: 0,
             step: 2,
             list_step: 2,
@@ -38,8 +39,7 @@ impl Habits {
     }
 
     fn pick(&mut self, choices: u64) -> u64 {
-        self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.seed >> 33) % choices
+        self.random.next_u64() % choices
     }
 
     fn noisy(&mut self) -> bool {

@@ -1,12 +1,47 @@
 //! The bound on agent runs: shown, kept, never rising (D8).
 
 use aot_core::coordinator::{Coordinator, Event};
+use aot_core::rules::bound;
 use aot_core::state::State;
 
 use super::{Audit, Checked, ensure};
 use crate::describe;
 
 impl Audit {
+    /// In a host's session each command is a process of its own, so the figure is the one that the file alone tells. It
+    /// cannot know whether the evaluation between two iterations has been made, and counts it until the next opens.
+    pub(super) fn written_bound_falls(&mut self, state: &State, event: &Event) -> Checked {
+        let bound = bound::written(state).agent_runs;
+        let by_a_person =
+            matches!(event, Event::Edited { .. } | Event::Redirected { .. } | Event::Begun { .. });
+        ensure(by_a_person || bound <= self.bound, "the bound never rises", "D8", || {
+            format!("{} to {bound} at {}", self.bound, describe::event_line(event))
+        })?;
+        let ceiling = match (self.ceiling, event) {
+            (None, _) => self.runs + bound,
+            (Some(ceiling), Event::Edited { .. } | Event::Redirected { .. }) => {
+                ceiling.max(self.runs + bound)
+            }
+            (Some(ceiling), Event::Begun { .. }) => ceiling + evaluation(state),
+            (Some(ceiling), _) => ceiling,
+        };
+        self.ceiling = Some(ceiling);
+        ensure(self.runs <= ceiling, "agent runs stay within the bound shown", "D8", || {
+            format!("{} done, {ceiling} shown, at {}", self.runs, describe::event_line(event))
+        })?;
+        if by_a_person {
+            self.bound_at_opening = u64::MAX;
+        }
+        if self.current.opened {
+            ensure(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
+                format!("{} to {bound}", self.bound_at_opening)
+            })?;
+            self.bound_at_opening = bound;
+        }
+        self.bound = bound;
+        Ok(())
+    }
+
     pub(super) fn bound_falls(&mut self, coordinator: &mut Coordinator, event: &Event) -> Checked {
         let bound = coordinator.bound().agent_runs;
         let ceiling = match (self.ceiling, event) {

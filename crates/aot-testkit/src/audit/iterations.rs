@@ -23,8 +23,12 @@ impl Audit {
         let progress = before.prev_pending_count < 0
             || i64::from(unresolved) < before.prev_pending_count
             || self.iteration.moved;
-        let redirected =
-            !self.current.opened && matches!(event, Event::RedirectAsked | Event::Redirected { .. });
+        let interrupted = match event {
+            Event::RedirectAsked | Event::Redirected { .. } => true,
+            Event::Edited { .. } => before.redirect_requested,
+            _ => false,
+        };
+        let redirected = !self.current.opened && interrupted;
         let expected = match (progress, redirected) {
             (true, _) => 0,
             (false, true) => before.stall_count,

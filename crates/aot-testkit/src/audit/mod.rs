@@ -2,6 +2,7 @@
 //! effects and the world only, by the plain definitions of `state::Graph`: never at a coordinator's own indexes.
 
 mod bounds;
+pub mod derived;
 mod halts;
 mod iterations;
 mod probes;
@@ -12,8 +13,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckOutcome, Coordinator, Effect, Evaluation, Event, JobId, OnRefusedStart, Outcome, Presence,
-    Settings, Task, Trees, Usage,
+    Answer, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, JobId, OnRefusedStart, Outcome,
+    Presence, Settings, Task, Trees, Usage,
 };
 use aot_core::rules::Change;
 use aot_core::rules::certificate::{Budget, Verdict};
@@ -100,11 +101,16 @@ struct CurrentEvent {
     asked: bool,
     /// The results that were in when the iteration closed.
     closed_with: Option<u32>,
+    /// Something was written.
+    recorded: bool,
+    /// A host's request was refused.
+    refused: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct Audit {
     graph: Graph,
+    dispatch: Dispatch,
     /// Workers share a tree, or there is none: slots stay free.
     one_tree: bool,
     on_refused_start: OnRefusedStart,
@@ -137,6 +143,7 @@ impl Audit {
         let one_tree = settings.trees == Trees::Shared || settings.agents.worker == Presence::Absent;
         Audit {
             graph: Graph::new(state),
+            dispatch: settings.dispatch,
             one_tree,
             on_refused_start: settings.on_refused_start,
             jobs: HashSet::new(),
@@ -169,7 +176,9 @@ impl Audit {
 
     /// What later judgements depend on, beside the file and the world.
     pub fn memory(&self) -> impl fmt::Debug {
-        let iteration = self.iteration.clone();
+        let mut iteration = self.iteration.clone();
+        iteration.started.sort();
+        let left = self.ceiling.map(|ceiling| ceiling.saturating_sub(self.runs));
         (
             iteration,
             self.probes.memory(),
@@ -177,10 +186,9 @@ impl Audit {
             self.above,
             self.passed,
             self.blocked.clone(),
-            self.runs,
             self.bound,
             self.bound_at_opening,
-            self.ceiling,
+            left,
         )
     }
 
@@ -270,6 +278,7 @@ impl Audit {
 
     /// Before a change is written: `state` is the file without it.
     pub fn before_change(&mut self, state: &State, change: &Change, event: &Event) -> Checked {
+        self.current.recorded = true;
         if let Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
         | Change::AtomReturned { atom, .. }
@@ -346,7 +355,11 @@ impl Audit {
                 self.probes.killed(job);
                 Ok(())
             }
-            Effect::Record(_) | Effect::Verify { .. } | Effect::WakeAt(_) | Effect::Refuse(_) => Ok(()),
+            Effect::Refuse(_) => {
+                self.current.refused = true;
+                Ok(())
+            }
+            Effect::Record(_) | Effect::Verify { .. } | Effect::WakeAt(_) => Ok(()),
         }
     }
 
@@ -354,6 +367,7 @@ impl Audit {
     pub fn after_event(&mut self, world: &World, coordinator: &mut Coordinator, event: &Event) -> Checked {
         let state = world.recorded();
         records_what_it_holds(world, coordinator)?;
+        derived::derived_figures_are_right(coordinator.ledger())?;
         knows_what_runs(world, coordinator)?;
         self.runs_at_most_the_allowed(world, event)?;
         self.keeps_the_budget(world)?;
@@ -369,9 +383,17 @@ impl Audit {
         self.recognises_what_landed(world, event)?;
         self.counts_results(world)?;
         self.closes_when_over(world, event)?;
-        self.fills_its_slots(world, coordinator)?;
-        self.bound_falls(coordinator, event)?;
-        goes_on(world)
+        match self.dispatch {
+            Dispatch::Rolling => {
+                self.fills_its_slots(world, coordinator)?;
+                self.bound_falls(coordinator, event)?;
+                goes_on(world)
+            }
+            Dispatch::OnRequest => {
+                self.refuses_without_a_trace(world, event)?;
+                self.written_bound_falls(state, event)
+            }
+        }
     }
 
     /// A person changed the file while nothing ran: a new bound is shown.
@@ -381,7 +403,24 @@ impl Audit {
         self.bound_at_opening = u64::MAX;
     }
 
-    /// A new process has taken the state up: the open iteration is over.
+    /// Another process changed the file between two commands of a host.
+    pub fn written_elsewhere(&mut self, state: &State) {
+        self.graph = Graph::new(state);
+        self.iteration.moved |= state.control.open.as_ref().is_some_and(|open| open.moved);
+        self.running.clear();
+        self.results = None;
+        self.above = self.above.max(state.atoms.len());
+        self.edited();
+    }
+
+    /// A refused request changes nothing: no byte of the file, no iteration, no stall. A stop that was asked for before
+    /// may end the loop meanwhile.
+    fn refuses_without_a_trace(&self, world: &World, event: &Event) -> Checked {
+        let unchanged = !self.current.refused || !self.current.recorded || world.halted().is_some();
+        ensure(unchanged, "a refusal changes nothing", "D7, D9", || describe::event_line(event))
+    }
+
+    /// A process has died, and with it what it remembered.
     pub fn crashed(&mut self, state: &State) {
         self.graph = Graph::new(state);
         self.current = CurrentEvent::default();

@@ -2,6 +2,7 @@
 //! until the loop has halted or the state is known. The rules of `audit` hold at every step, and a measure falls at
 //! every step: so every loop halts. Time stands still, which leaves out refused starts and timeouts.
 
+mod host;
 pub mod parts;
 
 use std::collections::HashSet;
@@ -18,29 +19,30 @@ use aot_core::rules::certificate::RedCheck;
 use aot_core::rules::redirect::{CorrectionRequest, redirect};
 use aot_core::rules::replan::{Alternative, NewDecomposition, PlanChange};
 use aot_core::rules::reshape::NewAtom;
-use aot_core::state::State;
+use aot_core::state::{LoopStatus, State};
 use jiff::Timestamp;
 
 use crate::audit::Violation;
 use crate::behaviour::unresolved;
 use crate::plans;
 use crate::shapes::{Groups, ParentChecks, Shape};
-use crate::simulation::{Crash, Simulation, Tracing};
-use crate::world::{Phase, is_agent};
+use crate::simulation::{Command, Crash, HOST_AGENTS, Simulation, Tracing};
+use crate::world::{Commit, Phase, is_agent};
 
 /// One way to run every graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
+    pub dispatch: Dispatch,
     pub parallel: u32,
     pub iterations: u32,
     pub stalls: u32,
     pub coordinator: Presence,
     pub checks: ParentChecks,
     pub groups: Groups,
-    pub outside: Disturbances,
+    pub disturbances: Disturbances,
 }
 
-/// How often the outside may still strike.
+/// How often the loop may still be disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Disturbances {
     pub crashes: u8,
@@ -50,6 +52,8 @@ pub struct Disturbances {
     pub conflicts: u8,
     /// Agents that are not logged in.
     pub logouts: u8,
+    /// Atoms that a person adds by hand.
+    pub edits: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,10 +104,16 @@ impl fmt::Display for Counterexample {
 /// Something that can happen next, and whether the process survives it.
 #[derive(Clone, Debug)]
 enum Move {
-    Tell(Box<Event>, Crash),
-    /// The change comes onto the branch, and the event tells it.
+    Send(Box<Event>, Crash),
+    /// The change comes onto the branch, and the event reports it.
     Land(JobId, Crash),
     Crash(RedirectLock),
+    /// Of a host, in a process of its own.
+    Command(Command, Crash),
+    /// `aot redirect --hold` beside a host.
+    HoldRedirect,
+    /// Another process or a person writes the file beside a host.
+    Write(Box<State>),
 }
 
 struct Node {
@@ -126,15 +136,18 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
         counts.states += 1;
         counts.depth = counts.depth.max(node.path.len() + 1);
         let before = measure(&node);
-        for (number, next) in moves(&node, setting.groups).into_iter().enumerate() {
+        for (number, next) in moves(&node, setting).into_iter().enumerate() {
             counts.transitions += 1;
             let mut path = node.path.clone();
             path.push(number as u16);
             let mut after = Node { simulation: node.simulation.clone(), left: node.left, path };
             take(&mut after, next)
-                .and_then(|()| falls(&before, &measure(&after), &after))
+                .and_then(|done| falls(&before, &measure(&after), done, &after))
                 .map_err(|violation| explain(shape, setting, &after.path, violation))?;
-            if after.simulation.world.halted().is_some() {
+            if setting.dispatch == Dispatch::OnRequest {
+                after.simulation.end_command();
+            }
+            if is_over(&after) {
                 counts.halts += 1;
             } else if known.insert(fingerprint(&after, &mut text)) {
                 open.push(after);
@@ -147,17 +160,23 @@ pub fn check(shape: &Shape, setting: Setting) -> Result<Counts, Box<Counterexamp
 fn begin(shape: &Shape, setting: Setting, tracing: Tracing) -> Result<Node, Violation> {
     let constraints = plans::limits(setting.parallel, setting.iterations, setting.stalls);
     let state = shape.state(constraints, setting.checks, setting.groups);
-    let agents =
-        Agents { worker: Presence::Available, probe: Presence::Available, coordinator: setting.coordinator };
+    let agents = match setting.dispatch {
+        Dispatch::Rolling => Agents {
+            worker: Presence::Available,
+            probe: Presence::Available,
+            coordinator: setting.coordinator,
+        },
+        Dispatch::OnRequest => HOST_AGENTS,
+    };
     let settings = Settings {
         agents,
-        dispatch: Dispatch::Rolling,
+        dispatch: setting.dispatch,
         trees: Trees::Separate,
         on_refused_start: OnRefusedStart::Park,
     };
     let mut simulation = Simulation::new(state, settings, Timestamp::UNIX_EPOCH, tracing);
     simulation.begin(RedirectLock::Free, Crash::Never)?;
-    Ok(Node { simulation, left: setting.outside, path: Vec::new() })
+    Ok(Node { simulation, left: setting.disturbances, path: Vec::new() })
 }
 
 /// Goes a way again and writes it down.
@@ -165,7 +184,7 @@ fn explain(shape: &Shape, setting: Setting, path: &[u16], violation: Violation) 
     let mut trace = Vec::new();
     if let Ok(mut node) = begin(shape, setting, Tracing::On) {
         for number in path {
-            let next = moves(&node, setting.groups).swap_remove(usize::from(*number));
+            let next = moves(&node, setting).swap_remove(usize::from(*number));
             if take(&mut node, next).is_err() {
                 break;
             }
@@ -176,7 +195,38 @@ fn explain(shape: &Shape, setting: Setting, path: &[u16], violation: Violation) 
 }
 
 /// All that can happen next.
-fn moves(node: &Node, groups: Groups) -> Vec<Move> {
+fn moves(node: &Node, setting: Setting) -> Vec<Move> {
+    match setting.dispatch {
+        Dispatch::Rolling => rolling_moves(node, setting.groups),
+        Dispatch::OnRequest if node.simulation.is_busy() => host::process_moves(node, setting.groups),
+        Dispatch::OnRequest => host::command_moves(node),
+    }
+}
+
+fn rolling_moves(node: &Node, groups: Groups) -> Vec<Move> {
+    let world = &node.simulation.world;
+    let mut moves = job_moves(node, groups);
+    if node.left.crashes > 0 {
+        moves.push(Move::Crash(RedirectLock::Free));
+    }
+    let send = |event| Move::Send(Box::new(event), Crash::Never);
+    if world.recorded().control.redirect_requested {
+        moves.extend(
+            redirected(world.recorded()).map(|state| send(Event::Redirected { state: Box::new(state) })),
+        );
+        moves.push(send(Event::RedirectAbandoned));
+    } else if node.left.redirects > 0 {
+        moves.push(send(Event::RedirectAsked));
+    }
+    if node.left.stops > 0 {
+        moves.push(send(Event::StopAsked { how: StopMode::Finish, reason: None }));
+        moves.push(send(Event::StopAsked { how: StopMode::Now, reason: None }));
+    }
+    moves
+}
+
+/// How what runs can end, land and be evaluated, with a crash around each.
+fn job_moves(node: &Node, groups: Groups) -> Vec<Move> {
     let world = &node.simulation.world;
     let mut events: Vec<Event> = Vec::new();
     let mut landings: Vec<JobId> = Vec::new();
@@ -197,7 +247,7 @@ fn moves(node: &Node, groups: Groups) -> Vec<Move> {
                     events.push(Event::Conflict { job: job.clone(), reason, usage });
                 }
             }
-            Phase::Reported | Phase::Parked => {}
+            Phase::Reported | Phase::Parked | Phase::Orphaned => {}
         }
     }
     if let Some(number) = node.simulation.coordinator().verifying() {
@@ -213,43 +263,47 @@ fn moves(node: &Node, groups: Groups) -> Vec<Move> {
     }
     let mut moves: Vec<Move> = Vec::new();
     for event in events {
-        moves.extend(crashes.iter().map(|crash| Move::Tell(Box::new(event.clone()), *crash)));
+        moves.extend(crashes.iter().map(|crash| Move::Send(Box::new(event.clone()), *crash)));
     }
     for job in landings {
         moves.extend(crashes.iter().map(|crash| Move::Land(job.clone(), *crash)));
     }
-    if node.left.crashes > 0 {
-        moves.push(Move::Crash(RedirectLock::Free));
-    }
-    let tell = |event| Move::Tell(Box::new(event), Crash::Never);
-    if world.recorded().control.redirect_requested {
-        moves.extend(
-            redirected(world.recorded()).map(|state| tell(Event::Redirected { state: Box::new(state) })),
-        );
-        moves.push(tell(Event::RedirectAbandoned));
-    } else if node.left.redirects > 0 {
-        moves.push(tell(Event::RedirectAsked));
-    }
-    if node.left.stops > 0 {
-        moves.push(tell(Event::StopAsked { how: StopMode::Finish, reason: None }));
-        moves.push(tell(Event::StopAsked { how: StopMode::Now, reason: None }));
-    }
     moves
 }
 
-fn take(node: &mut Node, next: Move) -> Result<(), Violation> {
+/// Whether a move changed anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Made,
+    /// A host's request was refused.
+    Refused,
+}
+
+fn take(node: &mut Node, next: Move) -> Result<Progress, Violation> {
     match next {
-        Move::Crash(hold) => {
+        Move::Crash(lock) => {
             node.left.crashes -= 1;
             node.simulation.restart();
-            node.simulation.begin(hold, Crash::Never)?;
-            Ok(())
+            node.simulation.begin(lock, Crash::Never)?;
+            Ok(Progress::Made)
+        }
+        Move::Command(command, crash) => host::command(node, command, crash),
+        Move::HoldRedirect => {
+            node.left.redirects -= 1;
+            node.simulation.hold_redirect();
+            Ok(Progress::Made)
+        }
+        Move::Write(state) => {
+            let redirecting = node.simulation.world.recorded().control.redirect_requested;
+            node.left.edits -= u8::from(!redirecting);
+            node.simulation.write_elsewhere(*state);
+            Ok(Progress::Made)
         }
         Move::Land(job, crash) => {
             let binding = node.simulation.world.commit(&job);
-            tell(node, Event::Landed { job, binding, usage: Usage::default() }, crash)
+            send(node, Event::Landed { job, binding, usage: Usage::default() }, crash)
         }
-        Move::Tell(event, crash) => {
+        Move::Send(event, crash) => {
             match &*event {
                 Event::RedirectAsked => node.left.redirects -= 1,
                 Event::StopAsked { .. } => node.left.stops -= 1,
@@ -270,16 +324,17 @@ fn take(node: &mut Node, next: Move) -> Result<(), Violation> {
                 | Event::StartAsked { .. }
                 | Event::TurnEnded => {}
             }
-            tell(node, *event, crash)
+            send(node, *event, crash)
         }
     }
 }
 
-fn tell(node: &mut Node, event: Event, crash: Crash) -> Result<(), Violation> {
-    node.simulation.tell(event, crash)?;
-    match crash {
-        Crash::Never => Ok(()),
-        Crash::After(_) => take(node, Move::Crash(RedirectLock::Free)),
+fn send(node: &mut Node, event: Event, crash: Crash) -> Result<Progress, Violation> {
+    node.simulation.send(event, crash)?;
+    match (crash, node.simulation.dispatch()) {
+        (Crash::Never, _) => Ok(Progress::Made),
+        (Crash::After(_), Dispatch::Rolling) => take(node, Move::Crash(RedirectLock::Free)),
+        (Crash::After(_), Dispatch::OnRequest) => Ok(host::command_dies(node)),
     }
 }
 
@@ -382,8 +437,8 @@ fn redirected(state: &State) -> impl Iterator<Item = State> {
     std::iter::once(cancelled).chain(made)
 }
 
-/// What falls with every step, the first difference deciding: strikes from outside that are left, iterations that can
-/// still be opened, attempts that can still begin in the open one, what flies, an evaluation that is awaited.
+/// What falls with every step, the first difference deciding: disturbances that are left, iterations that can still be
+/// opened, starts that are left in the open one and its close, what is in flight, an evaluation that is awaited.
 type Measure = [u64; 5];
 
 fn measure(node: &Node) -> Measure {
@@ -396,46 +451,61 @@ fn measure(node: &Node) -> Measure {
         + u64::from(left.stops)
         + u64::from(left.conflicts)
         + u64::from(left.logouts)
+        + u64::from(left.edits)
         + u64::from(control.redirect_requested);
     let iterations = u64::from(limits.max_iterations.saturating_sub(control.iteration));
+    let verifying = node.simulation.coordinator().verifying().is_some();
+    // After the last iteration there is one evaluation more, and then the halt.
+    let last = iterations == 0 && control.open.is_none() && verifying;
     let attempts = control.open.as_ref().map_or(0, |open| {
-        (2 * limits.max_parallel_agents as usize - 1).saturating_sub(open.started.len()) as u64
+        1 + (2 * limits.max_parallel_agents as usize - 1).saturating_sub(open.started.len()) as u64
     });
     let flights =
         node.simulation.world.flights().iter().map(|flight| match (&flight.job.id.task, flight.phase) {
             (Task::Probe(_), _) => 4,
-            (Task::Work(_), Phase::Working | Phase::Parked) => 3,
+            (Task::Work(_), Phase::Working | Phase::Parked | Phase::Orphaned) => 3,
             (Task::Work(_), Phase::Reported) => 2,
             (Task::Work(_), Phase::Landing) | (Task::Check(_) | Task::Replan, _) => 1,
         });
-    let awaited = u64::from(node.simulation.coordinator().verifying().is_some());
-    [outside, iterations, attempts, flights.sum(), awaited]
+    [outside, iterations + u64::from(!last), attempts, flights.sum(), u64::from(verifying)]
 }
 
-fn falls(before: &Measure, after: &Measure, node: &Node) -> Result<(), Violation> {
-    if after < before || node.simulation.world.halted().is_some() {
+/// A command that dies after it has written the end leaves a stopped loop, which no other command goes on with.
+fn is_over(node: &Node) -> bool {
+    let world = &node.simulation.world;
+    let hosted = node.simulation.dispatch() == Dispatch::OnRequest;
+    world.halted().is_some() || (hosted && world.recorded().control.status != LoopStatus::Running)
+}
+
+fn falls(before: &Measure, after: &Measure, progress: Progress, node: &Node) -> Result<(), Violation> {
+    if after < before || (progress == Progress::Refused && after == before) || is_over(node) {
         return Ok(());
     }
     let detail = format!("{before:?} to {after:?}");
     Err(Violation::new("a measure falls with every step", "D8", detail))
 }
 
-/// All that can matter later: the coordinator with what it remembers, the world, what the audit counts, and what may
-/// still strike. `text` is room to write in.
+/// All that can matter later: the coordinator with what it remembers, the world, what the audit counts, and which
+/// disturbances are left. `text` is a buffer to write into.
 fn fingerprint(node: &Node, text: &mut String) -> u64 {
     let world = &node.simulation.world;
     text.clear();
-    let written = write!(
-        text,
-        "{:?}{:?}{:?}{:?}{:?}{:?}",
-        node.simulation.coordinator(),
-        world.flights(),
-        world.branch(),
-        world.verifying(),
-        node.simulation.audit().memory(),
-        node.left
-    );
-    written.expect("writing into a string cannot fail");
+    let written = match node.simulation.dispatch() {
+        // Between two commands only the file remembers; how many agents have run is in no rule without a budget.
+        Dispatch::OnRequest if !node.simulation.is_busy() => {
+            let mut state = world.recorded().clone();
+            state.control.spent = None;
+            let mut branch: Vec<&Commit> = world.branch().iter().collect();
+            branch.sort_by_key(|commit| (&commit.atom, commit.attempt));
+            write!(text, "{state:?}{branch:?}")
+        }
+        Dispatch::Rolling | Dispatch::OnRequest => {
+            let (flights, branch) = (world.flights(), world.branch());
+            write!(text, "{:?}{flights:?}{branch:?}{:?}", node.simulation.coordinator(), world.verifying())
+        }
+    };
+    let audited = write!(text, "{:?}{:?}", node.simulation.audit().memory(), node.left);
+    written.and(audited).expect("writing into a string cannot fail");
     let mut hash = DefaultHasher::new();
     hash.write(text.as_bytes());
     hash.finish()

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aot_core::coordinator::Presence;
+use aot_core::coordinator::{Dispatch, Presence};
 
 use super::{Counterexample, Counts, Disturbances, Setting, check};
 use crate::shapes::{self, Groups, ParentChecks, Shape};
@@ -15,28 +15,33 @@ pub struct Part {
     pub setting: Setting,
 }
 
-/// How graphs of up to `size` atoms are run: with everything that can strike from outside; one atom more with a
+/// How graphs of up to `size` atoms are run: with everything that can disturb them; one atom more with a
 /// crash only; one atom less for many iterations.
 pub fn parts(size: usize) -> Vec<Part> {
-    let nothing = Disturbances { crashes: 0, redirects: 0, stops: 0, conflicts: 0, logouts: 0 };
+    let nothing = Disturbances { crashes: 0, redirects: 0, stops: 0, conflicts: 0, logouts: 0, edits: 0 };
     let strikes = Disturbances { crashes: 1, redirects: 1, ..nothing };
     let stops = Disturbances { stops: 1, conflicts: 1, ..nothing };
     let ends = Disturbances { logouts: 1, ..stops };
     let crash = Disturbances { crashes: 1, ..nothing };
     let (none, all) = (ParentChecks::None, ParentChecks::All);
-    let part = |name, size, parallel, iterations, stalls, coordinator, checks, outside| Part {
+    let part = |name, size, parallel, iterations, stalls, coordinator, checks, disturbances| Part {
         name,
         size,
         setting: Setting {
+            dispatch: Dispatch::Rolling,
             parallel,
             iterations,
             stalls,
             coordinator,
             checks,
             groups: Groups::Fresh,
-            outside,
+            disturbances,
         },
     };
+    let hosted =
+        |part: Part| Part { setting: Setting { dispatch: Dispatch::OnRequest, ..part.setting }, ..part };
+    let edits = Disturbances { edits: 1, redirects: 1, ..nothing };
+    let less = size.saturating_sub(1);
     let stuck = |part: Part| Part { setting: Setting { groups: Groups::Stuck, ..part.setting }, ..part };
     vec![
         part("crash and redirect, two agents", size, 2, 2, 2, Presence::Absent, all, strikes),
@@ -44,9 +49,22 @@ pub fn parts(size: usize) -> Vec<Part> {
         part("stop and conflict, replans", size, 2, 3, 2, Presence::Available, none, stops),
         part("stop, conflict and logout, one agent", size, 1, 3, 2, Presence::Absent, all, ends),
         part("one atom more, crash", size + 1, 2, 2, 2, Presence::Absent, all, crash),
-        part("long lives, crash, replans", size.saturating_sub(1), 2, 5, 3, Presence::Available, all, crash),
+        part("long lives, crash, replans", less, 2, 5, 3, Presence::Available, all, crash),
         stuck(part("stuck groups, crash and redirect", size, 3, 2, 2, Presence::Absent, none, strikes)),
         stuck(part("stuck groups, stop, conflict and logout", size, 2, 3, 2, Presence::Absent, none, ends)),
+        hosted(part(
+            "host, crash and redirect, two agents",
+            less,
+            2,
+            2,
+            2,
+            Presence::Available,
+            all,
+            strikes,
+        )),
+        hosted(part("host, stop and conflict, two agents", less, 2, 3, 2, Presence::Available, none, stops)),
+        hosted(part("host, edit and redirect, one agent", less, 1, 3, 2, Presence::Available, none, edits)),
+        hosted(part("host, crash, one agent", size, 1, 2, 2, Presence::Available, all, crash)),
     ]
 }
 

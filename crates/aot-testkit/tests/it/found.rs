@@ -5,11 +5,14 @@ use aot_core::coordinator::{
     RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
-use aot_core::rules::certificate::Verdict;
+use aot_core::rules::certificate::{RedCheck, Verdict};
 use aot_core::rules::redirect::{CorrectionRequest, redirect};
-use aot_core::state::{Atom, AtomId, AtomStatus, Decomposition, GroupName, OrGroup, State};
+use aot_core::rules::reshape::{self, NewAtom};
+use aot_core::state::{
+    Atom, AtomId, AtomStatus, Constraints, Decomposition, GroupName, OrGroup, Span, State,
+};
 use aot_testkit::plans;
-use aot_testkit::simulation::{Crash, Simulation, Tracing};
+use aot_testkit::simulation::{Command, Crash, HOST_AGENTS, Simulation, Tracing};
 use aot_testkit::world::Phase;
 use jiff::Timestamp;
 
@@ -45,19 +48,19 @@ impl Scene {
         simulation.begin(RedirectLock::Free, Crash::Never).expect("it begins");
         let mut scene = Scene { simulation };
         let evaluation = Evaluation::Failed { red: Vec::new() };
-        scene.tell(Event::Verified { number: 1, evaluation, usage: Usage::default() });
+        scene.send(Event::Verified { number: 1, evaluation, usage: Usage::default() });
         scene
     }
 
-    fn tell(&mut self, event: Event) -> Vec<Effect> {
-        self.simulation.tell(event, Crash::Never).unwrap_or_else(|violation| panic!("{violation}"))
+    fn send(&mut self, event: Event) -> Vec<Effect> {
+        self.simulation.send(event, Crash::Never).unwrap_or_else(|violation| panic!("{violation}"))
     }
 
     fn ends(&mut self, atom: &str, outcome: Outcome) -> Vec<Effect> {
         let wanted = Task::Work(AtomId::new(atom));
         let flight = self.simulation.world.flights().iter().find(|flight| flight.job.id.task == wanted);
         let job = flight.unwrap_or_else(|| panic!("{atom} runs")).job.id.clone();
-        self.tell(Event::Ended { job, outcome, usage: Usage::default() })
+        self.send(Event::Ended { job, outcome, usage: Usage::default() })
     }
 
     fn lands(&mut self, atom: &str) -> Vec<Effect> {
@@ -65,7 +68,7 @@ impl Scene {
         let flight = self.simulation.world.flights().iter().find(|flight| flight.job.id.task == wanted);
         let job = flight.unwrap_or_else(|| panic!("{atom} lands")).job.id.clone();
         let binding = self.simulation.world.commit(&job);
-        self.tell(Event::Landed { job, binding, usage: Usage::default() })
+        self.send(Event::Landed { job, binding, usage: Usage::default() })
     }
 
     fn solves(&mut self, atom: &str) -> Vec<Effect> {
@@ -102,9 +105,9 @@ fn a_replan_that_outlives_its_iteration_is_not_asked_for_again() {
 #[test]
 fn tampering_kills_what_a_stopping_loop_lets_finish() {
     let mut scene = Scene::new(1, 1, 3);
-    scene.tell(Event::StopAsked { how: StopMode::Finish, reason: None });
+    scene.send(Event::StopAsked { how: StopMode::Finish, reason: None });
     assert_eq!(scene.verdict(), None);
-    scene.tell(Event::Tampered { what: "tests/a.rs".into() });
+    scene.send(Event::Tampered { what: "tests/a.rs".into() });
     assert!(scene.simulation.world.flights().is_empty());
     assert!(scene.verdict().is_some());
 }
@@ -114,8 +117,8 @@ fn tampering_kills_what_a_stopping_loop_lets_finish() {
 fn an_abandoned_redirect_halts_after_what_is_landing() {
     let mut scene = Scene::new(1, 1, 3);
     scene.ends("A1", done());
-    scene.tell(Event::RedirectAsked);
-    scene.tell(Event::RedirectAbandoned);
+    scene.send(Event::RedirectAsked);
+    scene.send(Event::RedirectAbandoned);
     assert_eq!(scene.verdict(), None);
     assert_eq!(scene.simulation.world.flights()[0].phase, Phase::Landing);
     scene.lands("A1");
@@ -175,12 +178,12 @@ fn what_a_sleeping_choice_rests_on_can_be_undone_without_its_parent() {
     scene.ends("A2", done());
     scene.lands("A2");
     scene.solves("A4");
-    scene.tell(Event::RedirectAsked);
+    scene.send(Event::RedirectAsked);
     let mut ledger = Ledger::open(scene.simulation.world.recorded().clone(), Timestamp::UNIX_EPOCH);
     redirect(&mut ledger, vec![CorrectionRequest::Redo { atom: AtomId::new("A4") }]).expect("A4 is resolved");
     let state = Box::new(ledger.close().0);
     assert_eq!(state.atoms[0].status, AtomStatus::Resolved);
-    scene.tell(Event::Redirected { state });
+    scene.send(Event::Redirected { state });
     scene.solves("A4");
     assert_eq!(scene.verdict(), None, "it is evaluated, and no deadlock");
 }
@@ -194,7 +197,7 @@ fn a_parent_that_a_hand_left_without_work_resolves() {
         state.decompositions.push(Decomposition { parent, children, reason: "too large".into() });
     });
     scene.solves("A2");
-    scene.tell(Event::StopAsked { how: StopMode::Now, reason: None });
+    scene.send(Event::StopAsked { how: StopMode::Now, reason: None });
     let mut state = scene.simulation.world.recorded().clone();
     state.atoms.shift_remove("A3");
     state.decompositions[0].children.pop();
@@ -206,4 +209,154 @@ fn a_parent_that_a_hand_left_without_work_resolves() {
         .unwrap_or_else(|violation| panic!("{violation}"));
     assert_eq!(scene.simulation.world.recorded().atoms[0].status, AtomStatus::Resolved);
     assert_eq!(scene.verdict(), None);
+}
+
+/// A loop that a host's session drives, with so many independent atoms.
+struct Hosted {
+    simulation: Simulation,
+}
+
+impl Hosted {
+    fn new(atoms: usize, limits: Constraints) -> Hosted {
+        let mut state = plans::blank(limits);
+        for number in 1..=atoms {
+            let atom = Atom::new(AtomId::new(format!("A{number}")), "do it");
+            state.atoms.insert(atom.id.clone(), atom);
+        }
+        let settings = Settings {
+            agents: HOST_AGENTS,
+            dispatch: Dispatch::OnRequest,
+            trees: Trees::Separate,
+            on_refused_start: OnRefusedStart::Park,
+        };
+        let mut simulation = Simulation::new(state, settings, Timestamp::UNIX_EPOCH, Tracing::Off);
+        simulation.begin(RedirectLock::Free, Crash::Never).expect("it begins");
+        let mut hosted = Hosted { simulation };
+        hosted.evaluated(1);
+        hosted
+    }
+
+    fn send(&mut self, event: Event) {
+        self.simulation.send(event, Crash::Never).unwrap_or_else(|violation| panic!("{violation}"));
+    }
+
+    /// The evaluation under way finds so many red checks.
+    fn evaluated(&mut self, red: usize) {
+        let number = self.simulation.world.verifying().expect("an evaluation is under way");
+        let red = vec![RedCheck { item: "check".into(), reason: "red".into() }; red];
+        let evaluation = Evaluation::Failed { red };
+        self.send(Event::Verified { number, evaluation, usage: Usage::default() });
+    }
+
+    fn command(&mut self, command: Command) -> Vec<Effect> {
+        self.simulation.command(command, Crash::Never).unwrap_or_else(|violation| panic!("{violation}"))
+    }
+
+    fn start(&mut self, atom: &str) -> Vec<Effect> {
+        self.command(Command::Start(AtomId::new(atom)))
+    }
+
+    fn hand_in(&mut self, outcome: Outcome) {
+        let job = self.simulation.world.flights()[0].job.id.clone();
+        self.command(Command::HandIn(job, outcome, Usage::default()));
+    }
+
+    fn state(&self) -> &State {
+        self.simulation.world.recorded()
+    }
+}
+
+fn refusal(effects: &[Effect]) -> Option<&'static str> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Refuse(refusal) => Some(refusal.code()),
+        _ => None,
+    })
+}
+
+/// D9: a refused start closed the iteration, and the next turn was a stall.
+#[test]
+fn a_refused_start_of_a_host_changes_nothing() {
+    let mut hosted = Hosted::new(2, plans::limits(1, 1, 3));
+    hosted.start("A1");
+    hosted.hand_in(Outcome::Failed { reason: "could not".into() });
+    let before = hosted.state().clone();
+    assert_eq!(refusal(&hosted.start("A2")), Some("iteration_limit"));
+    assert_eq!(*hosted.state(), before);
+}
+
+/// D12: a host could start agents after the wall time.
+#[test]
+fn a_host_starts_nothing_after_its_time() {
+    let limits = Constraints { max_wall_time: Some(Span::from_seconds(60)), ..plans::limits(2, 5, 3) };
+    let mut hosted = Hosted::new(2, limits);
+    hosted.simulation.world.pass(59);
+    assert_eq!(refusal(&hosted.start("A1")), None);
+    hosted.simulation.world.pass(1);
+    assert_eq!(refusal(&hosted.start("A2")), Some("budget_spent"));
+}
+
+/// D13: the check of a parent was no start to the rule that refuses all of them.
+#[test]
+fn a_host_starts_no_check_after_a_stop() {
+    let mut hosted = Hosted::new(3, plans::limits(2, 5, 3));
+    let mut state = hosted.state().clone();
+    let (parent, children) = (AtomId::new("A1"), vec![AtomId::new("A2")]);
+    state.atoms[&parent].check = Some(plans::judged(0));
+    state.decompositions.push(Decomposition { parent, children, reason: "too large".into() });
+    hosted.simulation.write_elsewhere(state);
+    hosted.start("A3");
+    hosted.start("A2");
+    let job = hosted.simulation.world.flights()[0].job.id.clone();
+    assert_eq!(job.task, Task::Work(AtomId::new("A2")));
+    hosted.command(Command::HandIn(job.clone(), done(), Usage::default()));
+    let binding = hosted.simulation.world.commit(&job);
+    hosted.send(Event::Landed { job, binding, usage: Usage::default() });
+    hosted.command(Command::Stop(StopMode::Finish));
+    assert_eq!(refusal(&hosted.start("A1")), Some("stop_requested"));
+}
+
+/// D23: a command died after its landing; the next one took the commit for unwanted, or did the work again.
+#[test]
+fn a_landing_whose_command_died_is_recorded_by_the_next() {
+    let mut hosted = Hosted::new(2, plans::limits(1, 5, 3));
+    hosted.start("A1");
+    hosted.hand_in(done());
+    let job = hosted.simulation.world.flights()[0].job.id.clone();
+    let _ = hosted.simulation.world.commit(&job);
+    hosted.simulation.command_died();
+    assert_eq!(hosted.state().atoms[0].status, AtomStatus::InProgress);
+    hosted.command(Command::EndTurn);
+    assert_eq!(hosted.state().atoms[0].status, AtomStatus::Resolved);
+    assert_eq!(hosted.simulation.world.branch().len(), 1);
+}
+
+/// D9: an atom that a verb adds beside a loop has moved the count of the file already.
+#[test]
+fn what_a_verb_adds_beside_a_loop_is_counted_once() {
+    let mut scene = Scene::new(2, 1, 3);
+    scene.ends("A1", Outcome::Failed { reason: "could not".into() });
+    let before = scene.simulation.world.recorded().control.prev_pending_count;
+    let mut ledger = Ledger::open(scene.simulation.world.recorded().clone(), Timestamp::UNIX_EPOCH);
+    let new = NewAtom { description: "something more".into(), ..NewAtom::default() };
+    reshape::add(&mut ledger, new).expect("it depends on nothing");
+    let state = ledger.close().0;
+    assert_eq!(state.control.prev_pending_count, before + 1);
+    scene.send(Event::Edited { state: Box::new(state) });
+    assert_eq!(scene.simulation.world.recorded().control.prev_pending_count, before + 1);
+}
+
+/// D11: a host's turn ended at the stall limit, and its close saw progress: the loop halted as stalled all the same.
+#[test]
+fn a_turn_that_closes_with_progress_is_no_stall() {
+    let mut hosted = Hosted::new(2, plans::limits(1, 9, 1));
+    hosted.command(Command::EndTurn);
+    hosted.command(Command::EndTurn);
+    assert_eq!(hosted.state().control.stall_count, 1);
+    // A person removes an atom with an editor: the count falls, and nobody has moved the mark.
+    let mut state = hosted.state().clone();
+    state.atoms.shift_remove("A2");
+    hosted.simulation.write_elsewhere(state);
+    hosted.command(Command::EndTurn);
+    assert_eq!(hosted.state().control.stall_count, 0);
+    assert!(hosted.simulation.world.halted().is_none());
 }

@@ -15,8 +15,8 @@ fn every_rule_holds_in_every_life() {
         return;
     }
     let tally = batch::lives(0..number("AOT_LIVES").unwrap_or(LIVES));
-    if let Some(broken) = tally.broken.first() {
-        panic!("{}", broken.story());
+    if let Some(failed) = tally.failed.first() {
+        panic!("{}", failed.report());
     }
 }
 

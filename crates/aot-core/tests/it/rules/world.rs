@@ -38,6 +38,9 @@ use aot_core::state::*;
 use indexmap::IndexMap;
 use jiff::{SignedDuration, Timestamp};
 
+use aot_testkit::audit::derived::derived_figures_are_right;
+use aot_testkit::plans;
+
 /// Decision, graph, script, expectation.
 pub type Row = (&'static str, &'static str, &'static str, &'static str);
 
@@ -196,49 +199,11 @@ impl World {
             assert_eq!(next_steps(&self.file), halt.next, "the file alone says what to type next");
         }
         self.most_running = self.most_running.max(self.coordinator.running().len());
-        derived_is_plain(self.coordinator.ledger());
-    }
-
-    /// What can be said to the coordinator now, as words.
-    pub fn sayable(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        for job in self.asked.iter().filter(|job| !self.said.contains(job)) {
-            match &job.task {
-                Task::Probe(atom) => {
-                    words.extend(["?+", "?-", "?+2", "?."].map(|how| format!("{atom}{how}")))
-                }
-                Task::Work(atom) => {
-                    words.extend(
-                        ["+", "+", "=", "-", "*", "~", ".", "%", "<", "#"].map(|how| format!("{atom}{how}")),
-                    );
-                }
-                Task::Check(atom) => words.extend(["+", "*", "~"].map(|how| format!("{atom}{how}"))),
-                Task::Replan => words.extend(["r0", "r-", "r<"].map(str::to_owned)),
-            }
-        }
-        for job in &self.landing {
-            words.extend(["^", "^", "%"].map(|how| format!("{}{how}", job.task.atom().expect("work lands"))));
-        }
-        if self.verify.is_some() && self.coordinator.verifying().is_some() {
-            words.extend(["v-", "v-2", "v+", "v."].map(str::to_owned));
-        }
-        words
-    }
-
-    pub fn is_halted(&self) -> bool {
-        self.halt.is_some()
+        derived_figures_are_right(self.coordinator.ledger()).unwrap_or_else(|violation| panic!("{violation}"));
     }
 
     pub fn is_parked(&self) -> bool {
         self.file.control.parked_until.is_some()
-    }
-
-    pub fn replan_is_asked(&self) -> bool {
-        self.asked.iter().any(|job| job.task == Task::Replan)
-    }
-
-    pub fn attempts(&self) -> Vec<JobId> {
-        self.coordinator.running().into_iter().filter(|job| job.task != Task::Replan).collect()
     }
 
     pub fn word(&mut self, word: &str) {
@@ -706,7 +671,7 @@ fn argument<'w>(word: &'w str, verb: &str) -> Option<&'w str> {
 
 /// Reads the graph language.
 pub fn parse(text: &str) -> (State, Settings) {
-    let mut reader = Reader { state: Some(blank()), ..Reader::default() };
+    let mut reader = Reader { state: Some(plans::blank(Constraints::default())), ..Reader::default() };
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         reader.statement(statement);
     }
@@ -892,64 +857,4 @@ fn parse_plan(text: &str) -> PlanChange {
         }
     }
     plan
-}
-
-pub fn blank() -> State {
-    State {
-        objective: Objective {
-            goal: "a goal".into(),
-            base_case: Some(Checks::Single(Check::Command { value: "true".into() })),
-            background_intent: "because".into(),
-            deliverables: "things".into(),
-            definition_of_done: "done".into(),
-            constraints: Constraints::default(),
-            protected: Vec::new(),
-            verify: None,
-            isolation: None,
-        },
-        control: Control::fresh(),
-        atoms: IndexMap::new(),
-        decompositions: Vec::new(),
-        or_groups: IndexMap::new(),
-        bindings: IndexMap::new(),
-        trail: Vec::new(),
-        corrections: Vec::new(),
-    }
-}
-
-/// What is kept in step says the same as the plain definitions.
-pub fn derived_is_plain(ledger: &Ledger) {
-    let state = ledger.state();
-    let (graph, frontier) = (Graph::new(state), ledger.frontier());
-    let atoms = 0..state.atoms.len();
-    assert_eq!(frontier.ready().collect::<Vec<_>>(), graph.ready(state), "ready");
-    assert_eq!(frontier.unresolved(), graph.unresolved(state), "unresolved");
-    let due: Vec<usize> = atoms.clone().filter(|atom| graph.is_due(state, *atom)).collect();
-    assert_eq!(frontier.due().collect::<Vec<_>>(), due, "due");
-    let running = |atom: &usize| state.atoms[*atom].status == AtomStatus::InProgress;
-    assert_eq!(
-        frontier.in_progress().collect::<Vec<_>>(),
-        atoms.clone().filter(running).collect::<Vec<_>>(),
-        "in progress"
-    );
-    assert_eq!(frontier.exhausted(&graph, state), graph.exhausted(state), "exhausted");
-    let paths = graph.remaining_paths(state);
-    for atom in atoms {
-        assert_eq!(frontier.path(atom), paths[atom], "path of {}", state.atoms[atom].id);
-        assert_eq!(
-            frontier.is_dormant(atom),
-            graph.is_dormant(state, atom),
-            "{} dormant",
-            state.atoms[atom].id
-        );
-        assert_eq!(
-            frontier.counts(atom),
-            graph.is_unresolved(state, atom),
-            "{} counts",
-            state.atoms[atom].id
-        );
-        let id = &state.atoms[atom].id;
-        assert_eq!(ledger.tally().failures(id), backtrack::failures(state, id), "failures of {id}");
-    }
-    assert_eq!(*ledger.tally(), Tally::new(state), "tally");
 }

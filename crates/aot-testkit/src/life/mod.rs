@@ -1,6 +1,8 @@
 //! One loop from its beginning to its last halt, all of it drawn from a seed: agents that fail, hang, get lost or
-//! answer after their death; base cases that lie; people who stop, redirect and edit; crashes between any two effects.
-//! The rules that must hold are in `audit`.
+//! answer after they were killed; base cases that are wrong; people who stop, redirect and edit; crashes between any two
+//! effects. The rules that must hold are in `audit`.
+
+mod host;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -18,7 +20,7 @@ use crate::behaviour::{Behaviour, judges, on_the_way, unresolved};
 use crate::edits;
 use crate::plans;
 use crate::random::Random;
-use crate::simulation::{Crash, Simulation, Tracing};
+use crate::simulation::{Crash, HOST_AGENTS, Simulation, Tracing};
 use crate::world::{Phase, is_agent};
 
 /// People interfere, and processes die, at most so often in a life.
@@ -37,6 +39,9 @@ pub struct Summary {
     /// Groups that probes have put in order.
     pub orders: u64,
     pub verdicts: Vec<Verdict>,
+    pub dispatch: Dispatch,
+    /// Requests of a host that were refused.
+    pub refusals: u64,
 }
 
 /// A life in which a rule did not hold.
@@ -49,7 +54,7 @@ pub struct FailedLife {
 
 impl FailedLife {
     /// All that is needed to see it again.
-    pub fn story(&self) -> String {
+    pub fn report(&self) -> String {
         format!(
             "{}\n\nseed {}: {}\nreplay: AOT_SEED={} cargo test -p aot-testkit --test it simulation -- --nocapture",
             self.trace.join("\n"),
@@ -92,12 +97,12 @@ struct Queued {
 enum Occurrence {
     Job(JobId, Outcome),
     Replan(JobId),
-    /// Somebody tells what it has used so far; if it was killed meanwhile, that was used all the same.
+    /// A job reports what it has used so far; if it was killed meanwhile, that was used all the same.
     Spent,
     Landing(JobId),
     /// With so many items for judges.
     Verification(u32, usize),
-    /// A killed job speaks.
+    /// A killed job ends after all.
     Late(JobId),
     /// A killed landing has come through.
     Unwanted(JobId),
@@ -122,6 +127,11 @@ struct Life {
     /// The most that the rules allow, summed over the constraints that were in force.
     allowed: u64,
     verdicts: Vec<Verdict>,
+    dispatch: Dispatch,
+    refusals: u64,
+    /// Turns that a host has ended, and the most that the rules allow.
+    turns: u64,
+    turns_allowed: u64,
 }
 
 impl Life {
@@ -130,15 +140,20 @@ impl Life {
         let state = plans::draw(&mut random);
         let behaviour = Behaviour::draw(&mut random);
         let seat = |taken| if taken { Presence::Available } else { Presence::Absent };
-        let agents = Agents {
+        let mut agents = Agents {
             worker: seat(random.percent(98)),
             probe: seat(random.percent(70)),
             coordinator: seat(random.percent(70)),
         };
         let trees = if random.percent(90) { Trees::Separate } else { Trees::Shared };
         let on_refused_start = if random.percent(85) { OnRefusedStart::Park } else { OnRefusedStart::Stop };
-        let settings = Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start };
-        let allowed = steps_allowed(&state);
+        // Every second life goes through the host's door, with the agents that a session has.
+        let dispatch = if seed % 2 == 0 { Dispatch::Rolling } else { Dispatch::OnRequest };
+        if dispatch == Dispatch::OnRequest {
+            agents = HOST_AGENTS;
+        }
+        let settings = Settings { agents, dispatch, trees, on_refused_start };
+        let (allowed, turns_allowed) = (steps_allowed(&state), turns_allowed(&state));
         let simulation = Simulation::new(state, settings, start_of_time(), tracing);
         Life {
             random,
@@ -155,6 +170,10 @@ impl Life {
             wakes: 0,
             allowed,
             verdicts: Vec::new(),
+            dispatch,
+            refusals: 0,
+            turns: 0,
+            turns_allowed,
         }
     }
 
@@ -170,7 +189,10 @@ impl Life {
                 continue;
             }
             self.halts_in_time()?;
-            self.step()?;
+            match self.dispatch {
+                Dispatch::Rolling => self.step()?,
+                Dispatch::OnRequest => self.host_step()?,
+            }
         }
         Ok(Summary {
             events: self.simulation.events(),
@@ -179,6 +201,8 @@ impl Life {
             crashes: self.crashes,
             orders: self.simulation.audit().orders(),
             verdicts: std::mem::take(&mut self.verdicts),
+            dispatch: self.dispatch,
+            refusals: self.refusals,
         })
     }
 
@@ -195,6 +219,9 @@ impl Life {
 
     /// Halting is a theorem (decisions D8, D12): a life has a computed number of steps.
     fn halts_in_time(&self) -> Result<(), Violation> {
+        if self.dispatch == Dispatch::OnRequest {
+            return self.host_halts_in_time();
+        }
         let steps = self.simulation.events() - self.external - self.wakes;
         if steps <= self.allowed && self.wakes <= 20 + self.external {
             return Ok(());
@@ -215,9 +242,15 @@ impl Life {
                 edits::edit(self.simulation.world.recorded(), &mut self.random, self.simulation.world.now);
             self.simulation.edited_while_stopped(state);
         }
-        self.allowed += steps_allowed(self.simulation.world.recorded());
+        self.allow_more(&self.simulation.world.recorded().clone());
         self.restart()?;
         Ok(true)
+    }
+
+    /// A person has changed the limits, perhaps, or takes a stopped loop up again.
+    fn allow_more(&mut self, state: &State) {
+        self.allowed += steps_allowed(state);
+        self.turns_allowed += turns_allowed(state);
     }
 
     fn restart(&mut self) -> Result<(), Violation> {
@@ -226,7 +259,7 @@ impl Life {
         self.begin()
     }
 
-    /// Somebody interferes, or the next thing happens.
+    /// A person interferes, the process crashes, or the next occurrence comes.
     fn step(&mut self) -> Result<(), Violation> {
         let redirecting = self.simulation.world.recorded().control.redirect_requested;
         let next = self.next_moment();
@@ -241,23 +274,23 @@ impl Life {
             return self.crash();
         }
         let Some(at) = next else {
-            return Err(Violation::new("something happens until the halt", "D12", "nothing is foreseen"));
+            return Err(Violation::new("something happens until the halt", "D12", "nothing is queued"));
         };
         self.simulation.world.now = self.simulation.world.now.max(at);
         match self.queue.peek() {
             Some(Reverse(first)) if first.at <= at => {
                 let number = self.queue.pop().expect("it was there").0.number;
                 let occurrence = self.occurrences[number as usize].clone();
-                self.happen(occurrence)
+                self.occur(occurrence)
             }
             Some(_) | None => {
                 self.wakes += 1;
-                self.tell(Event::Woke)
+                self.send(Event::Woke)
             }
         }
     }
 
-    /// The moment of what comes next, stale foresight thrown away.
+    /// The moment of the next occurrence; those that became stale are dropped.
     fn next_moment(&mut self) -> Option<Timestamp> {
         while let Some(Reverse(first)) = self.queue.peek() {
             if self.is_current(&self.occurrences[first.number as usize]) {
@@ -282,50 +315,51 @@ impl Life {
         }
     }
 
-    fn happen(&mut self, occurrence: Occurrence) -> Result<(), Violation> {
+    fn occur(&mut self, occurrence: Occurrence) -> Result<(), Violation> {
         match occurrence {
             Occurrence::Job(job, outcome) => {
                 let refused = matches!(outcome, Outcome::Refused { .. });
                 self.external += u64::from(refused);
                 let unstarted = refused || matches!(outcome, Outcome::NotLoggedIn { .. });
                 let usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
-                self.tell(Event::Ended { job, outcome, usage })
+                self.send(Event::Ended { job, outcome, usage })
             }
             Occurrence::Replan(id) => {
                 let job = &self.simulation.world.flight(&id).expect("only current jobs end").job;
                 let answer = self.behaviour.answer(&mut self.random, self.simulation.world.recorded(), job);
                 self.external += u64::from(matches!(answer, Answer::Refused { .. }));
-                self.tell(Event::Replanned { job: id, answer, usage: Usage::default() })
+                self.send(Event::Replanned { job: id, answer, usage: Usage::default() })
             }
             Occurrence::Spent => {
                 self.external += 1;
                 let usage = on_the_way(&mut self.random);
-                self.tell(Event::Spent { usage })
+                self.send(Event::Spent { usage })
             }
             Occurrence::Landing(job) => {
                 let usage = self.usage_of(&job);
                 if self.random.percent(self.behaviour.conflict) {
-                    self.tell(Event::Conflict { job, reason: "it did not merge".into(), usage })
+                    self.send(Event::Conflict { job, reason: "it did not merge".into(), usage })
                 } else {
                     let binding = self.simulation.world.commit(&job);
-                    self.tell(Event::Landed { job, binding, usage })
+                    self.send(Event::Landed { job, binding, usage })
                 }
             }
             Occurrence::Verification(number, items) => {
                 let state = self.simulation.world.recorded();
                 let left = unresolved(state);
                 self.whole_evaluations += u32::from(left == 0);
-                let evaluation = self.behaviour.evaluation(&mut self.random, left, self.whole_evaluations);
+                let drawn = self.behaviour.evaluation(&mut self.random, left, self.whole_evaluations);
+                let evaluation = self.as_the_door_sees(drawn);
                 self.external += u64::from(matches!(evaluation, Evaluation::Lost { .. }));
-                // The judges of an evaluation that got lost are known to nobody.
+                // The judges of an evaluation that got lost are not reported.
                 let items = if matches!(evaluation, Evaluation::Lost { .. }) { 0 } else { items };
                 let usage = judges(&mut self.random, items, 2);
-                self.tell(Event::Verified { number, evaluation, usage })
+                self.send(Event::Verified { number, evaluation, usage })
             }
             Occurrence::Unwanted(job) => {
                 self.external += 1;
                 let binding = self.simulation.world.commit(&job);
-                self.tell(Event::Landed { job, binding, usage: Usage::default() })
+                self.send(Event::Landed { job, binding, usage: Usage::default() })
             }
             Occurrence::Late(job) => {
                 self.external += 1;
@@ -338,7 +372,7 @@ impl Life {
                 };
                 let state = self.simulation.world.recorded();
                 let (outcome, _) = self.behaviour.outcome(&mut self.random, state, &ghost);
-                self.tell(Event::Ended { job, outcome, usage: Usage::default() })
+                self.send(Event::Ended { job, outcome, usage: Usage::default() })
             }
         }
     }
@@ -358,29 +392,29 @@ impl Life {
     fn interfere(&mut self) -> Result<(), Violation> {
         self.external += 1;
         match self.random.below(10) {
-            0 => self.tell(Event::StopAsked { how: StopMode::Finish, reason: None }),
-            1 => self.tell(Event::StopAsked { how: StopMode::Now, reason: Some("enough".into()) }),
-            2 => self.tell(Event::Tampered { what: "tests/a.rs".into() }),
+            0 => self.send(Event::StopAsked { how: StopMode::Finish, reason: None }),
+            1 => self.send(Event::StopAsked { how: StopMode::Now, reason: Some("enough".into()) }),
+            2 => self.send(Event::Tampered { what: "tests/a.rs".into() }),
             3..=5 => {
                 let world = &self.simulation.world;
                 let state = edits::edit(world.recorded(), &mut self.random, world.now);
-                self.allowed += steps_allowed(&state);
-                self.tell(Event::Edited { state: Box::new(state) })
+                self.allow_more(&state);
+                self.send(Event::Edited { state: Box::new(state) })
             }
-            6 => self.tell(Event::Woke),
-            _ => self.tell(Event::RedirectAsked),
+            6 => self.send(Event::Woke),
+            _ => self.send(Event::RedirectAsked),
         }
     }
 
     fn answer_redirect(&mut self) -> Result<(), Violation> {
         self.external += 1;
         if self.random.percent(20) {
-            return self.tell(Event::RedirectAbandoned);
+            return self.send(Event::RedirectAbandoned);
         }
         let world = &self.simulation.world;
         let state = edits::redirect(world.recorded(), &mut self.random, world.now);
-        self.allowed += steps_allowed(&state);
-        self.tell(Event::Redirected { state: Box::new(state) })
+        self.allow_more(&state);
+        self.send(Event::Redirected { state: Box::new(state) })
     }
 
     fn crash(&mut self) -> Result<(), Violation> {
@@ -399,12 +433,18 @@ impl Life {
                 let _ = self.simulation.world.commit(&id);
             }
         }
-        self.restart()
+        match self.dispatch {
+            Dispatch::Rolling => self.restart(),
+            Dispatch::OnRequest => {
+                self.simulation.command_died();
+                Ok(())
+            }
+        }
     }
 
-    fn tell(&mut self, event: Event) -> Result<(), Violation> {
+    fn send(&mut self, event: Event) -> Result<(), Violation> {
         let crash = self.draw_crash();
-        let effects = self.simulation.tell(event, crash)?;
+        let effects = self.simulation.send(event, crash)?;
         self.schedule(&effects);
         self.after(crash)
     }
@@ -425,6 +465,10 @@ impl Life {
     }
 
     fn schedule(&mut self, effects: &[Effect]) {
+        if self.dispatch == Dispatch::OnRequest {
+            // A host hands results in when it wants, and a command does its own work at once.
+            return;
+        }
         for effect in effects {
             match effect {
                 Effect::Start(job) => {
@@ -492,6 +536,11 @@ fn steps_allowed(state: &State) -> u64 {
     let workers = 2 * u64::from(limits.max_parallel_agents) - 1;
     let per_iteration = 3 * workers + 4 + state.atoms.len() as u64;
     40 + u64::from(limits.max_iterations) * per_iteration
+}
+
+/// A turn of a host closes an iteration, or ends the loop.
+fn turns_allowed(state: &State) -> u64 {
+    u64::from(state.constraints().max_iterations) + 1
 }
 
 fn start_of_time() -> Timestamp {

@@ -1,9 +1,14 @@
-//! A coordinator in its world, under audit: tells events, performs effects, crashes at any point between them and
-//! takes the loop up again from the state file alone. Draws nothing: its drivers do.
+//! A coordinator in its world, under audit: sends events, performs effects, crashes at any point between them and
+//! resumes from the state file alone. Draws nothing: its drivers do.
+
+mod host;
+
+pub use host::{Command, HOST_AGENTS};
 
 use aot_core::coordinator::{
-    Answer, Coordinator, Effect, Event, JobId, Outcome, RedirectLock, Settings, Task,
+    Answer, Coordinator, Dispatch, Effect, Event, JobId, Outcome, RedirectLock, Settings, Task,
 };
+use aot_core::rules::Change;
 use aot_core::rules::gate::gate;
 use aot_core::state::State;
 use jiff::Timestamp;
@@ -21,7 +26,7 @@ pub enum Crash {
     After(usize),
 }
 
-/// Whether what happens is written down for people.
+/// Whether the events and effects are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracing {
     Off,
@@ -37,16 +42,26 @@ pub struct Simulation {
     tracing: Tracing,
     trace: Vec<String>,
     events: u64,
+    /// The moment up to which the file counts the time; a host's session keeps it between its commands.
+    counted: Timestamp,
 }
 
 impl Simulation {
-    /// A coordinator that was told nothing yet: [`Simulation::begin`] comes next.
+    /// A coordinator without any event yet: [`Simulation::begin`] comes next.
     pub fn new(state: State, settings: Settings, now: Timestamp, tracing: Tracing) -> Simulation {
-        let coordinator = take_up(&state, &settings, now);
+        let coordinator = resumed(&state, &settings, now);
         let audit = Audit::new(&state, &settings);
         let world = World::new(state, now);
-        let mut simulation =
-            Simulation { coordinator, world, audit, settings, tracing, trace: Vec::new(), events: 0 };
+        let mut simulation = Simulation {
+            coordinator,
+            world,
+            audit,
+            settings,
+            tracing,
+            trace: Vec::new(),
+            events: 0,
+            counted: now,
+        };
         if tracing == Tracing::On {
             let plan = describe::plan_text(simulation.world.recorded());
             simulation.trace.push(plan);
@@ -58,6 +73,10 @@ impl Simulation {
         &self.coordinator
     }
 
+    pub fn dispatch(&self) -> Dispatch {
+        self.settings.dispatch
+    }
+
     pub fn audit(&self) -> &Audit {
         &self.audit
     }
@@ -66,41 +85,44 @@ impl Simulation {
         &self.trace
     }
 
-    /// Events told so far.
+    /// Events sent so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
     pub fn begin(&mut self, hold: RedirectLock, crash: Crash) -> Result<Vec<Effect>, Violation> {
         let event = Event::Begun { unrecorded: self.world.found(), fingerprint: None, redirect: hold };
-        self.tell(event, crash)
+        self.send(event, crash)
     }
 
-    /// A new process takes the state file up; what the old one had in hand is gone.
+    /// A new process takes the state file up; what the old one ran is gone.
     pub fn restart(&mut self) {
         self.world.crash();
         self.audit.crashed(self.world.recorded());
-        self.coordinator = take_up(self.world.recorded(), &self.settings, self.world.now);
-        if self.tracing == Tracing::On {
-            self.trace.push(format!("{} ~~ a new process", self.clock()));
-        }
+        self.counted = self.world.now;
+        self.resume();
     }
 
-    /// Somebody edits the file while no process runs.
+    fn resume(&mut self) {
+        self.coordinator = resumed(self.world.recorded(), &self.settings, self.counted);
+        self.note(|| "~~ a new process".into());
+    }
+
+    /// A person edits the file while no process runs.
     pub fn edited_while_stopped(&mut self, state: State) {
         self.world.replace(state);
         self.audit.edited();
     }
 
-    /// Tells an event, and performs the answer as far as the process lives. The effects performed come back.
-    pub fn tell(&mut self, event: Event, crash: Crash) -> Result<Vec<Effect>, Violation> {
+    /// Sends an event, and performs the effects until the process dies, if it does. Returns those performed.
+    pub fn send(&mut self, event: Event, crash: Crash) -> Result<Vec<Effect>, Violation> {
         self.events += 1;
         self.note(|| format!("<- {}", describe::event_line(&event)));
         let arrival = self.arrival(&event);
-        self.happen(&event);
+        self.apply_to_world(&event);
         self.audit.before_event(self.world.recorded(), &event, arrival);
         let mut effects = self.coordinator.on(event.clone(), self.world.now);
-        self.let_go(&effects);
+        self.drop_finished(&effects);
         let performed = match crash {
             Crash::Never => effects.len(),
             Crash::After(count) => count.min(effects.len()),
@@ -131,7 +153,10 @@ impl Simulation {
         Ok(effects)
     }
 
-    fn record(&mut self, changes: &[aot_core::rules::Change], event: &Event) -> Result<(), Violation> {
+    fn record(&mut self, changes: &[Change], event: &Event) -> Result<(), Violation> {
+        if changes.iter().any(|change| matches!(change, Change::SpentSoFar { .. } | Change::LoopStarted)) {
+            self.counted = self.world.now;
+        }
         for change in changes {
             self.audit.before_change(self.world.recorded(), change, event)?;
             self.world.write(change)?;
@@ -171,8 +196,8 @@ impl Simulation {
         if self.world.flight(job).is_some() { Arrival::Expected } else { Arrival::Late }
     }
 
-    /// What an event says of the world is true of it.
-    fn happen(&mut self, event: &Event) {
+    /// Makes what an event says true of the world.
+    fn apply_to_world(&mut self, event: &Event) {
         match event {
             Event::Ended { job, outcome, .. } => match (outcome, &job.task) {
                 (Outcome::Done { .. }, Task::Work(_)) => self.world.report(job),
@@ -205,8 +230,8 @@ impl Simulation {
         }
     }
 
-    /// A report that the coordinator is through with is thrown away with its tree; a refused start is forgotten.
-    fn let_go(&mut self, effects: &[Effect]) {
+    /// A result that the coordinator did not want is discarded with its tree; a refused start is forgotten.
+    fn drop_finished(&mut self, effects: &[Effect]) {
         let mut kept = self.coordinator.running();
         kept.extend(effects.iter().filter_map(|effect| match effect {
             Effect::Kill(id) => Some(id.clone()),
@@ -242,7 +267,7 @@ impl Simulation {
     }
 }
 
-fn take_up(state: &State, settings: &Settings, now: Timestamp) -> Coordinator {
+fn resumed(state: &State, settings: &Settings, now: Timestamp) -> Coordinator {
     let aligned = gate(state.clone()).expect("drawn states are aligned");
     Coordinator::resume(aligned, *settings, now)
 }
