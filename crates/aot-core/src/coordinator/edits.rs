@@ -13,7 +13,10 @@ impl Coordinator {
         let tampered = redirect::tampering(self.state(), &state);
         let corrections = redirect::by_hand(self.state(), &state);
         let before = self.ledger.frontier().unresolved();
+        let counted = self.state().control.prev_pending_count;
         self.replace(state);
+        // A verb in another process has moved the count with its change; an editor has not.
+        let moved = self.state().control.prev_pending_count - counted;
         self.base_case.edited();
         if let Some(what) = tampered {
             self.require_stop(converge::tampered(what));
@@ -21,7 +24,7 @@ impl Coordinator {
         for change in corrections {
             self.ledger.record(change);
         }
-        let by = self.ledger.frontier().unresolved() as i64 - before as i64;
+        let by = self.ledger.frontier().unresolved() as i64 - before as i64 - moved;
         if by != 0 {
             self.ledger.record(Change::CountMoved { by });
         }

@@ -6,7 +6,7 @@ use super::protocol::{
     Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, JobId, Outcome, RedirectLock, StopMode,
     UnrecordedLanding, Usage,
 };
-use super::{Coordinator, OnRefusedStart, Phase};
+use super::{Coordinator, Dispatch, OnRefusedStart, Phase};
 use crate::rules::advance::{self, Proof};
 use crate::rules::backoff::{self, MAX_LOST_EVALUATIONS};
 use crate::rules::certificate::{RedCheck, WORKING_TREE};
@@ -316,7 +316,14 @@ impl Coordinator {
     }
 
     fn landed(&mut self, job: JobId, binding: Binding) {
-        let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
+        // When a host's command died between a landing and its record, the next one finds the commit.
+        let found = self.settings.dispatch == Dispatch::OnRequest;
+        let lands = |at: &usize| match self.flight.attempts[*at].stage {
+            Stage::Landing => true,
+            Stage::Working => found,
+            Stage::Probing | Stage::AwaitingProbes | Stage::Checking | Stage::AwaitingRival => false,
+        };
+        let at = self.flight.find(&job).filter(lands);
         let Some(at) = at else {
             // Nothing stays that was not asked for, or is not wanted any more (D23).
             if let (Some(atom), Some(commit)) = (job.task.atom().cloned(), binding.commit) {

@@ -16,7 +16,7 @@ impl Coordinator {
         }
         let running = self.flight.atoms();
         let ledger = closed.as_ref().unwrap_or(&self.ledger);
-        match plan::may_start(ledger, &self.dispatch_inputs(&running), atom) {
+        match plan::may_start(ledger, &self.dispatch_inputs(&running), self.seconds_spent(), atom) {
             Ok(pick) => {
                 if let Some(closed) = closed {
                     self.ledger = closed;
@@ -36,15 +36,17 @@ impl Coordinator {
         if control.stop_requested || control.redirect_requested {
             return;
         }
-        if converge::left_untried(&self.ledger) {
-            self.require_stop(converge::stall_limit_reached(&self.ledger));
-        }
+        let untried = converge::left_untried(&self.ledger);
         let control = &self.state().control;
         if control.open.is_none() && control.iteration < self.state().constraints().max_iterations {
             self.ledger.record(Change::IterationOpened);
         }
         if self.state().control.open.is_some() {
             self.close();
+        }
+        // The close may have seen progress that a person brought.
+        if untried && converge::left_untried(&self.ledger) {
+            self.require_stop(converge::stall_limit_reached(&self.ledger));
         }
         self.phase = Phase::Running;
     }

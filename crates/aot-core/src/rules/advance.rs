@@ -34,6 +34,13 @@ pub fn start(ledger: &mut Ledger, id: &AtomId, attempt: AttemptNumber) -> Result
 
 /// Whether an atom can be started as the state is.
 pub fn may_start(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
+    is_going_on(ledger)?;
+    ledger.wants_status(index, AtomStatus::Pending)?;
+    is_executable(ledger, index)
+}
+
+/// Nothing starts while a redirect or a stop is under way.
+pub fn is_going_on(ledger: &Ledger) -> Result<(), Refusal> {
     let control = &ledger.state().control;
     if control.redirect_requested {
         return Err(Refusal::RedirectRequested);
@@ -41,8 +48,7 @@ pub fn may_start(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
     if control.stop_requested {
         return Err(Refusal::StopRequested);
     }
-    ledger.wants_status(index, AtomStatus::Pending)?;
-    is_executable(ledger, index)
+    Ok(())
 }
 
 pub fn resolve(ledger: &mut Ledger, id: &AtomId, binding: Binding, proof: Proof) -> Result<(), Refusal> {

@@ -106,10 +106,20 @@ pub fn has_room(ledger: &Ledger, inputs: &DispatchInputs<'_>) -> Result<(), Refu
 }
 
 /// Whether this atom may be started now, and with which step: a host asks for one atom at a time.
-pub fn may_start(ledger: &Ledger, inputs: &DispatchInputs<'_>, atom: AtomId) -> Result<Pick, Refusal> {
+pub fn may_start(
+    ledger: &Ledger,
+    inputs: &DispatchInputs<'_>,
+    seconds_spent: u64,
+    atom: AtomId,
+) -> Result<Pick, Refusal> {
     let index = ledger.index(&atom)?;
-    if !ledger.frontier().is_due(index) {
+    if ledger.frontier().is_due(index) {
+        advance::is_going_on(ledger)?;
+    } else {
         advance::may_start(ledger, index)?;
+    }
+    if let Some((_, reason)) = converge::overspent(ledger, seconds_spent) {
+        return Err(Refusal::BudgetSpent(reason));
     }
     if let Some(refusal) = refused_now(ledger, inputs, index) {
         return Err(refusal);

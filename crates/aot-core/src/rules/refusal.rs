@@ -66,6 +66,8 @@ pub enum Refusal {
     IterationLimit(u32),
     #[error("what is left of the budget is reserved for the agents that run")]
     BudgetReserved,
+    #[error("{0}; nothing new starts")]
+    BudgetSpent(String),
     #[error("atom `{atom}` would get in the way of `{with}`, which is being worked on")]
     InTheWay { atom: AtomId, with: AtomId },
     #[error("atom `{0}` waits for a person")]
@@ -130,6 +132,7 @@ impl Refusal {
             Refusal::IterationFull(_) => "iteration_full",
             Refusal::IterationLimit(_) => "iteration_limit",
             Refusal::BudgetReserved => "budget_reserved",
+            Refusal::BudgetSpent(_) => "budget_spent",
             Refusal::InTheWay { .. } => "in_the_way",
             Refusal::AwaitingPerson(_) => "held",
             Refusal::GivenUp(_) => "given_up",
@@ -189,6 +192,7 @@ impl Refusal {
             Refusal::NotDecomposed(atom) => format!("cut it with `aot atom decompose {atom} --child …`"),
             Refusal::StartedAlready(_) => "it can be started again in the next iteration".into(),
             Refusal::BudgetReserved => "resolve or fail one of them first, or raise the limit".into(),
+            Refusal::BudgetSpent(_) => "raise the limit: `aot redirect --help` lists the flags".into(),
             Refusal::SlotsFull(_) => "resolve or fail one of them first".into(),
             Refusal::IterationFull(_) => "end the iteration first".into(),
             Refusal::IterationLimit(limit) => {

@@ -148,7 +148,7 @@ impl Life {
         let trees = if random.percent(90) { Trees::Separate } else { Trees::Shared };
         let on_refused_start = if random.percent(85) { OnRefusedStart::Park } else { OnRefusedStart::Stop };
         // Every second life goes through the host's door, with the agents that a session has.
-        let dispatch = if seed % 2 == 0 { Dispatch::Rolling } else { Dispatch::OnRequest };
+        let dispatch = if seed.is_multiple_of(2) { Dispatch::Rolling } else { Dispatch::OnRequest };
         if dispatch == Dispatch::OnRequest {
             agents = HOST_AGENTS;
         }

@@ -33,13 +33,12 @@ use aot_core::rules::certificate::{Certificate, RedCheck, Verdict, next_steps};
 use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
-use aot_core::rules::{Ledger, Tally, apply, backtrack, gate};
+use aot_core::rules::{Ledger, apply, gate};
 use aot_core::state::*;
-use indexmap::IndexMap;
-use jiff::{SignedDuration, Timestamp};
-
 use aot_testkit::audit::derived::derived_figures_are_right;
 use aot_testkit::plans;
+use indexmap::IndexMap;
+use jiff::{SignedDuration, Timestamp};
 
 /// Decision, graph, script, expectation.
 pub type Row = (&'static str, &'static str, &'static str, &'static str);
@@ -199,7 +198,12 @@ impl World {
             assert_eq!(next_steps(&self.file), halt.next, "the file alone says what to type next");
         }
         self.most_running = self.most_running.max(self.coordinator.running().len());
-        derived_figures_are_right(self.coordinator.ledger()).unwrap_or_else(|violation| panic!("{violation}"));
+        derived_figures_are_right(self.coordinator.ledger())
+            .unwrap_or_else(|violation| panic!("{violation}"));
+    }
+
+    pub fn is_halted(&self) -> bool {
+        self.halt.is_some()
     }
 
     pub fn is_parked(&self) -> bool {
