@@ -1,30 +1,29 @@
 //! One snapshot of a loop for every screen and every short question. Draws nothing.
 //!
-//! A view is kept beside the text it was made of, so what it lists is cut where a graph can make it long; how much there
-//! is in all stands beside.
+//! A view is cached beside the state file, so its lists are short whatever the graph, each with the full count.
 
 mod outline;
 
-pub use outline::{Last, Outline, Row, What};
+pub use outline::{Outline, Row, RowItem, Sibling};
 
 use serde::{Deserialize, Serialize};
 
 use crate::rules::bound::{self, Bound};
 use crate::rules::{certificate, gate};
 use crate::state::{AtomId, AtomStatus, Graph, GroupName, LoopStatus, Spent, Stamp, State, Target};
-use crate::verdict::Sheet;
+use crate::verdict::CheckTree;
 
-/// So many of each list are kept.
+/// How many entries of a list a view keeps.
 pub const LISTED: usize = 24;
 
-/// So many characters of a text are kept.
+/// How many characters of a text a view keeps.
 pub const TEXT_KEPT: usize = 160;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
     pub goal: String,
     pub status: LoopStatus,
-    /// The host's session that has it.
+    /// The host's session that owns the loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     pub iteration: u32,
@@ -36,33 +35,33 @@ pub struct View {
     pub redirect_requested: bool,
     pub parked_until: Option<Stamp>,
     pub counts: Counts,
-    /// How many of the atoms were cut into others.
+    /// How many of the atoms are decomposed.
     pub parents: usize,
-    /// What could start now, in the order in which it would. Kept apart where a view is stored: it may be long.
+    /// Ready atoms in the order in which they would start. The list may be long, so a cached view leaves it out.
     #[serde(skip)]
     pub ready: Vec<AtomId>,
     pub ready_count: usize,
-    /// The first of what is ready.
-    pub next: Vec<Named>,
+    /// The first of the ready atoms.
+    pub next: Vec<AtomTitle>,
     pub running: Vec<AtomId>,
-    /// The same, with what is known of each.
-    pub at_work: Vec<AtWork>,
-    /// What is unresolved and failed before, the latest first.
+    /// The running atoms again, with what is known of each.
+    pub at_work: Vec<AtomInProgress>,
+    /// Unresolved atoms that failed before, the latest first.
     pub failures: Few<Failing>,
-    /// Those that are still open first.
+    /// OR groups, the unresolved ones first.
     pub groups: Few<Alternatives>,
-    /// The most that can still happen.
+    /// The most that can still be spent.
     pub bound: Bound,
     pub spent: Spent,
     /// What the alignment lacks; empty if the gate is open.
     pub missing: Vec<String>,
-    /// What the base case asks.
-    pub base_case: Vec<Asked>,
-    /// What to type next, if nothing goes on by itself.
+    /// The checks of the base case.
+    pub base_case: Vec<BaseCaseCheck>,
+    /// Commands to type next; empty while the loop runs.
     pub next_steps: Vec<String>,
 }
 
-/// Atoms by status; whatever lies under a choice that takes no part is dormant, whatever its status.
+/// Atoms by status. An atom under a choice that is not selected counts as dormant, whatever its status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub pending: usize,
@@ -77,7 +76,7 @@ impl Counts {
     }
 }
 
-/// The first of something, and how many there are.
+/// The first entries of a list, and its length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Few<T> {
     pub count: usize,
@@ -91,17 +90,17 @@ impl<T> Few<T> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Named {
+pub struct AtomTitle {
     pub atom: AtomId,
     pub description: String,
 }
 
 /// An atom in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AtWork {
+pub struct AtomInProgress {
     pub atom: AtomId,
     pub description: String,
-    /// The iteration in which it was started; unknown if it was started by hand.
+    /// The iteration in which it started; unknown if a person set its status.
     pub attempt: Option<u32>,
 }
 
@@ -109,7 +108,7 @@ pub struct AtWork {
 pub struct Failing {
     pub atom: AtomId,
     pub times: usize,
-    /// The latest.
+    /// The latest reason.
     pub reason: String,
 }
 
@@ -126,42 +125,43 @@ pub struct Alternatives {
     pub races: bool,
 }
 
-/// A check of the base case, without what was seen of it.
+/// A check of the base case, without its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct BaseCaseCheck {
     pub item: String,
     #[serde(rename = "type")]
     pub kind: String,
-    /// What evidence of it says that was run.
+    /// What its evidence names as run.
     pub runs: Option<String>,
-    /// What a person said, and when.
-    pub said: Option<(bool, Stamp)>,
+    /// Whether a person confirmed or denied it, and when.
+    pub confirmed: Option<(bool, Stamp)>,
 }
 
-/// How an atom stands, for whoever draws it.
+/// The status of an atom as screens show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum DisplayStatus {
     Resolved,
     Running,
     Ready,
     Pending,
     Dormant,
-    /// A choice that was given up.
+    /// A choice of an OR group that failed.
     Failed,
 }
 
-impl Standing {
-    pub fn of(graph: &Graph, state: &State, index: usize) -> Standing {
+impl DisplayStatus {
+    pub fn of(graph: &Graph, state: &State, index: usize) -> DisplayStatus {
         let atom = &state.atoms[index];
-        let given_up = graph.group_of(index).is_some_and(|g| state.or_groups[g].failed.contains(&atom.id));
+        let failed_choice =
+            graph.group_of(index).is_some_and(|g| state.or_groups[g].failed.contains(&atom.id));
         match atom.status {
-            _ if given_up => Standing::Failed,
-            _ if graph.is_dormant(state, index) => Standing::Dormant,
-            AtomStatus::Pending if graph.is_ready(state, index) => Standing::Ready,
-            AtomStatus::Pending => Standing::Pending,
-            AtomStatus::InProgress => Standing::Running,
-            AtomStatus::Resolved => Standing::Resolved,
+            _ if failed_choice => DisplayStatus::Failed,
+            _ if graph.is_dormant(state, index) => DisplayStatus::Dormant,
+            AtomStatus::Pending if graph.is_ready(state, index) => DisplayStatus::Ready,
+            AtomStatus::Pending => DisplayStatus::Pending,
+            AtomStatus::InProgress => DisplayStatus::Running,
+            AtomStatus::Resolved => DisplayStatus::Resolved,
         }
     }
 }
@@ -182,9 +182,9 @@ impl View {
                 AtomStatus::Resolved => counts.resolved += 1,
                 AtomStatus::InProgress => {
                     counts.in_progress += 1;
-                    at_work.push(AtWork {
+                    at_work.push(AtomInProgress {
                         atom: atom.id.clone(),
-                        description: cut(&atom.description),
+                        description: shortened(&atom.description),
                         attempt: control.attempts.get(&atom.id).copied(),
                     });
                 }
@@ -192,9 +192,12 @@ impl View {
         }
         let missing = gate::missing(state);
         let ready: Vec<AtomId> = graph.ready_ids(state).into_iter().cloned().collect();
-        let named = |id: &AtomId| Named { atom: id.clone(), description: cut(&state.atoms[id].description) };
+        let titled = |id: &AtomId| AtomTitle {
+            atom: id.clone(),
+            description: shortened(&state.atoms[id].description),
+        };
         View {
-            goal: cut(&state.objective.goal),
+            goal: shortened(&state.objective.goal),
             status: control.status,
             session: control.session.clone(),
             iteration: control.iteration,
@@ -208,7 +211,7 @@ impl View {
             counts,
             parents: (0..state.atoms.len()).filter(|index| graph.is_decomposed(*index)).count(),
             ready_count: ready.len(),
-            next: ready.iter().take(LISTED).map(named).collect(),
+            next: ready.iter().take(LISTED).map(titled).collect(),
             ready,
             running: at_work.iter().map(|at_work| at_work.atom.clone()).collect(),
             at_work,
@@ -234,7 +237,7 @@ fn failures(state: &State) -> Few<Failing> {
         let told = tried.reasons.last().map_or("", String::as_str);
         // A choice that was given up is told by the next selection: `failed (why)`.
         let inner = told.strip_prefix("failed (").and_then(|told| told.strip_suffix(')'));
-        Failing { atom: tried.atom, times: tried.attempts, reason: cut(inner.unwrap_or(told)) }
+        Failing { atom: tried.atom, times: tried.attempts, reason: shortened(inner.unwrap_or(told)) }
     }))
 }
 
@@ -256,23 +259,23 @@ fn groups(graph: &Graph, state: &State) -> Few<Alternatives> {
     }))
 }
 
-fn base_case(state: &State) -> Vec<Asked> {
+fn base_case(state: &State) -> Vec<BaseCaseCheck> {
     let Some(checks) = &state.objective.base_case else { return Vec::new() };
-    let leaves = Sheet::of(checks).leaves;
+    let leaves = CheckTree::of(checks).leaves;
     leaves
         .into_iter()
         .map(|leaf| {
-            let said = state.control.confirmed.iter().find(|said| said.item == leaf.name);
-            Asked {
+            let confirmation = state.control.confirmed.iter().find(|entry| entry.item == leaf.name);
+            BaseCaseCheck {
                 kind: leaf.kind().to_owned(),
                 runs: leaf.runs().map(str::to_owned),
-                said: said.map(|said| (said.holds(), said.at.clone())),
+                confirmed: confirmation.map(|entry| (entry.holds(), entry.at.clone())),
                 item: leaf.name,
             }
         })
         .collect()
 }
 
-fn cut(text: &str) -> String {
+fn shortened(text: &str) -> String {
     text.char_indices().nth(TEXT_KEPT).map_or(text, |(at, _)| &text[..at]).to_owned()
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use aot_core::brief::{self, Asked, Given, Leftover};
+use aot_core::brief::{self, AttemptContext, Leftover, ReplanRequest};
 use aot_core::coordinator::{
     Coordinator, Effect, Evaluation as Seen, Event, Job, JobId, Settings, StopMode, Task, Usage,
 };
@@ -506,14 +506,14 @@ impl<'s> Shell<'s> {
         let (state, graph) = (self.coordinator.state(), self.coordinator.graph());
         (self.tell)(Notice::Started { job: &job.id, state });
         let id = job.id.clone();
-        let given = Given {
+        let given = AttemptContext {
             findings: job.findings.as_deref(),
             returned: job.return_reason.as_deref(),
             left: &self.left,
         };
         let (atom, brief) = match &job.id.task {
             Task::Replan => {
-                let asked = Asked { why: job.why.clone(), refusals: job.refusals.clone() };
+                let asked = ReplanRequest { why: job.why.clone(), refusals: job.refusals.clone() };
                 let brief = brief::coordinator(state, graph, &asked);
                 return self.crew.replan(id, brief, excerpt(state));
             }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use aot_core::brief::{self, Asked, Given, ReplanReason};
+use aot_core::brief::{self, AttemptContext, ReplanReason, ReplanRequest};
 use aot_core::contract;
 use aot_core::state::{AtomId, Graph};
 use aot_testkit::fixtures::of_size;
@@ -13,9 +13,11 @@ fn main() {
         let state = contract::read(text.into_bytes()).expect("legible").state.expect("valid");
         let graph = Graph::new(&state);
         let atom = AtomId::new(format!("A{}", count / 2 + 1));
-        let asked = Asked { why: vec![ReplanReason::Failing { atom: atom.clone() }], refusals: Vec::new() };
+        let asked =
+            ReplanRequest { why: vec![ReplanReason::Failing { atom: atom.clone() }], refusals: Vec::new() };
         let began = Instant::now();
-        let worker = brief::worker(&state, &graph, &atom, Given::default()).expect("the atom is there");
+        let worker =
+            brief::worker(&state, &graph, &atom, AttemptContext::default()).expect("the atom is there");
         let told = began.elapsed();
         let began = Instant::now();
         let coordinator = brief::coordinator(&state, &graph, &asked);

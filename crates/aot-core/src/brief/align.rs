@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::read_as;
-use super::change::{DESCRIPTION_LIMIT, MAX_NEW_ATOMS, Reader};
-use super::dialogue::{CheckForm, Inquiry, InquiryForm, MAX_QUESTIONS, NewForm, QUESTION_LIMIT, answers};
-use super::page::Page;
-use super::shape::{Said, Unreadable, schema_of};
+use super::change::{AnswerReader, DESCRIPTION_LIMIT, MAX_NEW_ATOMS};
+use super::dialogue::{CheckForm, Inquiry, InquiryForm, MAX_QUESTIONS, NewAtomForm, QUESTION_LIMIT, answers};
+use super::shape::{RawAnswer, Unreadable, schema_of};
+use super::text::BriefText;
 use super::{Brief, Role, TEXT_LIMIT};
 use crate::state::{Agreement, Boundaries, Clarification, DEFAULT_AGENT_TIMEOUT, MAX_PARALLEL_AGENTS};
 
@@ -27,9 +27,9 @@ const _: () = assert!(WORDS + REQUEST + FOUND + ANSWERS + DRAFT + CHANGE + REFUS
 /// Of one line about the project.
 const LINE: usize = 300;
 
-/// What somebody wants, and how far the dialogue about it has come.
+/// What a person wants, and how far the dialogue about it has come.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish<'w> {
+pub struct AlignRequest<'w> {
     /// In the person's own words.
     pub request: &'w str,
     /// What was found in the project: commands that test, lint and build it, folders, languages.
@@ -49,38 +49,38 @@ pub enum AlignAnswer {
     Agreement(Box<Agreement>),
 }
 
-/// Make an agreement out of a wish, so that agents can work on it without asking.
-pub fn align(wish: &Wish<'_>) -> Brief {
-    let mut page = Page::default();
+/// Make an agreement out of a request, so that agents can work on it without asking.
+pub fn align(request: &AlignRequest<'_>) -> Brief {
+    let mut page = BriefText::default();
     page.title("Coordinator: agree on a goal");
-    page.say(
+    page.paragraph(
         "A person wants something done in the current folder. Agents will do it in a loop, without asking again, until \
          checks that a program runs prove that it is done. Make that possible: what is to be achieved, and when it is \
          complete, may not be open; how it is done may. Read what you need, change no file: your answer is your only \
          effect.",
     );
     page.heading("What is wanted");
-    page.quote("request", wish.request, REQUEST);
-    if !wish.found.is_empty() {
+    page.quote("request", request.request, REQUEST);
+    if !request.found.is_empty() {
         page.heading("What was found in the project");
-        page.list("what was found", wish.found, FOUND, |entry, line| {
+        page.list("what was found", request.found, FOUND, |entry, line| {
             let line = entry.one_line("what was found", line, LINE);
             entry.line(0, &line);
         });
     }
-    answers(&mut page, wish.answers, ANSWERS);
-    if let Some((draft, change)) = wish.draft {
+    answers(&mut page, request.answers, ANSWERS);
+    if let Some((draft, change)) = request.draft {
         page.heading("The agreement as it stands");
         page.quote("agreement", draft, DRAFT);
-        page.say("The person wants it to be different:");
+        page.paragraph("The person wants it to be different:");
         page.quote("what is to be different", change, CHANGE);
     }
-    if let Some(refused) = wish.refused {
+    if let Some(refused) = request.refused {
         page.heading("Your last proposal could not be taken");
         page.quote("why it was refused", refused, REFUSED);
     }
     page.heading("How to go about it");
-    page.say(&format!(
+    page.paragraph(&format!(
         "If something that only the person can know is open, ask: at most {MAX_QUESTIONS} questions at once, each with \
          answers to choose from, none that the project itself answers. Otherwise propose the whole agreement. Its checks \
          are real commands that run in this folder, and at least one of them fails now and passes when it is done; a \
@@ -119,7 +119,7 @@ struct AgreementForm {
     /// What does not belong to it.
     excluded: Vec<String>,
     /// The work, in pieces.
-    atoms: Vec<NewForm>,
+    atoms: Vec<NewAtomForm>,
     /// How often the loop may go round, if 20 is wrong; or null.
     max_iterations: Option<u32>,
     /// How many agents at a time, if 3 is wrong; or null.
@@ -131,9 +131,9 @@ pub(super) fn align_schema() -> Value {
 }
 
 /// Reads the answer to [`align`].
-pub fn read_align<'s>(said: impl Into<Said<'s>>) -> Result<AlignAnswer, Unreadable> {
+pub fn read_align<'s>(said: impl Into<RawAnswer<'s>>) -> Result<AlignAnswer, Unreadable> {
     let form: AlignForm = read_as(&align_schema(), said.into())?;
-    let mut reader = Reader::new();
+    let mut reader = AnswerReader::new();
     let questions = reader.inquiries(form.questions);
     let mut proposed = form.agreement;
     match (questions.is_empty(), proposed.len()) {
@@ -152,7 +152,7 @@ pub fn read_align<'s>(said: impl Into<Said<'s>>) -> Result<AlignAnswer, Unreadab
     reader.faults.into_result(answer)
 }
 
-fn agreement(reader: &mut Reader, form: AgreementForm) -> Agreement {
+fn agreement(reader: &mut AnswerReader, form: AgreementForm) -> Agreement {
     let mut agreement = Agreement::about("");
     let within = |name: &str| format!("agreement[0].{name}");
     let mut text = |name: &str, text: String| reader.whole(&within(name), text, DESCRIPTION_LIMIT);
@@ -173,7 +173,7 @@ fn agreement(reader: &mut Reader, form: AgreementForm) -> Agreement {
     if form.atoms.is_empty() {
         reader.faults.note(&within("atoms"), "it is empty", "at least one piece of work");
     }
-    agreement.atoms = reader.each(&within("atoms"), form.atoms, Reader::new_atom);
+    agreement.atoms = reader.each(&within("atoms"), form.atoms, AnswerReader::new_atom);
     let constraints = &mut agreement.objective.constraints;
     for (name, given, most, limit) in [
         ("max_iterations", form.max_iterations, u32::MAX, &mut constraints.max_iterations),

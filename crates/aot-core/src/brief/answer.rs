@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::page::{clipped, one_line};
-use super::shape::{Faults, Said, Unreadable, fit, schema_of};
+use super::shape::{Faults, RawAnswer, Unreadable, fit, schema_of};
+use super::text::{clipped, one_line};
 use crate::rules::order::Cost;
 
 // Limits in bytes.
@@ -65,7 +65,7 @@ impl ProbeAnswer {
         schema_of::<ProbeAnswer>()
     }
 
-    pub fn read<'s>(said: impl Into<Said<'s>>) -> Result<ProbeAnswer, Unreadable> {
+    pub fn read<'s>(said: impl Into<RawAnswer<'s>>) -> Result<ProbeAnswer, Unreadable> {
         let mut answer: ProbeAnswer = read_as(&Self::schema(), said.into())?;
         let mut faults = Faults::default();
         faults.prose("findings", &mut answer.findings, FINDINGS_LIMIT);
@@ -78,7 +78,7 @@ impl WorkerAnswer {
         schema_of::<WorkerAnswer>()
     }
 
-    pub fn read<'s>(said: impl Into<Said<'s>>) -> Result<WorkerAnswer, Unreadable> {
+    pub fn read<'s>(said: impl Into<RawAnswer<'s>>) -> Result<WorkerAnswer, Unreadable> {
         let mut answer: WorkerAnswer = read_as(&Self::schema(), said.into())?;
         let mut faults = Faults::default();
         faults.paths("artifacts", &mut answer.artifacts);
@@ -106,7 +106,7 @@ impl VerifierAnswer {
         schema_of::<VerifierAnswer>()
     }
 
-    pub fn read<'s>(said: impl Into<Said<'s>>) -> Result<VerifierAnswer, Unreadable> {
+    pub fn read<'s>(said: impl Into<RawAnswer<'s>>) -> Result<VerifierAnswer, Unreadable> {
         let mut answer: VerifierAnswer = read_as(&Self::schema(), said.into())?;
         let mut faults = Faults::default();
         faults.prose("evidence", &mut answer.evidence, EVIDENCE_LIMIT);
@@ -126,7 +126,7 @@ impl VerifierAnswer {
 /// An answer of this schema; what it says is still to be looked at.
 pub(super) fn read_as<T: serde::de::DeserializeOwned>(
     schema: &Value,
-    said: Said<'_>,
+    said: RawAnswer<'_>,
 ) -> Result<T, Unreadable> {
     let fitted = fit(schema, said)?;
     serde_json::from_value(fitted).map_err(|error| Unreadable { reason: format!("the answer: {error}") })

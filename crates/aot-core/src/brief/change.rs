@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::{REASON_LIMIT, read_as};
-use super::page::one_line;
-use super::shape::{Faults, Said, Unreadable, schema_of};
+use super::shape::{Faults, RawAnswer, Unreadable, schema_of};
+use super::text::one_line;
 use crate::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use crate::rules::reshape::NewAtom;
 use crate::state::{AtomId, Check, Checks, GroupName};
@@ -95,9 +95,9 @@ pub fn plan_change_schema() -> Value {
 }
 
 /// Reads a coordinator's answer. An empty plan is an answer too.
-pub fn read_plan_change<'s>(said: impl Into<Said<'s>>) -> Result<PlanChange, Unreadable> {
+pub fn read_plan_change<'s>(said: impl Into<RawAnswer<'s>>) -> Result<PlanChange, Unreadable> {
     let form: PlanForm = read_as(&plan_change_schema(), said.into())?;
-    let mut reader = Reader::new();
+    let mut reader = AnswerReader::new();
     within_limits(&form, &mut reader.faults);
     let change = reader.plan(form);
     reader.faults.into_result(change)
@@ -121,26 +121,26 @@ fn within_limits(form: &PlanForm, faults: &mut Faults) {
     }
 }
 
-pub(super) struct Reader {
+pub(super) struct AnswerReader {
     pub(super) faults: Faults,
     /// Ids that the answer has given to new atoms so far.
     new: HashSet<String>,
 }
 
-impl Reader {
-    pub(super) fn new() -> Reader {
-        Reader { faults: Faults::default(), new: HashSet::new() }
+impl AnswerReader {
+    pub(super) fn new() -> AnswerReader {
+        AnswerReader { faults: Faults::default(), new: HashSet::new() }
     }
 
     fn plan(&mut self, form: PlanForm) -> PlanChange {
         PlanChange {
             reason: self.reason("reason", form.reason),
-            withdrawals: self.each("withdrawals", form.withdrawals, Reader::id),
-            decompositions: self.each("decompositions", form.decompositions, Reader::cut),
-            atoms: self.each("atoms", form.atoms, Reader::atom),
-            alternatives: self.each("alternatives", form.alternatives, Reader::alternative),
-            dependencies: self.each("dependencies", form.dependencies, Reader::rewire),
-            abandon: self.each("abandon", form.abandon, Reader::abandon),
+            withdrawals: self.each("withdrawals", form.withdrawals, AnswerReader::id),
+            decompositions: self.each("decompositions", form.decompositions, AnswerReader::cut),
+            atoms: self.each("atoms", form.atoms, AnswerReader::atom),
+            alternatives: self.each("alternatives", form.alternatives, AnswerReader::alternative),
+            dependencies: self.each("dependencies", form.dependencies, AnswerReader::rewire),
+            abandon: self.each("abandon", form.abandon, AnswerReader::abandon),
         }
     }
 
@@ -148,7 +148,7 @@ impl Reader {
         &mut self,
         field: &str,
         forms: Vec<F>,
-        read: impl Fn(&mut Reader, &str, F) -> T,
+        read: impl Fn(&mut AnswerReader, &str, F) -> T,
     ) -> Vec<T> {
         forms.into_iter().enumerate().map(|(n, form)| read(self, &format!("{field}[{n}]"), form)).collect()
     }
@@ -157,7 +157,7 @@ impl Reader {
         NewDecomposition {
             parent: self.id(&format!("{field}.parent"), form.parent),
             reason: self.reason(&format!("{field}.reason"), form.reason),
-            children: self.each(&format!("{field}.children"), form.children, Reader::atom),
+            children: self.each(&format!("{field}.children"), form.children, AnswerReader::atom),
         }
     }
 
@@ -213,7 +213,7 @@ impl Reader {
         self.faults.at_most(&field, ids.len(), MAX_ENTRIES);
         let mut seen = HashSet::new();
         let once = ids.into_iter().filter(|id| seen.insert(id.clone())).collect();
-        self.each(&field, once, Reader::id)
+        self.each(&field, once, AnswerReader::id)
     }
 
     pub(super) fn id(&mut self, field: &str, id: String) -> AtomId {

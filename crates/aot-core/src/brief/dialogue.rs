@@ -4,8 +4,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{CHECK_LIMIT, DESCRIPTION_LIMIT, MAX_ENTRIES, Reader};
-use super::page::Page;
+use super::change::{AnswerReader, CHECK_LIMIT, DESCRIPTION_LIMIT, MAX_ENTRIES};
+use super::text::BriefText;
 use crate::state::{Check, Checks, Clarification, GroupName, Item, NewAtom, Wants};
 
 /// So many questions are asked at once.
@@ -55,7 +55,7 @@ enum CheckKind {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct NewForm {
+pub(super) struct NewAtomForm {
     /// An id like A1 if others in this answer need it, or null.
     id: Option<String>,
     /// The task, complete in itself: who solves it sees no more of this answer.
@@ -70,7 +70,7 @@ pub(super) struct NewForm {
     run: Option<String>,
 }
 
-impl Reader {
+impl AnswerReader {
     pub(super) fn inquiries(&mut self, forms: Vec<InquiryForm>) -> Vec<Inquiry> {
         self.faults.at_most("questions", forms.len(), MAX_QUESTIONS);
         self.each("questions", forms, |reader, field, form: InquiryForm| {
@@ -117,7 +117,7 @@ impl Reader {
         (!items.is_empty()).then_some(Checks::Checklist(items))
     }
 
-    pub(super) fn new_atom(&mut self, field: &str, form: NewForm) -> NewAtom {
+    pub(super) fn new_atom(&mut self, field: &str, form: NewAtomForm) -> NewAtom {
         let id = self.new_id(field, form.id);
         let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         let check = said(form.check).map(|value| {
@@ -147,7 +147,7 @@ impl Reader {
 }
 
 /// What was asked before, and what the person said to it.
-pub(super) fn answers(page: &mut Page, answers: &[Clarification], budget: usize) {
+pub(super) fn answers(page: &mut BriefText, answers: &[Clarification], budget: usize) {
     if answers.is_empty() {
         return;
     }

@@ -1,5 +1,5 @@
-//! What each role is told, the shape of what it must answer, and the strict reading of the answer. Names no vendor,
-//! starts nobody, and decides nothing: a brief is a function of the state, an answer a value for the rules.
+//! The brief of each role, the shape of its answer, and the strict reading of the answer. Names no vendor, starts no
+//! agent and decides nothing: a brief is a function of the state, an answer a value for the rules.
 //!
 //! A brief is contracted (D6): the goal, the atom, the bindings of what it depends on, its checks and its failures; no
 //! history, no logs. Its size has a limit, each part has its own, and what was cut is said.
@@ -7,17 +7,17 @@
 mod align;
 mod answer;
 mod change;
+mod checks;
+mod dependencies;
 mod dialogue;
 mod judge;
-mod page;
 mod plan;
 mod redirect;
-mod rests;
 mod shape;
-mod words;
+mod text;
 mod work;
 
-pub use align::{AlignAnswer, Wish, align, read_align};
+pub use align::{AlignAnswer, AlignRequest, align, read_align};
 pub use answer::{
     EVIDENCE_LIMIT, FINDINGS_LIMIT, MAX_ARTIFACTS, MAX_EVIDENCE, MAX_FAILURES, PATH_LIMIT, ProbeAnswer,
     REASON_LIMIT, SUMMARY_LIMIT, VerifierAnswer, WorkerAnswer,
@@ -27,17 +27,15 @@ pub use change::{
     read_plan_change,
 };
 pub use dialogue::{Inquiry, MAX_QUESTIONS, MAX_SUGGESTIONS};
-pub use judge::{
-    HIGHEST_SCORE, JudgeAnswer, LOWEST_SCORE, MAX_CRITERIA, SCORE_TOLERANCE, Score, Scored, judge, score,
-};
-pub use plan::{Asked, coordinator};
-pub use redirect::{RedirectAnswer, Turn, read_redirect, redirect};
+pub use judge::{JudgeAnswer, MAX_CRITERIA, judge};
+pub use plan::{ReplanRequest, coordinator};
+pub use redirect::{RedirectAnswer, RedirectRequest, read_redirect, redirect};
 
 pub use crate::rules::certificate::RedCheck;
 pub use crate::rules::order::Cost;
 pub use crate::rules::plan::ReplanReason;
-pub use shape::{ANSWER_LIMIT, MAX_FAULTS, Said, Unreadable};
-pub use work::{Given, Leftover, probe, worker};
+pub use shape::{ANSWER_LIMIT, MAX_FAULTS, RawAnswer, Unreadable};
+pub use work::{AttemptContext, Leftover, probe, worker};
 
 use serde_json::Value;
 
@@ -77,7 +75,7 @@ impl Role {
     }
 }
 
-/// What one agent is told.
+/// The prompt of one agent, with the shape of its answer.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Brief {
@@ -94,7 +92,7 @@ pub struct Brief {
 
 impl Brief {
     /// Every brief ends with the time there is and the answer that is wanted.
-    fn close(state: &State, role: Role, atom: Option<AtomId>, page: page::Page, schema: Value) -> Brief {
+    fn close(state: &State, role: Role, atom: Option<AtomId>, page: text::BriefText, schema: Value) -> Brief {
         Brief::close_within(state.constraints().agent_timeout(), role, atom, page, schema)
     }
 
@@ -102,29 +100,33 @@ impl Brief {
         time: Span,
         role: Role,
         atom: Option<AtomId>,
-        mut page: page::Page,
+        mut page: text::BriefText,
         schema: Value,
     ) -> Brief {
         page.heading("Answer");
-        page.say(&format!(
+        page.paragraph(&format!(
             "Within {time}, end with exactly one JSON object and nothing else. All fields are required:"
         ));
-        page.say(shape::fields_in_words(&schema).trim_end());
+        page.paragraph(shape::fields_in_words(&schema).trim_end());
         let (text, cut) = page.into_parts();
         debug_assert!(text.len() <= TEXT_LIMIT, "{} bytes for a {}", text.len(), role.word());
         Brief { role, atom, text, schema, cut }
     }
 }
 
-/// Holds an answer against its schema, and against what its role asks for besides. It comes back with everything that
-/// was left out and may be: as null.
-pub fn hold<'s>(role: Option<Role>, schema: &Value, said: impl Into<Said<'s>>) -> Result<Value, Unreadable> {
+/// Checks an answer against its schema and against what its role demands besides. Optional fields that were left out come
+/// back as null.
+pub fn validate<'s>(
+    role: Option<Role>,
+    schema: &Value,
+    said: impl Into<RawAnswer<'s>>,
+) -> Result<Value, Unreadable> {
     let answer = shape::fit(schema, said.into())?;
     let held = match role {
         Some(Role::Probe) => ProbeAnswer::read(&answer).map(drop),
         Some(Role::Worker) => WorkerAnswer::read(&answer).map(drop),
-        Some(Role::Judge) => JudgeAnswer::read_by(schema, Said::Json(&answer)).map(drop),
-        // It is asked for three things, and the schema says which.
+        Some(Role::Judge) => JudgeAnswer::read_by(schema, RawAnswer::Json(&answer)).map(drop),
+        // A coordinator answers three kinds of questions, and the schema tells which one this is.
         Some(Role::Coordinator) if *schema == align::align_schema() => read_align(&answer).map(drop),
         Some(Role::Coordinator) if *schema == redirect::redirect_schema() => read_redirect(&answer).map(drop),
         Some(Role::Coordinator) => read_plan_change(&answer).map(drop),
@@ -134,10 +136,10 @@ pub fn hold<'s>(role: Option<Role>, schema: &Value, said: impl Into<Said<'s>>) -
 }
 
 fn short(id: &AtomId) -> String {
-    page::one_line(id.as_str(), NAME_LIMIT)
+    text::one_line(id.as_str(), NAME_LIMIT)
 }
 
 /// An atom in one line.
 fn titled(atom: &Atom) -> String {
-    format!("{}: {}", short(&atom.id), page::one_line(&atom.description, LINE_LIMIT))
+    format!("{}: {}", short(&atom.id), text::one_line(&atom.description, LINE_LIMIT))
 }

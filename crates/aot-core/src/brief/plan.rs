@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::change::{MAX_CHILDREN, MAX_NEW_ATOMS, plan_change_schema};
-use super::page::{Entry, Page, one_line};
-use super::words::list_checks;
+use super::checks::list_checks;
+use super::text::{BriefText, ListEntry, one_line};
 use super::{Brief, LINE_LIMIT, NAME_LIMIT, Role, TEXT_LIMIT, short, titled};
 use crate::rules::plan::ReplanReason;
 use crate::state::{AtomId, AtomStatus, Graph, State, Target, TrailEntry};
@@ -29,39 +29,39 @@ const _: () = assert!(
 
 /// Of an atom that the question is about, and of one reason or refusal.
 const IN_FULL: usize = 768;
-/// So many names stand in one line.
+/// How many names a line lists.
 const NAMES_IN_LINE: usize = 12;
-/// So many choices of a group that are not selected are described.
-const IDLE_CHOICES: usize = 4;
+/// How many unselected choices of a group are described.
+const UNSELECTED_CHOICES: usize = 4;
 
 /// Why the coordinator agent is asked now; all that is due is asked at once (D8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct ReplanRequest {
     pub why: Vec<ReplanReason>,
     /// Why earlier changes of the plan were refused, the latest first, as the refusals say it.
     pub refusals: Vec<String>,
 }
 
 /// Change the plan, so that what is stuck can go on.
-pub fn coordinator(state: &State, graph: &Graph, asked: &Asked) -> Brief {
-    let told = Told::of(state);
-    let mut page = Page::default();
+pub fn coordinator(state: &State, graph: &Graph, asked: &ReplanRequest) -> Brief {
+    let summary = TrailSummary::of(state);
+    let mut page = BriefText::default();
     page.title("Coordinator: change the plan");
-    page.say(
+    page.paragraph(
         "Agents solve a goal in parts called atoms. The plan as it is does not lead on. Read what you need, change no \
          file: your answer is your only effect. The program checks it and refuses it whole if one part of it cannot be.",
     );
     why(&mut page, state, &asked.why);
     page.heading("Goal");
     page.quote("goal", &state.objective.goal, GOAL);
-    page.say("Done means:");
+    page.paragraph("Done means:");
     page.quote("definition of done", &state.objective.definition_of_done, DONE_MEANS);
     if let Some(base_case) = &state.objective.base_case {
-        page.say("The program checks in the end:");
+        page.paragraph("The program checks in the end:");
         list_checks(&mut page, "base case", base_case, BASE_CASE);
     }
-    unresolved(&mut page, state, graph, &told, &asked.why);
-    groups(&mut page, state, graph, &told);
+    unresolved(&mut page, state, graph, &summary, &asked.why);
+    groups(&mut page, state, graph, &summary);
     failures(&mut page, state, graph);
     resolved(&mut page, state);
     if !asked.refusals.is_empty() {
@@ -74,7 +74,7 @@ pub fn coordinator(state: &State, graph: &Graph, asked: &Asked) -> Brief {
     Brief::close(state, Role::Coordinator, None, page, plan_change_schema())
 }
 
-fn why(page: &mut Page, state: &State, why: &[ReplanReason]) {
+fn why(page: &mut BriefText, state: &State, why: &[ReplanReason]) {
     if why.is_empty() {
         return;
     }
@@ -112,16 +112,16 @@ fn why(page: &mut Page, state: &State, why: &[ReplanReason]) {
     });
 }
 
-fn in_full(entry: &mut Entry, state: &State, id: &AtomId) {
+fn in_full(entry: &mut ListEntry, state: &State, id: &AtomId) {
     let Some(atom) = state.atoms.get(id) else { return };
     entry.quote(1, &format!("description of {}", short(id)), &atom.description, IN_FULL);
 }
 
 pub(super) fn unresolved(
-    page: &mut Page,
+    page: &mut BriefText,
     state: &State,
     graph: &Graph,
-    told: &Told<'_>,
+    summary: &TrailSummary<'_>,
     why: &[ReplanReason],
 ) {
     let first: HashSet<&AtomId> = why
@@ -139,12 +139,12 @@ pub(super) fn unresolved(
     indices.sort_by_key(|index| !first.contains(&state.atoms[*index].id));
     page.heading("Unresolved atoms");
     page.list("unresolved atoms", indices, UNRESOLVED, |entry, index| {
-        entry.line(0, &standing(state, graph, told, index));
+        entry.line(0, &standing(state, graph, summary, index));
     });
 }
 
 /// An atom in one line: status, what it needs, what it is made of, how often it failed, what it is about.
-fn standing(state: &State, graph: &Graph, told: &Told<'_>, index: usize) -> String {
+fn standing(state: &State, graph: &Graph, summary: &TrailSummary<'_>, index: usize) -> String {
     let atom = &state.atoms[index];
     let mut facts = vec![atom.status.word().to_owned()];
     if !graph.depends(index).is_empty() {
@@ -152,13 +152,13 @@ fn standing(state: &State, graph: &Graph, told: &Told<'_>, index: usize) -> Stri
         facts.push(format!("needs {}", joined(needs)));
     }
     if !graph.children(index).is_empty() {
-        let children = graph.children(index).iter().map(|kid| short(&state.atoms[*kid].id));
+        let children = graph.children(index).iter().map(|child| short(&state.atoms[*child].id));
         facts.push(format!("cut into {}", joined(children)));
     }
     if let Some(group) = graph.group_of(index) {
         facts.push(format!("choice of {}", group_name(state, group)));
     }
-    if let Some(count) = told.failures.get(&atom.id).filter(|count| **count > 0) {
+    if let Some(count) = summary.failures.get(&atom.id).filter(|count| **count > 0) {
         facts.push(format!("failures: {count}"));
     }
     format!("{} ({}): {}", short(&atom.id), facts.join("; "), one_line(&atom.description, LINE_LIMIT))
@@ -172,13 +172,13 @@ fn need(state: &State, graph: &Graph, target: Target) -> String {
     if graph.is_resolved(state, target) { format!("{name} (resolved)") } else { name }
 }
 
-/// Groups that lie under a choice which is not selected are asleep with it.
-pub(super) fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<'_>) {
-    let awake = |group: &usize| {
+/// Groups under a choice that is not selected are dormant and left out.
+pub(super) fn groups(page: &mut BriefText, state: &State, graph: &Graph, summary: &TrailSummary<'_>) {
+    let live = |group: &usize| {
         let parent = graph.choices(*group).iter().find_map(|choice| graph.parent(*choice));
         parent.is_none_or(|parent| !graph.is_dormant(state, parent))
     };
-    let indices: Vec<usize> = (0..state.or_groups.len()).filter(awake).collect();
+    let indices: Vec<usize> = (0..state.or_groups.len()).filter(live).collect();
     if indices.is_empty() {
         return;
     }
@@ -197,17 +197,17 @@ pub(super) fn groups(page: &mut Page, state: &State, graph: &Graph, told: &Told<
             if marks.is_empty() { short(choice) } else { format!("{} ({})", short(choice), marks.join(", ")) }
         });
         entry.line(0, &format!("{}: {}", group_name(state, index), joined(choices)));
-        if let Some(reason) = told.chosen.get(name.as_str()) {
+        if let Some(reason) = summary.chosen.get(name.as_str()) {
             entry.line(1, &format!("selected because: {}", one_line(reason, LINE_LIMIT)));
         }
-        let idle = graph.choices(index).iter().map(|choice| &state.atoms[*choice]);
-        for atom in idle.filter(|atom| atom.id != group.selected).take(IDLE_CHOICES) {
+        let unselected = graph.choices(index).iter().map(|choice| &state.atoms[*choice]);
+        for atom in unselected.filter(|atom| atom.id != group.selected).take(UNSELECTED_CHOICES) {
             entry.line(1, &titled(atom));
         }
     });
 }
 
-pub(super) fn failures(page: &mut Page, state: &State, graph: &Graph) {
+pub(super) fn failures(page: &mut BriefText, state: &State, graph: &Graph) {
     let open =
         |id: &AtomId| state.atoms.get_index_of(id).is_some_and(|index| graph.is_unresolved(state, index));
     let mut failures = state
@@ -228,7 +228,7 @@ pub(super) fn failures(page: &mut Page, state: &State, graph: &Graph) {
     });
 }
 
-pub(super) fn resolved(page: &mut Page, state: &State) {
+pub(super) fn resolved(page: &mut BriefText, state: &State) {
     let mut bound = state.bindings.iter().filter(|(id, _)| state.atoms.contains_key(*id)).peekable();
     if bound.peek().is_none() {
         return;
@@ -239,13 +239,13 @@ pub(super) fn resolved(page: &mut Page, state: &State) {
     });
 }
 
-fn may_change(page: &mut Page, state: &State, graph: &Graph) {
+fn may_change(page: &mut BriefText, state: &State, graph: &Graph) {
     let constraints = state.constraints();
     // An iteration is counted when it opens, and the open one can still be used.
     let open = u32::from(state.control.open.is_some());
     let left = constraints.max_iterations.saturating_add(open).saturating_sub(state.control.iteration);
     page.heading("What you may change");
-    page.say(&format!(
+    page.paragraph(&format!(
         "Cut an atom into smaller ones, take such a cut back, add atoms, add an alternative, correct dependencies, or \
          give up a choice that stuck atoms rest on. Resolved and running atoms stay as they are, nothing may wait for \
          itself, and protected files are out of reach for everyone. Make each atom one piece of work for one agent, \
@@ -257,30 +257,30 @@ fn may_change(page: &mut Page, state: &State, graph: &Graph) {
     ));
 }
 
-/// What the trail tells, gathered in one walk.
-pub(super) struct Told<'s> {
+/// Failures and selections in the trail, collected in one walk.
+pub(super) struct TrailSummary<'s> {
     /// Failures of each atom since its plan last changed (D11).
     failures: HashMap<&'s AtomId, usize>,
     /// Why each group's choice was selected last.
     chosen: HashMap<&'s str, &'s str>,
 }
 
-impl<'s> Told<'s> {
-    pub(super) fn of(state: &'s State) -> Told<'s> {
-        let mut told = Told { failures: HashMap::new(), chosen: HashMap::new() };
+impl<'s> TrailSummary<'s> {
+    pub(super) fn of(state: &'s State) -> TrailSummary<'s> {
+        let mut summary = TrailSummary { failures: HashMap::new(), chosen: HashMap::new() };
         for entry in &state.trail {
             match entry {
-                TrailEntry::Failure { atom, .. } => *told.failures.entry(atom).or_default() += 1,
+                TrailEntry::Failure { atom, .. } => *summary.failures.entry(atom).or_default() += 1,
                 TrailEntry::Replan { atom, .. } => {
-                    told.failures.remove(atom);
+                    summary.failures.remove(atom);
                 }
                 TrailEntry::Selection { or_group, reason, .. } => {
-                    told.chosen.insert(or_group.as_str(), reason);
+                    summary.chosen.insert(or_group.as_str(), reason);
                 }
                 TrailEntry::UserCorrection { .. } => {}
             }
         }
-        told
+        summary
     }
 }
 

@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::read_as;
-use super::change::{DESCRIPTION_LIMIT, MAX_ENTRIES, MAX_NEW_ATOMS, Reader};
-use super::dialogue::{CheckForm, Inquiry, InquiryForm, MAX_QUESTIONS, NewForm, QUESTION_LIMIT, answers};
-use super::page::{Page, one_line};
-use super::plan::{Told, failures, groups, resolved, unresolved};
-use super::shape::{Said, Unreadable, schema_of};
-use super::words::list_checks;
+use super::change::{AnswerReader, DESCRIPTION_LIMIT, MAX_ENTRIES, MAX_NEW_ATOMS};
+use super::checks::list_checks;
+use super::dialogue::{CheckForm, Inquiry, InquiryForm, MAX_QUESTIONS, NewAtomForm, QUESTION_LIMIT, answers};
+use super::plan::{TrailSummary, failures, groups, resolved, unresolved};
+use super::shape::{RawAnswer, Unreadable, schema_of};
+use super::text::{BriefText, one_line};
 use super::{Brief, NAME_LIMIT, Role, TEXT_LIMIT, short};
 use crate::rules::redirect::CorrectionRequest;
 use crate::state::{AtomId, Clarification, Graph, LIMITS, Limit, NewAtom, State};
@@ -29,7 +29,7 @@ const _: () = assert!(WORDS + GOAL + BASE_CASE + CHANGE + ANSWERS + REFUSED + ST
 
 /// What a person wants to be different, and how far the dialogue about it has come.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Turn<'t> {
+pub struct RedirectRequest<'t> {
     /// In the person's own words.
     pub words: &'t str,
     pub answers: &'t [Clarification],
@@ -44,11 +44,11 @@ pub enum RedirectAnswer {
     Corrections { corrections: Vec<CorrectionRequest>, protect: Vec<String>, unprotect: Vec<String> },
 }
 
-/// Turn a person's words into corrections of a loop that is interrupted for them.
-pub fn redirect(state: &State, graph: &Graph, turn: &Turn<'_>) -> Brief {
-    let mut page = Page::default();
+/// Turns a person's words into corrections of a loop that is interrupted for them.
+pub fn redirect(state: &State, graph: &Graph, turn: &RedirectRequest<'_>) -> Brief {
+    let mut page = BriefText::default();
     page.title("Coordinator: change the direction");
-    page.say(
+    page.paragraph(
         "Agents solve a goal in parts called atoms. A person has interrupted them and wants something to be different. \
          Say what that means for the loop, no more and no less. Read what you need, change no file: your answer is your \
          only effect. The person sees it, and says yes or no.",
@@ -63,23 +63,23 @@ pub fn redirect(state: &State, graph: &Graph, turn: &Turn<'_>) -> Brief {
     page.heading("Goal");
     page.quote("goal", &state.objective.goal, GOAL);
     if let Some(base_case) = &state.objective.base_case {
-        page.say("The program checks in the end:");
+        page.paragraph("The program checks in the end:");
         list_checks(&mut page, "base case", base_case, BASE_CASE);
     }
     let control = &state.control;
-    page.say(&format!(
+    page.paragraph(&format!(
         "Iteration {} of {}, {} without progress.",
         control.iteration,
         state.constraints().max_iterations,
         control.stall_count
     ));
-    let told = Told::of(state);
-    unresolved(&mut page, state, graph, &told, &[]);
-    groups(&mut page, state, graph, &told);
+    let summary = TrailSummary::of(state);
+    unresolved(&mut page, state, graph, &summary, &[]);
+    groups(&mut page, state, graph, &summary);
     failures(&mut page, state, graph);
     resolved(&mut page, state);
     page.heading("How to go about it");
-    page.say(&format!(
+    page.paragraph(&format!(
         "If the words can be meant in several ways that differ in what is done, ask: at most {MAX_QUESTIONS} questions at \
          once, each with answers to choose from. Otherwise give the corrections; leave empty or null what stays. Another \
          goal, base case, background, deliverables or definition of done is a new agreement and clears the history of \
@@ -109,7 +109,7 @@ struct RedirectForm {
     /// Limits to change.
     limits: Vec<LimitForm>,
     /// New atoms; with `or_group`, a further choice of that group.
-    add: Vec<NewForm>,
+    add: Vec<NewAtomForm>,
     /// Ids of pending atoms to take out.
     remove: Vec<String>,
     /// Choices to take.
@@ -166,9 +166,9 @@ pub(super) fn redirect_schema() -> Value {
 }
 
 /// Reads the answer to [`redirect`].
-pub fn read_redirect<'s>(said: impl Into<Said<'s>>) -> Result<RedirectAnswer, Unreadable> {
+pub fn read_redirect<'s>(said: impl Into<RawAnswer<'s>>) -> Result<RedirectAnswer, Unreadable> {
     let form: RedirectForm = read_as(&redirect_schema(), said.into())?;
-    let mut reader = Reader::new();
+    let mut reader = AnswerReader::new();
     if !form.questions.is_empty() {
         let questions = reader.inquiries(form.questions);
         return reader.faults.into_result(RedirectAnswer::Questions(questions));
@@ -188,7 +188,7 @@ pub fn read_redirect<'s>(said: impl Into<Said<'s>>) -> Result<RedirectAnswer, Un
     reader.faults.into_result(answer)
 }
 
-fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
+fn corrections(reader: &mut AnswerReader, form: RedirectForm) -> RedirectAnswer {
     let mut corrections = Vec::new();
     let mut text = |name: &str, text: Option<String>, correct: fn(String) -> CorrectionRequest| {
         let text = text.filter(|text| !text.trim().is_empty());
@@ -210,7 +210,7 @@ fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
         }
     }
     reader.faults.at_most("add", form.add.len(), MAX_NEW_ATOMS);
-    for atom in reader.each("add", form.add, Reader::new_atom) {
+    for atom in reader.each("add", form.add, AnswerReader::new_atom) {
         corrections.push(match atom.or_group.clone() {
             Some(group) => CorrectionRequest::AddChoice { group, atom: NewAtom { or_group: None, ..atom } },
             None => CorrectionRequest::AddAtom(atom),
@@ -245,8 +245,8 @@ fn corrections(reader: &mut Reader, form: RedirectForm) -> RedirectAnswer {
             artifacts: None,
         }
     }));
-    let ids = |reader: &mut Reader, name: &str, ids: Vec<String>| -> Vec<AtomId> {
-        reader.each(name, ids, Reader::id)
+    let ids = |reader: &mut AnswerReader, name: &str, ids: Vec<String>| -> Vec<AtomId> {
+        reader.each(name, ids, AnswerReader::id)
     };
     corrections
         .extend(ids(reader, "redo", form.redo).into_iter().map(|atom| CorrectionRequest::Redo { atom }));

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use super::page::one_line;
+use super::text::one_line;
 
 /// An answer as text is refused beyond this, unread.
 pub const ANSWER_LIMIT: usize = 256 * 1024;
@@ -31,26 +31,26 @@ pub struct Unreadable {
 
 /// An answer as it came: text, or JSON that somebody has parsed already.
 #[derive(Clone, Copy, Debug)]
-pub enum Said<'s> {
+pub enum RawAnswer<'s> {
     Text(&'s str),
     Json(&'s Value),
 }
 
-impl<'s> From<&'s str> for Said<'s> {
-    fn from(text: &'s str) -> Said<'s> {
-        Said::Text(text)
+impl<'s> From<&'s str> for RawAnswer<'s> {
+    fn from(text: &'s str) -> RawAnswer<'s> {
+        RawAnswer::Text(text)
     }
 }
 
-impl<'s> From<&'s String> for Said<'s> {
-    fn from(text: &'s String) -> Said<'s> {
-        Said::Text(text)
+impl<'s> From<&'s String> for RawAnswer<'s> {
+    fn from(text: &'s String) -> RawAnswer<'s> {
+        RawAnswer::Text(text)
     }
 }
 
-impl<'s> From<&'s Value> for Said<'s> {
-    fn from(json: &'s Value) -> Said<'s> {
-        Said::Json(json)
+impl<'s> From<&'s Value> for RawAnswer<'s> {
+    fn from(json: &'s Value) -> RawAnswer<'s> {
+        RawAnswer::Json(json)
     }
 }
 
@@ -144,18 +144,18 @@ fn write_fields<'s>(
 
 /// Finds the one JSON object in an answer, and holds it against a schema. A field that may be null may be absent: it
 /// comes back as null.
-pub(super) fn fit(schema: &Value, said: Said<'_>) -> Result<Value, Unreadable> {
+pub(super) fn fit(schema: &Value, said: RawAnswer<'_>) -> Result<Value, Unreadable> {
     let parsed;
     let object = match said {
-        Said::Json(Value::String(text)) => {
+        RawAnswer::Json(Value::String(text)) => {
             parsed = parse(text)?;
             &parsed
         }
-        Said::Text(text) => {
+        RawAnswer::Text(text) => {
             parsed = parse(text)?;
             &parsed
         }
-        Said::Json(json) => json,
+        RawAnswer::Json(json) => json,
     };
     let mut faults = Faults::default();
     let fitted = fit_at(schema, object, "the answer", &mut faults);

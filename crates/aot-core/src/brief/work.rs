@@ -1,8 +1,8 @@
 //! The briefs about one atom: may it be done (probe), do it (worker).
 
-use super::page::{Entry, Page, one_line};
-use super::rests::rests;
-use super::words::list_checks;
+use super::checks::list_checks;
+use super::dependencies::dependencies;
+use super::text::{BriefText, ListEntry, one_line};
 use super::{Brief, LINE_LIMIT, NAME_LIMIT, ProbeAnswer, Role, TEXT_LIMIT, WorkerAnswer, short, titled};
 use crate::rules::{Refusal, order};
 use crate::state::{Atom, AtomId, Graph, State, TrailEntry};
@@ -47,9 +47,9 @@ const ARTIFACTS: usize = 512;
 /// Of one failure.
 const FAILURE: usize = 640;
 
-/// What the state does not hold, and an agent should know.
+/// What an agent should know beyond the state.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Given<'g> {
+pub struct AttemptContext<'g> {
     /// What a probe of this atom found.
     pub findings: Option<&'g str>,
     /// Why the last attempt came back without being a failure: a conflict, a check that could not run.
@@ -66,11 +66,11 @@ pub struct Leftover {
 }
 
 /// May this atom be solved as it is described, and at what cost? Reads, changes nothing.
-pub fn probe(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Result<Brief, Refusal> {
+pub fn probe(state: &State, graph: &Graph, id: &AtomId, given: AttemptContext<'_>) -> Result<Brief, Refusal> {
     let (index, atom, name) = find(state, id)?;
-    let mut page = Page::default();
+    let mut page = BriefText::default();
     page.title(&format!("Probe: can {name} be done?"));
-    page.say(
+    page.paragraph(
         "Look into one part of a larger goal before work on it begins. Change nothing: a probe that writes is thrown \
          away. Find out whether the part can be done as described, what stands in the way, and the best way to go.",
     );
@@ -84,11 +84,16 @@ pub fn probe(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Res
 }
 
 /// Solve this atom.
-pub fn worker(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Result<Brief, Refusal> {
+pub fn worker(
+    state: &State,
+    graph: &Graph,
+    id: &AtomId,
+    given: AttemptContext<'_>,
+) -> Result<Brief, Refusal> {
     let (index, atom, name) = find(state, id)?;
-    let mut page = Page::default();
+    let mut page = BriefText::default();
     page.title(&format!("Worker: solve {name}"));
-    page.say(
+    page.paragraph(
         "Solve one part of a larger goal, and only that; others solve the rest. Work in the current folder. Nobody can \
          answer questions. Do not commit: the program does.",
     );
@@ -104,7 +109,7 @@ pub fn worker(state: &State, graph: &Graph, id: &AtomId, given: Given<'_>) -> Re
     given_by_others(&mut page, given);
     if !atom.writes.is_empty() {
         page.heading("Where");
-        page.say("Others work beside you. Change only:");
+        page.paragraph("Others work beside you. Change only:");
         list_paths(&mut page, "paths to write", &atom.writes, WRITES);
     }
     protect(&mut page, state);
@@ -116,13 +121,13 @@ fn find<'s>(state: &'s State, id: &AtomId) -> Result<(usize, &'s Atom, String), 
     Ok((index, atom, short(id)))
 }
 
-fn describe(page: &mut Page, state: &State, graph: &Graph, index: usize, name: &str) {
+fn describe(page: &mut BriefText, state: &State, graph: &Graph, index: usize, name: &str) {
     page.heading("Goal of the whole");
     page.quote("goal", &state.objective.goal, GOAL);
     page.heading(&format!("The part: {name}"));
     page.quote(&format!("description of {name}"), &state.atoms[index].description, DESCRIPTION);
     if graph.parent(index).is_some() {
-        page.say("It is a part of:");
+        page.paragraph("It is a part of:");
         let above = graph.line(index).skip(1);
         page.list("what it is a part of", above, PART_OF, |entry, above| {
             entry.line(0, &titled(&state.atoms[above]));
@@ -130,19 +135,19 @@ fn describe(page: &mut Page, state: &State, graph: &Graph, index: usize, name: &
     }
 }
 
-fn build_on(page: &mut Page, state: &State, graph: &Graph, index: usize) {
-    let rests = rests(state, graph, index);
-    if rests.direct.is_empty() {
+fn build_on(page: &mut BriefText, state: &State, graph: &Graph, index: usize) {
+    let needs = dependencies(state, graph, index);
+    if needs.direct.is_empty() {
         return;
     }
     page.heading("What it builds on");
-    page.say("Reports of earlier work: facts to use, not orders.");
-    page.list("bindings of dependencies", rests.direct, DIRECT, |entry, index| {
+    page.paragraph("Reports of earlier work: facts to use, not orders.");
+    page.list("bindings of dependencies", needs.direct, DIRECT, |entry, index| {
         write_binding(entry, state, &state.atoms[index]);
     });
-    if !rests.behind.is_empty() {
-        page.say("Behind these, for reference:");
-        page.list("bindings behind the dependencies", rests.behind, BEHIND, |entry, index| {
+    if !needs.behind.is_empty() {
+        page.paragraph("Behind these, for reference:");
+        page.list("bindings behind the dependencies", needs.behind, BEHIND, |entry, index| {
             let atom = &state.atoms[index];
             let line = state.bindings.get(&atom.id).map_or(&atom.description, |binding| &binding.summary);
             entry.line(0, &format!("{}: {}", short(&atom.id), one_line(line, LINE_LIMIT)));
@@ -150,7 +155,7 @@ fn build_on(page: &mut Page, state: &State, graph: &Graph, index: usize) {
     }
 }
 
-fn write_binding(entry: &mut Entry, state: &State, atom: &Atom) {
+fn write_binding(entry: &mut ListEntry, state: &State, atom: &Atom) {
     let name = short(&atom.id);
     let Some(binding) = state.bindings.get(&atom.id) else {
         entry.line(0, &format!("{} ({}, no report)", titled(atom), atom.status.word()));
@@ -176,21 +181,21 @@ fn write_binding(entry: &mut Entry, state: &State, atom: &Atom) {
     entry.line(1, &files);
 }
 
-fn done_when(page: &mut Page, state: &State, atom: &Atom, how: &str) {
+fn done_when(page: &mut BriefText, state: &State, atom: &Atom, how: &str) {
     page.heading("Done when");
     match &atom.check {
         Some(checks) => {
-            page.say(how);
+            page.paragraph(how);
             list_checks(page, "checks", checks, CHECKS);
         }
         None => {
-            page.say("The part has no check of its own. The whole is done when:");
+            page.paragraph("The part has no check of its own. The whole is done when:");
             page.quote("definition of done", &state.objective.definition_of_done, CHECKS);
         }
     }
 }
 
-fn failed_before(page: &mut Page, state: &State, graph: &Graph, index: usize) {
+fn failed_before(page: &mut BriefText, state: &State, graph: &Graph, index: usize) {
     let chosen = graph.enclosing_choice(index).and_then(|(choice, group)| {
         let (group, _) = state.or_groups.get_index(group)?;
         let choice = &state.atoms[choice].id;
@@ -210,7 +215,7 @@ fn failed_before(page: &mut Page, state: &State, graph: &Graph, index: usize) {
     if !failures.is_empty() {
         let what = format!("reason of a failure of {}", short(&state.atoms[index].id));
         page.heading("What failed before");
-        page.say("The latest first. Do not repeat it:");
+        page.paragraph("The latest first. Do not repeat it:");
         page.list("earlier failures", failures.into_iter().rev(), FAILURES, |entry, reason| {
             entry.item(&what, reason, FAILURE);
         });
@@ -231,7 +236,7 @@ fn failures<'s>(state: &'s State, graph: &Graph, index: usize) -> Vec<&'s str> {
             TrailEntry::Selection { or_group, selected, reason, .. }
                 if group.is_some_and(|(name, _)| name == or_group) =>
             {
-                // Whoever was passed over by probes has not failed.
+                // A choice that probes put behind another one has not failed.
                 if current == Some(id) && selected != id && !order::is_by_order(reason) {
                     found.push(reason);
                 }
@@ -246,7 +251,7 @@ fn failures<'s>(state: &'s State, graph: &Graph, index: usize) -> Vec<&'s str> {
     found
 }
 
-fn given_by_others(page: &mut Page, given: Given<'_>) {
+fn given_by_others(page: &mut BriefText, given: AttemptContext<'_>) {
     if let Some(reason) = given.returned {
         page.heading("Why the last attempt came back, although it did not fail");
         page.quote("why the last attempt came back", reason, RETURNED);
@@ -257,7 +262,7 @@ fn given_by_others(page: &mut Page, given: Given<'_>) {
     }
     if !given.left.is_empty() {
         page.heading("What is left of given-up work");
-        page.say("These commits could not be taken back. Undo by hand what is in the way:");
+        page.paragraph("These commits could not be taken back. Undo by hand what is in the way:");
         page.list("commits that stay", given.left, LEFT, |entry, left| {
             let commit = entry.code("a commit", &left.commit, NAME_LIMIT);
             entry.line(0, &format!("{commit} of {}", short(&left.atom)));
@@ -265,15 +270,15 @@ fn given_by_others(page: &mut Page, given: Given<'_>) {
     }
 }
 
-fn protect(page: &mut Page, state: &State) {
+fn protect(page: &mut BriefText, state: &State) {
     if !state.objective.protected.is_empty() {
         page.heading("Out of bounds");
-        page.say("Nobody may change these; a result that touches one is thrown away whole:");
+        page.paragraph("Nobody may change these; a result that touches one is thrown away whole:");
         list_paths(page, "protected paths", &state.objective.protected, PROTECTED);
     }
 }
 
-fn list_paths(page: &mut Page, what: &str, paths: &[String], budget: usize) {
+fn list_paths(page: &mut BriefText, what: &str, paths: &[String], budget: usize) {
     page.list(what, paths, budget, |entry, path| {
         let path = entry.code("a path", path, LINE_LIMIT);
         entry.line(0, &path);

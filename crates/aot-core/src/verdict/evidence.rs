@@ -1,9 +1,8 @@
-//! What was seen of one check: the nouns of the evidence, as they stand in the journal and in `--json`.
+//! The evidence of one check, as the journal and `--json` show it.
 
 use serde::{Deserialize, Serialize};
 
-use super::Outcome;
-use crate::brief::Score;
+use super::{Outcome, Score};
 use crate::state::Stamp;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

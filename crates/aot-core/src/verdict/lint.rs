@@ -1,12 +1,11 @@
-//! The linter: what is likely wrong with a base case, before a loop is spent on it (D18). Asks the world nothing: what it
-//! needs to know it lists as questions, and somebody brings the facts.
+//! The linter: what is likely wrong with a base case, before a loop is spent on it (D18). Knows no files: it lists what it
+//! needs to know as questions, and the caller brings the facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Leaf, Node, Outcome, Sheet};
-use crate::brief::{HIGHEST_SCORE, LOWEST_SCORE};
+use super::{CheckNode, CheckTree, HIGHEST_SCORE, LOWEST_SCORE, Leaf, Outcome};
 use crate::shell_command::{SimpleCommand, simple_commands};
 use crate::state::{Check, Objective, Quality, Scope};
 
@@ -16,7 +15,7 @@ const WEIGHTS_TOLERANCE: f64 = 0.01;
 /// Where the judge is named.
 const SETTINGS: &str = "aot.toml";
 
-/// So many names are listed in one message.
+/// How many names a message lists.
 const NAMED: usize = 5;
 
 /// One thing that is likely wrong, and what to do about it.
@@ -31,7 +30,7 @@ pub struct Advice {
 
 /// What has to be looked up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Questions {
+pub struct LintQuestions {
     /// Programs: which of them are nowhere to be found? Those of the project are not asked for: a worker can make them.
     pub programs: BTreeSet<String>,
     /// Words of commands that may be files: which of them are files of the project that nothing protects?
@@ -42,11 +41,11 @@ pub struct Questions {
 
 /// What was found out. Whatever was not looked up is left out.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct LintFacts {
     pub missing_programs: BTreeSet<String>,
-    /// Files and test folders that a check runs and nobody protects, by the word of the command.
+    /// Unprotected files and test folders that a check runs, by the word of the command.
     pub unprotected: BTreeMap<String, String>,
-    /// Test folders of the project that nobody protects, as patterns.
+    /// Unprotected test folders of the project, as patterns.
     pub unprotected_tests: Vec<String>,
     pub never_match: BTreeMap<String, String>,
     /// Protected patterns that no file matches.
@@ -55,20 +54,20 @@ pub struct Facts {
     pub seen: Vec<Option<Outcome>>,
     /// Paths that a check changed, by its place.
     pub wrote: BTreeMap<usize, Vec<String>>,
-    /// Whether work has begun; a check that passes is expected then.
-    pub begun: Begun,
+    /// A check that passes is expected once work has started.
+    pub phase: WorkPhase,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begun {
+pub enum WorkPhase {
     #[default]
-    No,
-    Yes,
+    NotStarted,
+    Started,
 }
 
-impl Questions {
-    pub fn of(sheet: &Sheet, objective: &Objective) -> Questions {
-        let mut questions = Questions::default();
+impl LintQuestions {
+    pub fn of(sheet: &CheckTree, objective: &Objective) -> LintQuestions {
+        let mut questions = LintQuestions::default();
         for leaf in &sheet.leaves {
             match &leaf.check {
                 Check::Command { value } | Check::NotCommand { value } => {
@@ -98,7 +97,7 @@ impl Questions {
 }
 
 /// In the order of the checks; what concerns the whole comes last.
-pub fn lint(objective: &Objective, facts: &Facts) -> Vec<Advice> {
+pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
     let mut found = Vec::new();
     let Some(base_case) = &objective.base_case else {
         found.push(advice(
@@ -109,7 +108,7 @@ pub fn lint(objective: &Objective, facts: &Facts) -> Vec<Advice> {
         ));
         return found;
     };
-    let sheet = Sheet::of(base_case);
+    let sheet = CheckTree::of(base_case);
     empty_sets(&sheet.root, &mut found);
     for (place, leaf) in sheet.leaves.iter().enumerate() {
         match &leaf.check {
@@ -127,7 +126,7 @@ pub fn lint(objective: &Objective, facts: &Facts) -> Vec<Advice> {
             Check::Assertion { .. } => {}
             Check::Quality(quality) => judged(leaf, quality, facts, &mut found),
         }
-        if facts.begun == Begun::No && facts.seen.get(place) == Some(&Some(Outcome::Pass)) {
+        if facts.phase == WorkPhase::NotStarted && facts.seen.get(place) == Some(&Some(Outcome::Pass)) {
             already_true(leaf, &mut found);
         }
         if let Some(paths) = facts.wrote.get(&place) {
@@ -154,11 +153,11 @@ pub fn lint(objective: &Objective, facts: &Facts) -> Vec<Advice> {
     found
 }
 
-fn empty_sets(node: &Node, found: &mut Vec<Advice>) {
+fn empty_sets(node: &CheckNode, found: &mut Vec<Advice>) {
     let (word, item, inner) = match node {
-        Node::Leaf(_) => return,
-        Node::All { item, inner } => (if item.is_empty() { "checklist" } else { "group" }, item, inner),
-        Node::Any { item, inner } => ("any_of", item, inner),
+        CheckNode::Leaf(_) => return,
+        CheckNode::All { item, inner } => (if item.is_empty() { "checklist" } else { "group" }, item, inner),
+        CheckNode::Any { item, inner } => ("any_of", item, inner),
     };
     if inner.is_empty() {
         let message = format!("the `{word}` is empty, so it proves nothing");
@@ -183,7 +182,7 @@ fn command(
     leaf: &Leaf,
     simple: &[SimpleCommand],
     objective: &Objective,
-    facts: &Facts,
+    facts: &LintFacts,
     found: &mut Vec<Advice>,
 ) {
     let mut note = |code, message: String, hint: &str| {
@@ -277,7 +276,7 @@ fn inverted_not_command(leaf: &Leaf, simple: &[SimpleCommand], found: &mut Vec<A
     note("hides_errors", message, "let a `file` check show that what it searches is there");
 }
 
-fn judged(leaf: &Leaf, quality: &Quality, facts: &Facts, found: &mut Vec<Advice>) {
+fn judged(leaf: &Leaf, quality: &Quality, facts: &LintFacts, found: &mut Vec<Advice>) {
     let threshold = quality.pass_threshold;
     if !(f64::from(LOWEST_SCORE)..=f64::from(HIGHEST_SCORE)).contains(&threshold) {
         let effect = if threshold > f64::from(HIGHEST_SCORE) { "never passes" } else { "always passes" };
@@ -310,7 +309,7 @@ fn judged(leaf: &Leaf, quality: &Quality, facts: &Facts, found: &mut Vec<Advice>
     scope(quality).iter().for_each(|glob| pattern(leaf, glob, facts, found));
 }
 
-fn pattern(leaf: &Leaf, glob: &str, facts: &Facts, found: &mut Vec<Advice>) {
+fn pattern(leaf: &Leaf, glob: &str, facts: &LintFacts, found: &mut Vec<Advice>) {
     if let Some(why) = facts.never_match.get(glob) {
         let message = format!("`{glob}` can never match: {why}");
         found.push(advice("never_matches", &leaf.name, &message, "write it relative to the project's root"));

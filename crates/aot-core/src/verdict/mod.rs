@@ -1,19 +1,21 @@
-//! Checks and what was seen of them -> a verdict; what is to be run next; the linter; the fingerprint. Runs nothing: what
+//! Turns checks and their evidence into a verdict; schedules checks; lints them; compares fingerprints. Runs nothing: what
 //! the world says comes in as an argument.
 
-mod ending;
 mod evidence;
+mod exit;
 mod lint;
 mod schedule;
+mod score;
 mod seal;
-mod sheet;
+mod tree;
 
-pub use ending::{Ending, Missing, Ruling, Wanted, rule};
 pub use evidence::{Evidence, Excerpt, Judged, Source};
-pub use lint::{Advice, Begun, Facts, Questions, lint};
-pub use schedule::{Jobs, Next, Schedule};
+pub use exit::{CheckResult, CommandExit, ExpectedExit, MissingProgram, judge_exit};
+pub use lint::{Advice, LintFacts, LintQuestions, WorkPhase, lint};
+pub use schedule::{Jobs, NextCheck, Schedule};
+pub use score::{HIGHEST_SCORE, LOWEST_SCORE, SCORE_TOLERANCE, Score, Scored, criteria, score};
 pub use seal::{Tampered, canonical, tampered};
-pub use sheet::{Leaf, Node, Sheet};
+pub use tree::{CheckNode, CheckTree, Leaf};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,7 @@ pub enum Outcome {
     Fail,
     /// It could not be found out: a missing program, a signal, a timeout. Never a pass.
     Error,
-    /// A judge or a person has not spoken yet. Never a pass.
+    /// A judge or a person has not decided yet. Never a pass.
     Pending,
 }
 
@@ -90,8 +92,8 @@ pub fn any_of(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
     outcomes.into_iter().max_by_key(strength).unwrap_or(Outcome::Error)
 }
 
-/// What a person said about an assertion, as far as it still holds: the tree must be the one they looked at (D19).
-pub fn said_by_person<'c>(
+/// What a person decided about an assertion. It counts only for the tree that the person looked at (D19).
+pub fn confirmed_outcome<'c>(
     confirmed: &'c [Confirmation],
     leaf: &Leaf,
     tree: &str,

@@ -7,7 +7,7 @@
 
 use std::num::NonZeroUsize;
 
-use super::{Node, Outcome, Sheet};
+use super::{CheckNode, CheckTree, Outcome};
 use crate::state::Check;
 
 /// How many may run at a time. One is strictly sequential: then everything ran alone, and nothing runs twice.
@@ -23,7 +23,7 @@ impl Default for Jobs {
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Next {
+pub enum NextCheck {
     Start(usize),
     /// Something runs whose end decides.
     Wait,
@@ -32,14 +32,14 @@ pub enum Next {
 
 #[derive(Clone, Debug)]
 pub struct Schedule<'s> {
-    sheet: &'s Sheet,
+    sheet: &'s CheckTree,
     jobs: Jobs,
-    phase: Phase,
-    leaves: Vec<Progress>,
+    phase: SchedulePhase,
+    leaves: Vec<CheckProgress>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+enum SchedulePhase {
     Together,
     Again,
     Alone,
@@ -48,30 +48,34 @@ enum Phase {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct CheckProgress {
     runs: u32,
     running: bool,
     outcome: Option<Outcome>,
 }
 
 impl<'s> Schedule<'s> {
-    /// `said` is what persons have confirmed.
-    pub fn new(sheet: &'s Sheet, jobs: Jobs, said: impl Fn(usize) -> Option<Outcome>) -> Schedule<'s> {
-        let progress = |place| Progress { outcome: said(place), ..Progress::default() };
+    /// `confirmed` gives the outcomes of assertions that a person decided.
+    pub fn new(
+        sheet: &'s CheckTree,
+        jobs: Jobs,
+        confirmed: impl Fn(usize) -> Option<Outcome>,
+    ) -> Schedule<'s> {
+        let progress = |place| CheckProgress { outcome: confirmed(place), ..CheckProgress::default() };
         let leaves = (0..sheet.leaves.len()).map(progress).collect();
-        Schedule { sheet, jobs, phase: Phase::Together, leaves }
+        Schedule { sheet, jobs, phase: SchedulePhase::Together, leaves }
     }
 
-    pub fn what_next(&mut self) -> Next {
+    pub fn what_next(&mut self) -> NextCheck {
         loop {
             let running = self.leaves.iter().filter(|leaf| leaf.running).count();
             let room = match self.phase {
-                Phase::Together => self.jobs.0.get(),
-                Phase::Again | Phase::Alone | Phase::Judge => 1,
-                Phase::Over => return Next::Done,
+                SchedulePhase::Together => self.jobs.0.get(),
+                SchedulePhase::Again | SchedulePhase::Alone | SchedulePhase::Judge => 1,
+                SchedulePhase::Over => return NextCheck::Done,
             };
             let mut due = Vec::new();
-            if self.phase != Phase::Judge || self.folded() == Outcome::Pending {
+            if self.phase != SchedulePhase::Judge || self.folded() == Outcome::Pending {
                 self.collect(&self.sheet.root, &mut due);
             }
             match due.first() {
@@ -79,9 +83,9 @@ impl<'s> Schedule<'s> {
                     let leaf = &mut self.leaves[*place];
                     leaf.running = true;
                     leaf.runs += 1;
-                    return Next::Start(*place);
+                    return NextCheck::Start(*place);
                 }
-                _ if running > 0 => return Next::Wait,
+                _ if running > 0 => return NextCheck::Wait,
                 _ => self.phase = self.following(),
             }
         }
@@ -106,23 +110,23 @@ impl<'s> Schedule<'s> {
         self.sheet.fold(|place| self.leaves[place].outcome)
     }
 
-    fn following(&self) -> Phase {
+    fn following(&self) -> SchedulePhase {
         match self.phase {
-            Phase::Together => {
+            SchedulePhase::Together => {
                 let ran = self.leaves.iter().filter(|leaf| leaf.runs > 0).count();
                 // What ran alone has counted already.
-                if self.jobs.0.get() > 1 && ran > 1 { Phase::Again } else { Phase::Alone }
+                if self.jobs.0.get() > 1 && ran > 1 { SchedulePhase::Again } else { SchedulePhase::Alone }
             }
-            Phase::Again => Phase::Alone,
-            Phase::Alone => Phase::Judge,
-            Phase::Judge | Phase::Over => Phase::Over,
+            SchedulePhase::Again => SchedulePhase::Alone,
+            SchedulePhase::Alone => SchedulePhase::Judge,
+            SchedulePhase::Judge | SchedulePhase::Over => SchedulePhase::Over,
         }
     }
 
     /// The checks that can start in this phase, in the written order. Says whether the part is still at work in it.
-    fn collect(&self, node: &Node, due: &mut Vec<usize>) -> bool {
+    fn collect(&self, node: &CheckNode, due: &mut Vec<usize>) -> bool {
         match node {
-            Node::Leaf(place) => {
+            CheckNode::Leaf(place) => {
                 if self.leaves[*place].running {
                     return true;
                 }
@@ -132,8 +136,10 @@ impl<'s> Schedule<'s> {
                 }
                 is_due
             }
-            Node::All { inner, .. } => inner.iter().fold(false, |open, node| self.collect(node, due) | open),
-            Node::Any { inner, .. } => {
+            CheckNode::All { inner, .. } => {
+                inner.iter().fold(false, |open, node| self.collect(node, due) | open)
+            }
+            CheckNode::Any { inner, .. } => {
                 let outcome = node.fold(&|place| self.leaves[place].outcome);
                 outcome != Outcome::Pass && inner.iter().any(|node| self.collect(node, due))
             }
@@ -143,14 +149,16 @@ impl<'s> Schedule<'s> {
     fn is_due(&self, place: usize) -> bool {
         let leaf = self.leaves[place];
         let phase = match self.sheet.leaves[place].check {
-            Check::Command { .. } | Check::File { .. } => Phase::Together,
-            Check::NotCommand { .. } | Check::NotFile { .. } => Phase::Alone,
-            Check::Quality(_) => Phase::Judge,
+            Check::Command { .. } | Check::File { .. } => SchedulePhase::Together,
+            Check::NotCommand { .. } | Check::NotFile { .. } => SchedulePhase::Alone,
+            Check::Quality(_) => SchedulePhase::Judge,
             // Only a person answers it.
             Check::Assertion { .. } => return false,
         };
         match self.phase {
-            Phase::Again => phase == Phase::Together && leaf.runs == 1 && leaf.outcome != Some(Outcome::Pass),
+            SchedulePhase::Again => {
+                phase == SchedulePhase::Together && leaf.runs == 1 && leaf.outcome != Some(Outcome::Pass)
+            }
             now => phase == now && leaf.runs == 0,
         }
     }

@@ -1,11 +1,11 @@
 //! A graph as an outline: decompositions below their parents, choices below their groups, siblings in an order in which
 //! each comes after what it waits for. Has no marks and no widths.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::state::{AtomId, Graph, State, Target};
 
-/// What is shown, line by line.
+/// The rows of the outline, from top to bottom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     pub rows: Vec<Row>,
@@ -13,24 +13,24 @@ pub struct Outline {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// How many rows it lies below.
+    /// How many rows above it contain it.
     pub depth: usize,
-    pub last: Last,
-    pub what: What,
+    pub sibling: Sibling,
+    pub item: RowItem,
 }
 
-/// Whether another row follows below the same one.
+/// Where a row is among the rows below the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
-    Yes,
-    No,
+pub enum Sibling {
+    Earlier,
+    Last,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RowItem {
     Atom(usize),
     Group(usize),
-    /// A choice whose atom is made when the group goes to it (D4).
+    /// A choice whose atom is created when its group switches to it (D4).
     Unmade(AtomId),
 }
 
@@ -40,18 +40,18 @@ impl Outline {
         let tops = items(graph, state, None);
         let mut rows = Vec::with_capacity(state.atoms.len());
         let mut work: Vec<(Row, Option<usize>)> = Vec::new();
-        lay(&mut work, 0, None, ordered(&tops, &before).into_iter().map(What::from).collect());
+        lay(&mut work, 0, None, ordered(&tops, &before).into_iter().map(RowItem::from).collect());
         while let Some((row, parent)) = work.pop() {
-            match &row.what {
-                What::Atom(atom) => {
+            match &row.item {
+                RowItem::Atom(atom) => {
                     let children = items(graph, state, Some(*atom));
-                    let below = ordered(&children, &before).into_iter().map(What::from).collect();
+                    let below = ordered(&children, &before).into_iter().map(RowItem::from).collect();
                     lay(&mut work, row.depth + 1, Some(*atom), below);
                 }
-                What::Group(group) => {
+                RowItem::Group(group) => {
                     lay(&mut work, row.depth + 1, parent, choices(graph, state, *group, parent));
                 }
-                What::Unmade(_) => {}
+                RowItem::Unmade(_) => {}
             }
             rows.push(row);
         }
@@ -59,31 +59,32 @@ impl Outline {
     }
 }
 
-impl From<Target> for What {
-    fn from(target: Target) -> What {
+impl From<Target> for RowItem {
+    fn from(target: Target) -> RowItem {
         match target {
-            Target::Atom(atom) => What::Atom(atom),
-            Target::Group(group) => What::Group(group),
+            Target::Atom(atom) => RowItem::Atom(atom),
+            Target::Group(group) => RowItem::Group(group),
         }
     }
 }
 
 /// Puts rows on a stack so that the first comes off first.
-fn lay(work: &mut Vec<(Row, Option<usize>)>, depth: usize, parent: Option<usize>, what: Vec<What>) {
-    for (from_end, what) in what.into_iter().rev().enumerate() {
-        let last = if from_end == 0 { Last::Yes } else { Last::No };
-        work.push((Row { depth, last, what }, parent));
+fn lay(work: &mut Vec<(Row, Option<usize>)>, depth: usize, parent: Option<usize>, items: Vec<RowItem>) {
+    for (from_end, item) in items.into_iter().rev().enumerate() {
+        let sibling = if from_end == 0 { Sibling::Last } else { Sibling::Earlier };
+        work.push((Row { depth, sibling, item }, parent));
     }
 }
 
-/// In the order in which they are tried. A choice with another parent, as a hand may have left it, stands there.
-fn choices(graph: &Graph, state: &State, group: usize, parent: Option<usize>) -> Vec<What> {
+/// The choices of a group in the order in which they are tried. A choice that a hand edit put under another parent is
+/// shown there instead.
+fn choices(graph: &Graph, state: &State, group: usize, parent: Option<usize>) -> Vec<RowItem> {
     let listed = state.or_groups[group].choices.iter();
     listed
         .filter_map(|id| match state.atoms.get_index_of(id) {
             Some(index) => (graph.group_of(index) == Some(group) && graph.parent(index) == parent)
-                .then_some(What::Atom(index)),
-            None => Some(What::Unmade(id.clone())),
+                .then_some(RowItem::Atom(index)),
+            None => Some(RowItem::Unmade(id.clone())),
         })
         .collect()
 }
@@ -130,23 +131,23 @@ fn before(graph: &Graph, state: &State) -> HashMap<Target, Vec<Target>> {
     before
 }
 
-/// The items in their written order, except that what one waits for comes before it. A ring is broken where it is
+/// The items in their written order, except that what one waits for comes before it. A cycle is broken where it is
 /// entered.
 fn ordered(items: &[Target], before: &HashMap<Target, Vec<Target>>) -> Vec<Target> {
     const NONE: &[Target] = &[];
-    let mut seen: HashMap<Target, Seen> = items.iter().map(|item| (*item, Seen::No)).collect();
+    let mut unvisited: HashSet<Target> = items.iter().copied().collect();
     let mut order = Vec::with_capacity(items.len());
     let mut work: Vec<(Target, usize)> = Vec::new();
     for item in items {
         work.push((*item, 0));
         while let Some((at, next)) = work.pop() {
-            if next == 0 && seen.insert(at, Seen::Yes) != Some(Seen::No) {
+            if next == 0 && !unvisited.remove(&at) {
                 continue;
             }
             match before.get(&at).map_or(NONE, Vec::as_slice).get(next) {
                 Some(first) => {
                     work.push((at, next + 1));
-                    if seen.get(first) == Some(&Seen::No) {
+                    if unvisited.contains(first) {
                         work.push((*first, 0));
                     }
                 }
@@ -155,10 +156,4 @@ fn ordered(items: &[Target], before: &HashMap<Target, Vec<Target>>) -> Vec<Targe
         }
     }
     order
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    No,
-    Yes,
 }

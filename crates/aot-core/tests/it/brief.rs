@@ -1,8 +1,8 @@
 //! What the roles are told, and how strictly their answers are read.
 
 use aot_core::brief::{
-    self, Asked, Cost, Given, JudgeAnswer, Leftover, ProbeAnswer, RedCheck, ReplanReason, Role, Said,
-    TEXT_LIMIT, Unreadable, VerifierAnswer, WorkerAnswer, read_plan_change,
+    self, AttemptContext, Cost, JudgeAnswer, Leftover, ProbeAnswer, RawAnswer, RedCheck, ReplanReason,
+    ReplanRequest, Role, TEXT_LIMIT, Unreadable, VerifierAnswer, WorkerAnswer, read_plan_change,
 };
 use aot_core::rules::Refusal;
 use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
@@ -11,6 +11,7 @@ use aot_core::state::{
     Atom, AtomId, AtomStatus, Binding, Check, Checks, Constraints, Control, Criterion, Decomposition, Graph,
     Item, Objective, OrGroup, Quality, Scope, Stamp, State, TrailEntry, Wants,
 };
+use aot_core::verdict;
 use indexmap::IndexMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -157,7 +158,7 @@ fn login() -> State {
 fn worker_brief() {
     let state = login();
     let left = [Leftover { commit: "1a2b3c4".into(), atom: "A4".into() }];
-    let given = Given {
+    let given = AttemptContext {
         findings: Some("The router is in src/routes/index.ts."),
         returned: Some("src/routes/index.ts has changed meanwhile, and the changes do not merge"),
         left: &left,
@@ -228,7 +229,8 @@ fn worker_brief() {
 #[test]
 fn probe_brief() {
     let state = login();
-    let brief = brief::probe(&state, &Graph::new(&state), &"A4_alt".into(), Given::default()).unwrap();
+    let brief =
+        brief::probe(&state, &Graph::new(&state), &"A4_alt".into(), AttemptContext::default()).unwrap();
     insta::assert_snapshot!(brief.text, @r#"
     # Probe: can A4_alt be done?
     Look into one part of a larger goal before work on it begins. Change nothing: a probe that writes is thrown away. Find out whether the part can be done as described, what stands in the way, and the best way to go.
@@ -306,7 +308,7 @@ fn judge_brief() {
 #[test]
 fn coordinator_brief() {
     let state = login();
-    let asked = Asked {
+    let asked = ReplanRequest {
         why: vec![ReplanReason::Failing { atom: "A5".into() }, ReplanReason::Stalling],
         refusals: vec!["the change would make a cycle: A5 -> A6 -> A5".into()],
     };
@@ -389,7 +391,7 @@ fn coordinator_brief_on_a_red_base_case() {
     bind(&mut state, "A5", "Login answers 200", &[]);
     bind(&mut state, "A2", "Completed via A3, A4_alt resolution", &[]);
     let red = RedCheck { item: "No vulnerabilities".into(), reason: "exit 0\n2 high".into() };
-    let asked = Asked { why: vec![ReplanReason::Red { checks: vec![red] }], refusals: vec![] };
+    let asked = ReplanRequest { why: vec![ReplanReason::Red { checks: vec![red] }], refusals: vec![] };
     let text = brief::coordinator(&state, &Graph::new(&state), &asked).text;
     let end = text.find("\n## Goal").unwrap();
     insta::assert_snapshot!(text[..end], @r"
@@ -430,7 +432,8 @@ fn the_trail_of_an_atom() {
                 None => failed(&mut state, what, reason),
             }
         }
-        let brief = brief::worker(&state, &Graph::new(&state), &id.into(), Given::default()).unwrap();
+        let brief =
+            brief::worker(&state, &Graph::new(&state), &id.into(), AttemptContext::default()).unwrap();
         let quoted = |heading: &str| {
             let part = brief.text.split("\n## ").find(|part| part.contains(heading)).unwrap_or_default();
             part.lines().filter_map(|line| Some(line.split_once("> ")?.1)).collect::<Vec<_>>().join(", ")
@@ -445,7 +448,7 @@ fn the_trail_of_an_atom() {
 #[test]
 fn an_atom_that_is_not_there_has_no_brief() {
     let state = login();
-    let refused = brief::worker(&state, &Graph::new(&state), &"A9".into(), Given::default());
+    let refused = brief::worker(&state, &Graph::new(&state), &"A9".into(), AttemptContext::default());
     assert_eq!(refused, Err(Refusal::UnknownAtom("A9".into())));
 }
 
@@ -801,7 +804,8 @@ fn bindings_of_what_it_depends_on() {
 
     fn check(text: &str, id: &str, wanted: &str) {
         let state = graph(text);
-        let brief = brief::worker(&state, &Graph::new(&state), &id.into(), Given::default()).unwrap();
+        let brief =
+            brief::worker(&state, &Graph::new(&state), &id.into(), AttemptContext::default()).unwrap();
         let from = brief.text.find("## What it builds on").unwrap_or(brief.text.len());
         let part = &brief.text[from..];
         let part = &part[..part.find("\n## Done").unwrap_or(part.len())];
@@ -1076,7 +1080,7 @@ fn what_scores_come_to() {
 
     fn check(weights: &[f64], scores: &[u8], threshold: f64, wanted: &str) {
         let quality = quality(weights, threshold);
-        let scored = brief::score(&quality, &judged(&quality, scores));
+        let scored = verdict::score(&quality, judged(&quality, scores).scores());
         let passes = if scored.passes { "passes" } else { "fails" };
         assert_eq!(format!("{:.3} {passes}", scored.average), wanted, "{weights:?} {scores:?}");
     }
@@ -1094,7 +1098,10 @@ fn plain_criteria_are_one_score() {
     assert!(brief.text.contains("> Functions under 20 lines\n- `overall`\n"), "{}", brief.text);
     assert_eq!(brief.atom, Some("A5".into()));
     assert!(brief.text.contains("The part of it that you judge, A5:\n> Login endpoint\n"), "{}", brief.text);
-    assert_eq!(brief::score(&plain, &judged(&plain, &[3])), brief::Scored { average: 3.0, passes: true });
+    assert_eq!(
+        verdict::score(&plain, judged(&plain, &[3]).scores()),
+        verdict::Scored { average: 3.0, passes: true }
+    );
 }
 
 // The coordinator's answer.
@@ -1300,7 +1307,7 @@ fn a_brief_of_which_everything_is_cut() {
     state.atoms["A1"].check = Some(Checks::Checklist(vec![command(&long, &long); 20]));
     state.atoms["A1"].writes = vec![long.clone(); 100];
     let left = vec![Leftover { commit: long.clone(), atom: "B1".into() }; 100];
-    let given = Given { findings: Some(&long), returned: Some(&long), left: &left };
+    let given = AttemptContext { findings: Some(&long), returned: Some(&long), left: &left };
     let brief = brief::worker(&state, &Graph::new(&state), &"A1".into(), given).unwrap();
     assert_sound(&brief);
     insta::assert_snapshot!(format!("{} bytes\n{}", brief.text.len(), brief.cut.join("\n")), @r"
@@ -1385,7 +1392,7 @@ fn nearly_right() -> impl Strategy<Value = Value> {
     )
 }
 
-fn read_all<'s>(said: impl Into<Said<'s>>) {
+fn read_all<'s>(said: impl Into<RawAnswer<'s>>) {
     let said = said.into();
     let reasons = [
         ProbeAnswer::read(said).err(),
@@ -1404,7 +1411,7 @@ fn read_all<'s>(said: impl Into<Said<'s>>) {
         (Role::Judge, JudgeAnswer::schema(&code_quality()), judge),
         (Role::Coordinator, brief::plan_change_schema(), coordinator),
     ] {
-        assert_eq!(brief::hold(Some(role), &schema, said).err(), reason, "{}", role.word());
+        assert_eq!(brief::validate(Some(role), &schema, said).err(), reason, "{}", role.word());
     }
 }
 
@@ -1426,10 +1433,10 @@ fn holding_an_answer() {
     assert_eq!(Role::parse("other"), None);
 
     fn check(role: Option<Role>, said: Value, wanted: &str) {
-        let held = brief::hold(role, &ProbeAnswer::schema(), &said);
+        let held = brief::validate(role, &ProbeAnswer::schema(), &said);
         if let Ok(held) = &held {
             assert_eq!(held["cost_estimate"], Value::Null);
-            assert_eq!(brief::hold(role, &ProbeAnswer::schema(), held).as_ref(), Ok(held));
+            assert_eq!(brief::validate(role, &ProbeAnswer::schema(), held).as_ref(), Ok(held));
         }
         assert_eq!(told(held), wanted, "{said}");
     }
@@ -1443,7 +1450,7 @@ proptest! {
         let graph = Graph::new(&state);
         let id = state.atoms[at.index(state.atoms.len())].id.clone();
         let left = vec![Leftover { commit: text.clone(), atom: id.clone() }; 30];
-        let given = Given { findings: Some(&text), returned: Some(&text), left: &left };
+        let given = AttemptContext { findings: Some(&text), returned: Some(&text), left: &left };
         assert_sound(&brief::probe(&state, &graph, &id, given).unwrap());
         assert_sound(&brief::worker(&state, &graph, &id, given).unwrap());
         let mut rubric = vec![criterion(&text, 1.0, &[("1", &text), ("5", &text)]); 40];
@@ -1457,7 +1464,7 @@ proptest! {
             ReplanReason::Stalling,
             ReplanReason::Red { checks: red },
         ];
-        assert_sound(&brief::coordinator(&state, &graph, &Asked { why, refusals: vec![text; 10] }));
+        assert_sound(&brief::coordinator(&state, &graph, &ReplanRequest { why, refusals: vec![text; 10] }));
     }
 }
 
@@ -1481,7 +1488,7 @@ proptest! {
         score in 1u8..=5,
     ) {
         let quality = quality(&weights, f64::from(score));
-        let scored = brief::score(&quality, &judged(&quality, &vec![score; weights.len()]));
+        let scored = verdict::score(&quality, judged(&quality, &vec![score; weights.len()]).scores());
         prop_assert!(scored.passes, "{scored:?}");
     }
 

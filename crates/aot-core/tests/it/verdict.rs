@@ -7,8 +7,8 @@ use aot_core::contract::{Document, Limits, Reading};
 use aot_core::rules::{Change, apply};
 use aot_core::state::{Check, Checks, Confirmation, Fingerprint, Item, Objective, Stamp, Wants};
 use aot_core::verdict::{
-    Begun, Facts, Jobs, Next, Outcome, Questions, Schedule, Sheet, Tampered, Verdict, all_of, any_of,
-    canonical, lint, said_by_person, tampered,
+    CheckTree, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered, Verdict, WorkPhase,
+    all_of, any_of, canonical, confirmed_outcome, lint, tampered,
 };
 
 fn letter(outcome: Outcome) -> char {
@@ -123,7 +123,7 @@ fn every_outcome_through_every_nesting() {
     for leaves in 1..=4 {
         for list in lists(leaves, [3, 3, 2, 1][leaves - 1]) {
             let checks = Checks::Checklist(items(&list, &mut 0));
-            let sheet = Sheet::of(&checks);
+            let sheet = CheckTree::of(&checks);
             assert_eq!(sheet.leaves.len(), leaves);
             for code in 0..4_usize.pow(leaves as u32) {
                 let outcomes: Vec<Outcome> =
@@ -143,7 +143,7 @@ fn every_outcome_through_every_nesting() {
     assert!(seen > 10_000, "{seen} cases");
     println!("{seen} cases");
     for outcome in Outcome::ALL {
-        let single = Sheet::of(&Checks::Single(Check::Assertion { value: "x".into() }));
+        let single = CheckTree::of(&Checks::Single(Check::Assertion { value: "x".into() }));
         assert_eq!(single.fold(|_| Some(outcome)), outcome);
         assert_eq!(single.fold(|_| None), Outcome::Pending);
     }
@@ -168,7 +168,7 @@ fn base_case(yaml: &str) -> Checks {
 /// What happens when checks end as scripted, one word per check, one letter per run: `+a` starts, `aP` has passed.
 fn trace(jobs: usize, checks: &str, script: &str) -> String {
     let checks = base_case(&format!("{{checklist: [{checks}]}}"));
-    let sheet = Sheet::of(&checks);
+    let sheet = CheckTree::of(&checks);
     let mut ends: BTreeMap<String, VecDeque<Outcome>> = BTreeMap::new();
     for word in script.split_whitespace() {
         let (name, letters) = word.split_once('=').expect("name=letters");
@@ -186,19 +186,19 @@ fn trace(jobs: usize, checks: &str, script: &str) -> String {
     let mut told: Vec<String> = Vec::new();
     loop {
         match schedule.what_next() {
-            Next::Start(place) => {
+            NextCheck::Start(place) => {
                 told.push(format!("+{}", sheet.leaves[place].name));
                 running.push_back(place);
                 assert!(running.len() <= jobs.0.get(), "{told:?}");
             }
-            Next::Wait => {
+            NextCheck::Wait => {
                 let place = running.pop_front().expect("something runs");
                 let name = &sheet.leaves[place].name;
                 let outcome = ends.get_mut(name).and_then(VecDeque::pop_front).expect("scripted");
                 told.push(format!("{name}{}", letter(outcome)));
                 schedule.ended(place, outcome);
             }
-            Next::Done => break,
+            NextCheck::Done => break,
         }
     }
     format!("{} = {}", told.join(" "), letter(schedule.folded()))
@@ -257,11 +257,11 @@ fn the_schedule() {
 
 #[test]
 fn a_confirmation_counts_for_its_item_and_its_tree() {
-    let sheet = Sheet::of(&base_case("{checklist: [{item: a, check: {type: assertion, value: x}}]}"));
+    let sheet = CheckTree::of(&base_case("{checklist: [{item: a, check: {type: assertion, value: x}}]}"));
     let said = |item: &str, tree: &str, holds: Option<bool>| {
         let at = Stamp::parse("2026-01-01T00:00:00Z").expect("a moment");
         let confirmed = [Confirmation { item: item.into(), by: "Ada".into(), at, tree: tree.into(), holds }];
-        said_by_person(&confirmed, &sheet.leaves[0], "t1").0
+        confirmed_outcome(&confirmed, &sheet.leaves[0], "t1").0
     };
     assert_eq!(said("a", "t1", None), Outcome::Pass);
     assert_eq!(said("a", "t1", Some(true)), Outcome::Pass);
@@ -296,7 +296,7 @@ fn names_are_unique() {
         item("a"),
         item("b")
     );
-    let sheet = Sheet::of(&base_case(&yaml));
+    let sheet = CheckTree::of(&base_case(&yaml));
     let names: Vec<&str> = sheet.leaves.iter().map(|leaf| leaf.name.as_str()).collect();
     assert_eq!(names, ["g / a", "g / a #2", "h / a", "b"]);
 }
@@ -323,7 +323,7 @@ fn what_was_agreed_on_is_compared() {
 /// What is said of one check, without any fact of the world.
 fn codes(item: &str, check: &str) -> String {
     let objective = objective(&format!("{{checklist: [{{item: {item:?}, check: {check}}}]}}"), "[]");
-    let advice = lint(&objective, &Facts::default());
+    let advice = lint(&objective, &LintFacts::default());
     advice.iter().map(|advice| advice.code).collect::<Vec<_>>().join(" ")
 }
 
@@ -394,11 +394,11 @@ fn scores_weights_and_endless_commands_are_looked_at() {
 fn the_linter_uses_what_the_world_says() {
     let yaml = r#"{checklist: [{item: t, check: {type: command, value: "cd web && npm test && ./run.sh"}}, {item: f, check: {type: file, value: "a/*/"}}]}"#;
     let objective = objective(yaml, "[\"tests/**\", \"nothing/**\"]");
-    let sheet = Sheet::of(objective.base_case.as_ref().expect("it has one"));
-    let questions = Questions::of(&sheet, &objective);
+    let sheet = CheckTree::of(objective.base_case.as_ref().expect("it has one"));
+    let questions = LintQuestions::of(&sheet, &objective);
     assert_eq!(questions.programs, BTreeSet::from(["npm".to_owned()]));
     assert!(questions.paths.contains("web/./run.sh"), "{:?}", questions.paths);
-    let mut facts = Facts {
+    let mut facts = LintFacts {
         missing_programs: BTreeSet::from(["npm".to_owned()]),
         unprotected: BTreeMap::from([("web/./run.sh".to_owned(), "web/run.sh".to_owned())]),
         unprotected_tests: vec!["spec/**".into()],
@@ -406,9 +406,9 @@ fn the_linter_uses_what_the_world_says() {
         protect_nothing: vec!["nothing/**".into()],
         seen: vec![Some(Outcome::Pass), Some(Outcome::Fail)],
         wrote: BTreeMap::from([(1, vec!["made".to_owned()])]),
-        begun: Begun::No,
+        phase: WorkPhase::NotStarted,
     };
-    let said = |facts: &Facts| {
+    let said = |facts: &LintFacts| {
         let advice = lint(&objective, facts);
         advice.iter().map(|advice| format!("{}:{}", advice.item, advice.code)).collect::<Vec<_>>().join(" ")
     };
@@ -416,7 +416,7 @@ fn the_linter_uses_what_the_world_says() {
         said(&facts),
         "t:missing_program t:unprotected t:unprotected t:already_true f:never_matches f:writes_tree :never_matches"
     );
-    facts.begun = Begun::Yes;
+    facts.phase = WorkPhase::Started;
     assert!(!said(&facts).contains("already_true"));
 }
 
@@ -427,7 +427,7 @@ fn sets_without_anything_in_them_are_named() {
         ("{checklist: [{item: g, group: []}]}", "empty"),
         ("{checklist: [{item: g, group: [{item: h, any_of: []}]}]}", "empty"),
     ] {
-        let advice = lint(&objective(yaml, "[]"), &Facts::default());
+        let advice = lint(&objective(yaml, "[]"), &LintFacts::default());
         assert_eq!(advice.iter().map(|advice| advice.code).collect::<Vec<_>>(), [expected], "{yaml}");
     }
 }

@@ -2,7 +2,7 @@
 
 use aot_core::contract;
 use aot_core::state::{Graph, State};
-use aot_core::view::{LISTED, Outline, View, What};
+use aot_core::view::{LISTED, Outline, RowItem, View};
 use aot_testkit::fixtures::{of_size, with_graph};
 
 fn state(text: &str) -> State {
@@ -26,10 +26,10 @@ fn check(atoms: &str, rest: &str, outline: &str, critical: &str) {
     let drawn: Vec<String> = rows
         .iter()
         .map(|row| {
-            let name = match &row.what {
-                What::Atom(place) => state.atoms[*place].id.to_string(),
-                What::Group(group) => state.or_groups.get_index(*group).expect("there").0.to_string(),
-                What::Unmade(id) => format!("({id})"),
+            let name = match &row.item {
+                RowItem::Atom(place) => state.atoms[*place].id.to_string(),
+                RowItem::Group(group) => state.or_groups.get_index(*group).expect("there").0.to_string(),
+                RowItem::Unmade(id) => format!("({id})"),
             };
             format!("{}{name}", ".".repeat(row.depth))
         })

@@ -230,7 +230,7 @@ impl SubmitServer {
         if length > ANSWER_LIMIT {
             return Err(format!("the answer has {length} bytes; wanted: at most {ANSWER_LIMIT}"));
         }
-        brief::hold(self.role, &self.schema, answer).map_err(|unreadable| unreadable.reason)
+        brief::validate(self.role, &self.schema, answer).map_err(|unreadable| unreadable.reason)
     }
 }
 

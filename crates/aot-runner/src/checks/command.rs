@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use aot_core::shell_command::{SimpleCommand, simple_commands};
-use aot_core::verdict::{Ending, Evidence, Excerpt, Missing, Outcome, Wanted, rule};
+use aot_core::verdict::{CommandExit, Evidence, Excerpt, ExpectedExit, MissingProgram, Outcome, judge_exit};
 
 use super::Work;
 use crate::process::{Captured, Environment, How, Input, Job, Limits, Streams};
@@ -20,7 +20,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Set for every check to the state file it belongs to, so that a check that asks for its own verification is refused.
 pub const CHECKING: &str = "AOT_CHECKING";
 
-pub(super) fn look(work: &Work<'_>, command: &str, wanted: Wanted) -> (Outcome, Evidence) {
+pub(super) fn look(work: &Work<'_>, command: &str, wanted: ExpectedExit) -> (Outcome, Evidence) {
     let checker = work.checker;
     let seconds = work.state.constraints().check_timeout().seconds().max(1);
     let limits = Limits {
@@ -52,24 +52,24 @@ pub(super) fn look(work: &Work<'_>, command: &str, wanted: Wanted) -> (Outcome, 
             match ended.how {
                 How::Exited(code) => {
                     evidence.exit = Some(code);
-                    Ending::Exited(code)
+                    CommandExit::Exited(code)
                 }
                 How::Signalled(signal) => {
                     evidence.signal = Some(signal);
-                    Ending::Signalled(signal)
+                    CommandExit::Signalled(signal)
                 }
-                How::NotStarted(why) => Ending::NotStarted(why),
-                How::OutOfTime | How::Silent => Ending::OutOfTime { seconds },
-                How::Killed | How::Lost => Ending::Lost,
+                How::NotStarted(why) => CommandExit::NotStarted(why),
+                How::OutOfTime | How::Silent => CommandExit::OutOfTime { seconds },
+                How::Killed | How::Lost => CommandExit::Lost,
             }
         }
-        Err(error) => Ending::NotStarted(error.to_string()),
+        Err(error) => CommandExit::NotStarted(error.to_string()),
     };
     let missing = match ending {
-        Ending::Exited(126 | 127) => missing(&checker.project.root, command, evidence.output.as_ref()),
-        _ => Missing::Elsewhere(None),
+        CommandExit::Exited(126 | 127) => missing(&checker.project.root, command, evidence.output.as_ref()),
+        _ => MissingProgram::Elsewhere(None),
     };
-    let ruling = rule(wanted, &ending, &missing);
+    let ruling = judge_exit(wanted, &ending, &missing);
     evidence.why = ruling.why;
     evidence.hint = ruling.hint;
     (ruling.outcome, evidence)
@@ -88,7 +88,7 @@ pub(super) fn excerpt(captured: &Captured) -> Excerpt {
 }
 
 /// Which program was not found: the one that the shell names, or the first in the command that cannot be run.
-fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> Missing {
+fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> MissingProgram {
     let said = output.map(|output| output.last_lines(5)).unwrap_or_default();
     let named: Vec<&str> = said.iter().rev().filter_map(|line| named_missing(line)).collect();
     let simple = simple_commands(command);
@@ -97,8 +97,8 @@ fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> Missing {
     let in_project = |name: &str| folders.iter().any(|folder| lies_in(root, &root.join(folder).join(name)));
     if let Some(name) = named.first() {
         return match name.contains('/') && in_project(name) {
-            true => Missing::InProject((*name).to_owned()),
-            false => Missing::Elsewhere(Some((*name).to_owned())),
+            true => MissingProgram::InProject((*name).to_owned()),
+            false => MissingProgram::Elsewhere(Some((*name).to_owned())),
         };
     }
     let own = simple.iter().map(SimpleCommand::program).find(|program| {
@@ -106,8 +106,8 @@ fn missing(root: &Path, command: &str, output: Option<&Excerpt>) -> Missing {
         program.contains('/') && in_project(program) && !folders.iter().any(runs)
     });
     match own {
-        Some(program) => Missing::InProject(program.to_owned()),
-        None => Missing::Elsewhere(None),
+        Some(program) => MissingProgram::InProject(program.to_owned()),
+        None => MissingProgram::Elsewhere(None),
     }
 }
 
@@ -151,8 +151,8 @@ mod tests {
         let check = |command: &str, said: &str, expected: &str| {
             let output = Excerpt { head: said.to_owned(), ..Excerpt::default() };
             let found = match missing(root, command, Some(&output)) {
-                Missing::InProject(name) => format!("own {name}"),
-                Missing::Elsewhere(name) => format!("other {}", name.unwrap_or_default()),
+                MissingProgram::InProject(name) => format!("own {name}"),
+                MissingProgram::Elsewhere(name) => format!("other {}", name.unwrap_or_default()),
             };
             assert_eq!(found, expected, "{command} said {said}");
         };

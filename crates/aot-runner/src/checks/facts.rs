@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use aot_core::state::{AtomStatus, State};
-use aot_core::verdict::{Begun, Facts, Questions, Sheet, Source};
+use aot_core::verdict::{CheckTree, LintFacts, LintQuestions, Source, WorkPhase};
 
 use super::files::{Pattern, never_matches};
 use super::{Checker, Occasion, Progress, Whose};
@@ -17,19 +17,19 @@ use crate::tree::{Project, Tree};
 const TEST_FOLDERS: [&str; 6] = ["tests", "test", "spec", "__tests__", "e2e", "testdata"];
 
 /// What can be told without running anything. `path` is the search path of programs.
-pub fn still(state: &State, project: &Project, path: &OsStr) -> Facts {
+pub fn still(state: &State, project: &Project, path: &OsStr) -> LintFacts {
     let objective = &state.objective;
-    let Some(base_case) = &objective.base_case else { return Facts::default() };
-    let sheet = Sheet::of(base_case);
-    let questions = Questions::of(&sheet, objective);
+    let Some(base_case) = &objective.base_case else { return LintFacts::default() };
+    let sheet = CheckTree::of(base_case);
+    let questions = LintQuestions::of(&sheet, objective);
     let protected: Vec<Pattern> =
         objective.protected.iter().filter_map(|glob| Pattern::read(glob).ok()).collect();
     let is_protected = |file: &str| protected.iter().any(|pattern| pattern.matches(file));
     let root = &project.root;
-    let mut facts = Facts {
-        begun: if has_begun(state) { Begun::Yes } else { Begun::No },
+    let mut facts = LintFacts {
+        phase: if has_begun(state) { WorkPhase::Started } else { WorkPhase::NotStarted },
         missing_programs: questions.programs.iter().filter(|name| !is_found(name, path)).cloned().collect(),
-        ..Facts::default()
+        ..LintFacts::default()
     };
     for word in &questions.paths {
         let Some(file) = inside(root, word) else { continue };
@@ -68,7 +68,7 @@ pub fn moving(
     path: &OsStr,
     now: jiff::Timestamp,
     on: &mut dyn FnMut(Progress<'_>),
-) -> io::Result<Facts> {
+) -> io::Result<LintFacts> {
     let mut facts = still(state, checker.project, path);
     let Some(base_case) = &state.objective.base_case else { return Ok(facts) };
     let mut before = Tree::of(checker.project)?;

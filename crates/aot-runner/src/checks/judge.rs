@@ -6,9 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use aot_core::brief::{self, ANSWER_LIMIT, Brief, HIGHEST_SCORE, JudgeAnswer, LOWEST_SCORE};
+use aot_core::brief::{self, ANSWER_LIMIT, Brief, JudgeAnswer};
 use aot_core::state::{Quality, Scope};
-use aot_core::verdict::{Evidence, Excerpt, Judged, Leaf, Outcome};
+use aot_core::verdict::{Evidence, Excerpt, HIGHEST_SCORE, Judged, LOWEST_SCORE, Leaf, Outcome, score};
 use serde_json::{Value, json};
 
 use super::command::{GRACE, excerpt};
@@ -231,7 +231,7 @@ pub(super) fn look(work: &Work<'_>, leaf: &Leaf, quality: &Quality) -> (Outcome,
 }
 
 fn scored(quality: &Quality, answer: &JudgeAnswer, mut evidence: Evidence) -> (Outcome, Evidence) {
-    let scored = brief::score(quality, answer);
+    let scored = score(quality, answer.scores());
     let threshold = quality.pass_threshold;
     let relation = if scored.passes { "at least" } else { "below" };
     evidence.why = format!("scored {:.2}, {relation} {threshold}", scored.average);

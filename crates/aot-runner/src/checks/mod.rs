@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use aot_core::rules::certificate::RedCheck;
 use aot_core::state::{AtomId, Check, Checks, Stamp, State};
 use aot_core::verdict::{
-    Evidence, Jobs, Leaf, Next, Outcome, Schedule, Sheet, Source, Verdict, said_by_person,
+    CheckTree, Evidence, Jobs, Leaf, NextCheck, Outcome, Schedule, Source, Verdict, confirmed_outcome,
 };
 use jiff::Timestamp;
 
@@ -83,7 +83,7 @@ pub enum Progress<'p> {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Evaluation {
-    pub sheet: Sheet,
+    pub sheet: CheckTree,
     /// One for each leaf, in the written order.
     pub seen: Vec<(Outcome, Evidence)>,
     pub verdict: Verdict,
@@ -96,7 +96,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    pub fn fold(&self, node: &aot_core::verdict::Node) -> Outcome {
+    pub fn fold(&self, node: &aot_core::verdict::CheckNode) -> Outcome {
         node.fold(&|place| Some(self.seen[place].0))
     }
 
@@ -146,7 +146,7 @@ impl Checker<'_> {
         on: &mut dyn FnMut(Progress<'_>),
     ) -> io::Result<Evaluation> {
         let began = Instant::now();
-        let mut sheet = Sheet::of(checks);
+        let mut sheet = CheckTree::of(checks);
         if let Whose::Atom(id) = whose {
             // Two atoms may have items of the same name, and so may the base case.
             sheet.leaves.iter_mut().for_each(|leaf| leaf.name = format!("{id}: {}", leaf.name));
@@ -168,8 +168,8 @@ impl Checker<'_> {
             let (sender, receiver) = mpsc::channel::<(usize, Outcome, Evidence)>();
             loop {
                 let (place, outcome, evidence) = match schedule.what_next() {
-                    Next::Done => break,
-                    Next::Start(place) => {
+                    NextCheck::Done => break,
+                    NextCheck::Start(place) => {
                         let leaf = &sheet.leaves[place];
                         let runs = schedule.runs(place);
                         on(Progress::Started { place, leaf, again: runs > 1 });
@@ -188,7 +188,7 @@ impl Checker<'_> {
                             }
                         }
                     }
-                    Next::Wait => receiver.recv().expect("a check that runs will answer"),
+                    NextCheck::Wait => receiver.recv().expect("a check that runs will answer"),
                 };
                 schedule.ended(place, outcome);
                 on(Progress::Ended { place, leaf: &sheet.leaves[place], outcome, evidence: &evidence });
@@ -229,8 +229,10 @@ struct Work<'w> {
 impl Work<'_> {
     fn look(&self, leaf: &Leaf) -> (Outcome, Evidence) {
         match &leaf.check {
-            Check::Command { value } => command::look(self, value, aot_core::verdict::Wanted::Success),
-            Check::NotCommand { value } => command::look(self, value, aot_core::verdict::Wanted::Failure),
+            Check::Command { value } => command::look(self, value, aot_core::verdict::ExpectedExit::Success),
+            Check::NotCommand { value } => {
+                command::look(self, value, aot_core::verdict::ExpectedExit::Failure)
+            }
             Check::File { value } => self.look_for(value, Wanted::There),
             Check::NotFile { value } => self.look_for(value, Wanted::Absent),
             Check::Quality(quality) => judge::look(self, leaf, quality),
@@ -273,7 +275,7 @@ impl Work<'_> {
     /// What a person said; `None` for what is no assertion.
     fn said(&self, leaf: &Leaf) -> Option<(Outcome, Evidence)> {
         let Check::Assertion { value } = &leaf.check else { return None };
-        let (outcome, said) = said_by_person(&self.state.control.confirmed, leaf, self.tree.hash());
+        let (outcome, said) = confirmed_outcome(&self.state.control.confirmed, leaf, self.tree.hash());
         let mut evidence = self.evidence(value, "");
         evidence.runs = 0;
         evidence.source = Source::NotRun;
@@ -300,7 +302,7 @@ impl Work<'_> {
     }
 
     /// Of a check that was not due: somebody else decided, or has to first.
-    fn not_run(&self, sheet: &Sheet, place: usize, schedule: &Schedule<'_>) -> (Outcome, Evidence) {
+    fn not_run(&self, sheet: &CheckTree, place: usize, schedule: &Schedule<'_>) -> (Outcome, Evidence) {
         let leaf = &sheet.leaves[place];
         let judged = matches!(leaf.check, Check::Quality(_));
         let decided = sheet.is_decided(place, &|place| schedule.outcome(place));

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use aot_core::brief::{self, Given};
+use aot_core::brief::{self, AttemptContext};
 use aot_core::coordinator::{
     Agents, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, Job, JobId, OnRefusedStart,
     Outcome, Presence, RedirectLock, Settings, StopMode, Task, Trees, Usage,
@@ -341,7 +341,7 @@ pub fn brief_of(
         )));
     };
     let graph = aot_core::state::Graph::new(&state);
-    let brief = match brief::worker(&state, &graph, atom, Given::default()) {
+    let brief = match brief::worker(&state, &graph, atom, AttemptContext::default()) {
         Ok(brief) => brief.text,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -573,7 +573,7 @@ impl Step {
             return None;
         }
         let work = Work { atom: id.clone(), attempt: job.id.attempt };
-        let given = Given { findings: None, returned: job.return_reason.as_deref(), left: &[] };
+        let given = AttemptContext { findings: None, returned: job.return_reason.as_deref(), left: &[] };
         let lent = self.crew.ground().lend(&work).map_err(|error| error.to_string());
         let brief = brief::worker(state, graph, id, given).map_err(|refusal| refusal.to_string());
         match (lent, brief) {

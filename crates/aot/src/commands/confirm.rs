@@ -2,7 +2,7 @@
 
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{Check, Checks, Confirmation, Stamp, State};
-use aot_core::verdict::{Jobs, Sheet};
+use aot_core::verdict::{CheckTree, Jobs};
 use aot_runner::checks::{Occasion, Whose};
 use aot_runner::store::{Recorded, Store};
 use clap::Args;
@@ -113,7 +113,7 @@ fn find(state: &State, given: &str) -> Result<String, Failure> {
     let mut known: Vec<String> = Vec::new();
     let mut others: Vec<String> = Vec::new();
     let mut add = |checks: &Checks, before: &str| {
-        for leaf in Sheet::of(checks).leaves {
+        for leaf in CheckTree::of(checks).leaves {
             let name = format!("{before}{}", leaf.name);
             if matches!(leaf.check, Check::Assertion { .. }) { known.push(name) } else { others.push(name) }
         }

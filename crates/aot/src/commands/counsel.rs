@@ -74,7 +74,7 @@ impl Counsel {
 
     pub fn ask(&self, brief: &Brief) -> Result<Value, String> {
         let read = |value: &Value| {
-            brief::hold(Some(brief.role), &brief.schema, value).map(drop).map_err(|wrong| wrong.reason)
+            brief::validate(Some(brief.role), &brief.schema, value).map(drop).map_err(|wrong| wrong.reason)
         };
         let watched = print::is_watched();
         let listener = |event: AgentEvent<'_>| {

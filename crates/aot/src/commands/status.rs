@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aot_core::rules::Change;
 use aot_core::state::AtomId;
 use aot_core::verdict::Outcome;
-use aot_core::view::{Asked, View};
+use aot_core::view::{BaseCaseCheck, View};
 use aot_runner::checks::kept::{Kept, Line};
 use aot_runner::store::Store;
 use aot_runner::store::journal::Entry;
@@ -71,15 +71,15 @@ fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
 }
 
 /// The newest word on each check of the base case. Evidence of a check that was another one then does not count.
-fn last_seen(asked: &[Asked], lines: &[Line]) -> Vec<LastSeen> {
-    let about = |asked: &Asked, line: &&Line| {
+fn last_seen(asked: &[BaseCaseCheck], lines: &[Line]) -> Vec<LastSeen> {
+    let about = |asked: &BaseCaseCheck, line: &&Line| {
         line.item == asked.item
             && line.kind == asked.kind
             && asked.runs.as_ref().is_none_or(|runs| *runs == line.evidence.ran)
     };
     asked
         .iter()
-        .map(|asked| match (&asked.said, lines.iter().rev().find(|line| about(asked, line))) {
+        .map(|asked| match (&asked.confirmed, lines.iter().rev().find(|line| about(asked, line))) {
             (Some((holds, at)), _) => LastSeen {
                 item: asked.item.clone(),
                 outcome: Some(if *holds { Outcome::Pass } else { Outcome::Fail }),

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use aot_core::state::Check;
-use aot_core::verdict::{Evidence, Jobs, Leaf, Node, Outcome, Source, Verdict};
+use aot_core::verdict::{CheckNode, Evidence, Jobs, Leaf, Outcome, Source, Verdict};
 use aot_runner::checks::{Evaluation, Occasion, Progress, Whose, quoted};
 use clap::Args;
 use serde_json::{Value, json};
@@ -132,18 +132,18 @@ pub fn object(seen: &Evaluation) -> Value {
     })
 }
 
-fn nested(seen: &Evaluation, node: &Node) -> Value {
-    let inner = |nodes: &[Node]| nodes.iter().map(|node| nested(seen, node)).collect::<Vec<Value>>();
+fn nested(seen: &Evaluation, node: &CheckNode) -> Value {
+    let inner = |nodes: &[CheckNode]| nodes.iter().map(|node| nested(seen, node)).collect::<Vec<Value>>();
     match node {
-        Node::Leaf(place) => json!({
+        CheckNode::Leaf(place) => json!({
             "item": seen.sheet.leaves[*place].name,
             "check": place,
             "outcome": seen.seen[*place].0,
         }),
-        Node::All { item, inner: nodes } => {
+        CheckNode::All { item, inner: nodes } => {
             json!({"item": item, "outcome": seen.fold(node), "group": inner(nodes)})
         }
-        Node::Any { item, inner: nodes } => {
+        CheckNode::Any { item, inner: nodes } => {
             json!({"item": item, "outcome": seen.fold(node), "any_of": inner(nodes)})
         }
     }
@@ -153,8 +153,8 @@ fn nested(seen: &Evaluation, node: &Node) -> Value {
 pub fn table(seen: &Evaluation, stream: print::Stream) -> String {
     let mut table = Table { seen, text: String::new(), ink: Ink::of(stream), counts: [0; 4] };
     match &seen.sheet.root {
-        Node::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
-        Node::All { inner, .. } | Node::Any { inner, .. } => {
+        CheckNode::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
+        CheckNode::All { inner, .. } | CheckNode::Any { inner, .. } => {
             inner.iter().for_each(|node| table.node(node, 0, Weight::Counts));
         }
     }
@@ -178,16 +178,16 @@ enum Weight {
 }
 
 impl Table<'_> {
-    fn node(&mut self, node: &Node, depth: usize, weight: Weight) {
+    fn node(&mut self, node: &CheckNode, depth: usize, weight: Weight) {
         let (item, inner, words) = match node {
-            Node::Leaf(place) => return self.leaf(*place, depth, weight),
-            Node::All { item, inner } => (item, inner, "all of"),
-            Node::Any { item, inner } => (item, inner, "one of"),
+            CheckNode::Leaf(place) => return self.leaf(*place, depth, weight),
+            CheckNode::All { item, inner } => (item, inner, "all of"),
+            CheckNode::Any { item, inner } => (item, inner, "one of"),
         };
         let outcome = self.seen.fold(node);
         let (mark, paint) = mark(outcome, weight);
         self.row(mark, paint, depth, item, words);
-        let decided = matches!(node, Node::Any { .. }) && outcome == Outcome::Pass;
+        let decided = matches!(node, CheckNode::Any { .. }) && outcome == Outcome::Pass;
         let weight = if decided { Weight::None } else { weight };
         inner.iter().for_each(|node| self.node(node, depth + 1, weight));
     }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use aot_core::state::{Closes, Graph, GroupName, OrGroup, State, Target};
-use aot_core::view::{Last, Outline, Row, Standing, What};
+use aot_core::view::{DisplayStatus, Outline, Row, RowItem, Sibling};
 use serde_json::{Value, json};
 
 use super::ink::{Ink, Paint};
@@ -22,12 +22,12 @@ const RINGS_TOLD: usize = 3;
 pub fn draw(state: &State, ink: Ink) -> String {
     let picture = Picture::of(state, ink);
     let mut text = picture.head();
-    let mut open: Vec<Last> = Vec::new();
+    let mut open: Vec<Sibling> = Vec::new();
     for row in &picture.outline.rows {
         open.truncate(row.depth);
         text.push_str(&picture.row(row, &open));
         text.push('\n');
-        open.push(row.last);
+        open.push(row.sibling);
     }
     text.push_str(&picture.foot());
     text
@@ -38,7 +38,7 @@ struct Picture<'p> {
     graph: Graph,
     outline: Outline,
     critical: HashSet<usize>,
-    standings: Vec<Standing>,
+    standings: Vec<DisplayStatus>,
     /// What all choices of a group wait for.
     shared: Vec<Vec<Target>>,
     ink: Ink,
@@ -53,7 +53,7 @@ impl<'p> Picture<'p> {
             outline: Outline::of(&graph, state),
             // A path of one says nothing.
             critical: if critical.len() > 1 { critical.into_iter().collect() } else { HashSet::new() },
-            standings: (0..state.atoms.len()).map(|index| Standing::of(&graph, state, index)).collect(),
+            standings: (0..state.atoms.len()).map(|index| DisplayStatus::of(&graph, state, index)).collect(),
             graph,
             shared: Vec::new(),
             ink,
@@ -63,23 +63,24 @@ impl<'p> Picture<'p> {
     }
 
     fn head(&self) -> String {
-        let count = |is: fn(&Standing) -> bool| self.standings.iter().filter(|standing| is(standing)).count();
+        let count =
+            |is: fn(&DisplayStatus) -> bool| self.standings.iter().filter(|standing| is(standing)).count();
         // What is dormant, or was given up, need not be resolved.
-        let live = count(|standing| !matches!(standing, Standing::Dormant | Standing::Failed));
-        let told = format!("{} of {live} resolved", count(|standing| *standing == Standing::Resolved));
+        let live = count(|standing| !matches!(standing, DisplayStatus::Dormant | DisplayStatus::Failed));
+        let told = format!("{} of {live} resolved", count(|standing| *standing == DisplayStatus::Resolved));
         let goal = self.ink.fit(&self.state.objective.goal, COLUMNS - told.len() - 2);
         let gap = COLUMNS - told.len() - goal.chars().count();
         format!("{}{:gap$}{told}\n\n", self.ink.paint(Paint::Bold, &goal), "")
     }
 
-    fn row(&self, row: &Row, open: &[Last]) -> String {
+    fn row(&self, row: &Row, open: &[Sibling]) -> String {
         let lines = self.lines(row, open);
-        let (critical, mark, name, text, notes, paint) = match &row.what {
-            What::Atom(index) => self.atom(*index),
-            What::Group(group) => self.group(*group),
-            What::Unmade(id) => {
+        let (critical, mark, name, text, notes, paint) = match &row.item {
+            RowItem::Atom(index) => self.atom(*index),
+            RowItem::Group(group) => self.group(*group),
+            RowItem::Unmade(id) => {
                 let note = "made when the group goes to it".to_owned();
-                let mark = self.ink.mark(Standing::Dormant);
+                let mark = self.ink.mark(DisplayStatus::Dormant);
                 (Critical::No, mark, id.to_string(), String::new(), note, Paint::Dim)
             }
         };
@@ -109,20 +110,20 @@ impl<'p> Picture<'p> {
     }
 
     /// The lines that lead from the rows above.
-    fn lines(&self, row: &Row, open: &[Last]) -> String {
+    fn lines(&self, row: &Row, open: &[Sibling]) -> String {
         if row.depth == 0 {
             return String::new();
         }
         let mut lines = String::new();
         for last in open.iter().skip(1).take(INDENTED) {
             lines.push_str(match last {
-                Last::No => self.ink.sign("│  ", "|  "),
-                Last::Yes => "   ",
+                Sibling::Earlier => self.ink.sign("│  ", "|  "),
+                Sibling::Last => "   ",
             });
         }
-        lines.push_str(match row.last {
-            Last::No => self.ink.sign("├─ ", "|- "),
-            Last::Yes => self.ink.sign("└─ ", "`- "),
+        lines.push_str(match row.sibling {
+            Sibling::Earlier => self.ink.sign("├─ ", "|- "),
+            Sibling::Last => self.ink.sign("└─ ", "`- "),
         });
         lines
     }
@@ -136,9 +137,12 @@ impl<'p> Picture<'p> {
         if let Some(group) = group {
             let entry = &self.state.or_groups[group];
             match standing {
-                Standing::Failed => notes.push("failed".to_owned()),
-                Standing::Dormant => {}
-                Standing::Resolved | Standing::Running | Standing::Ready | Standing::Pending => {
+                DisplayStatus::Failed => notes.push("failed".to_owned()),
+                DisplayStatus::Dormant => {}
+                DisplayStatus::Resolved
+                | DisplayStatus::Running
+                | DisplayStatus::Ready
+                | DisplayStatus::Pending => {
                     let races = self.graph.is_racing(self.state, group) && !self.graph.is_decomposed(index);
                     let selected = entry.selected == atom.id;
                     notes.extend(selected.then(|| "selected".to_owned()));
@@ -153,9 +157,12 @@ impl<'p> Picture<'p> {
         notes.extend(self.after(&own.collect::<Vec<_>>()));
         let critical = if self.critical.contains(&index) { Critical::Yes } else { Critical::No };
         let paint = match standing {
-            Standing::Failed => Paint::Struck,
-            Standing::Dormant => Paint::Dim,
-            Standing::Resolved | Standing::Running | Standing::Ready | Standing::Pending => Paint::Plain,
+            DisplayStatus::Failed => Paint::Struck,
+            DisplayStatus::Dormant => Paint::Dim,
+            DisplayStatus::Resolved
+            | DisplayStatus::Running
+            | DisplayStatus::Ready
+            | DisplayStatus::Pending => Paint::Plain,
         };
         let (name, text) = (atom.id.to_string(), atom.description.clone());
         (critical, self.ink.mark(standing), name, text, notes.join(", "), paint)
@@ -170,20 +177,22 @@ impl<'p> Picture<'p> {
             false => format!("one of {ways}"),
         };
         let notes = self.after(&self.shared[group]).unwrap_or_default();
-        let paint = if standing == Standing::Dormant { Paint::Dim } else { Paint::Plain };
+        let paint = if standing == DisplayStatus::Dormant { Paint::Dim } else { Paint::Plain };
         (Critical::No, self.ink.mark(standing), name.to_string(), text, notes, paint)
     }
 
-    fn group_standing(&self, group: usize) -> Standing {
+    fn group_standing(&self, group: usize) -> DisplayStatus {
         let entry = &self.state.or_groups[group];
         let selected = self.state.atoms.get_index_of(&entry.selected);
         match selected.map(|index| self.standings[index]) {
-            _ if self.graph.is_resolved(self.state, Target::Group(group)) => Standing::Resolved,
-            _ if entry.choices.iter().all(|choice| entry.failed.contains(choice)) => Standing::Failed,
-            Some(Standing::Running) => Standing::Running,
-            Some(Standing::Ready) => Standing::Ready,
-            Some(Standing::Dormant) => Standing::Dormant,
-            Some(Standing::Resolved | Standing::Pending | Standing::Failed) | None => Standing::Pending,
+            _ if self.graph.is_resolved(self.state, Target::Group(group)) => DisplayStatus::Resolved,
+            _ if entry.choices.iter().all(|choice| entry.failed.contains(choice)) => DisplayStatus::Failed,
+            Some(DisplayStatus::Running) => DisplayStatus::Running,
+            Some(DisplayStatus::Ready) => DisplayStatus::Ready,
+            Some(DisplayStatus::Dormant) => DisplayStatus::Dormant,
+            Some(DisplayStatus::Resolved | DisplayStatus::Pending | DisplayStatus::Failed) | None => {
+                DisplayStatus::Pending
+            }
         }
     }
 
@@ -222,15 +231,15 @@ impl<'p> Picture<'p> {
 
     /// What the marks mean that were used, and what waits in a ring.
     fn foot(&self) -> String {
-        let has = |wanted: &[Standing]| self.standings.iter().any(|standing| wanted.contains(standing));
-        let unmade = self.outline.rows.iter().any(|row| matches!(row.what, What::Unmade(_)));
+        let has = |wanted: &[DisplayStatus]| self.standings.iter().any(|standing| wanted.contains(standing));
+        let unmade = self.outline.rows.iter().any(|row| matches!(row.item, RowItem::Unmade(_)));
         let mut legend = Vec::new();
         for (is_there, standing, word) in [
-            (has(&[Standing::Resolved]), Standing::Resolved, "resolved"),
-            (has(&[Standing::Running]), Standing::Running, "running"),
-            (has(&[Standing::Ready, Standing::Pending]), Standing::Pending, "pending"),
-            (has(&[Standing::Dormant]) || unmade, Standing::Dormant, "dormant"),
-            (has(&[Standing::Failed]), Standing::Failed, "failed"),
+            (has(&[DisplayStatus::Resolved]), DisplayStatus::Resolved, "resolved"),
+            (has(&[DisplayStatus::Running]), DisplayStatus::Running, "running"),
+            (has(&[DisplayStatus::Ready, DisplayStatus::Pending]), DisplayStatus::Pending, "pending"),
+            (has(&[DisplayStatus::Dormant]) || unmade, DisplayStatus::Dormant, "dormant"),
+            (has(&[DisplayStatus::Failed]), DisplayStatus::Failed, "failed"),
         ] {
             if is_there {
                 legend.push(format!("{} {word}", self.ink.mark(standing)));
@@ -268,8 +277,8 @@ pub fn object(state: &State) -> Value {
     let mut nodes = Vec::new();
     let mut edges = Vec::new();
     for row in &picture.outline.rows {
-        match &row.what {
-            What::Atom(index) => {
+        match &row.item {
+            RowItem::Atom(index) => {
                 let atom = &state.atoms[*index];
                 let group = graph.group_of(*index).map(|group| picture.named(group));
                 nodes.push(json!({
@@ -297,7 +306,7 @@ pub fn object(state: &State) -> Value {
                     edges.push(json!({"type": "child", "from": atom.id, "to": state.atoms[*child].id}));
                 }
             }
-            What::Group(group) => {
+            RowItem::Group(group) => {
                 let (name, entry) = picture.named(*group);
                 nodes.push(json!({
                     "type": "or_group",
@@ -313,7 +322,7 @@ pub fn object(state: &State) -> Value {
                     edges.push(json!({"type": "choice", "from": name, "to": choice}));
                 }
             }
-            What::Unmade(id) => {
+            RowItem::Unmade(id) => {
                 nodes.push(json!({"type": "unmade", "id": id, "standing": "dormant", "depth": row.depth}));
             }
         }

@@ -1,6 +1,6 @@
 //! Marks and colours: the same on every screen. Knows nothing of what is drawn with them.
 
-use aot_core::view::Standing;
+use aot_core::view::DisplayStatus;
 
 use crate::print::{self, Stream};
 
@@ -98,14 +98,14 @@ impl Ink {
         }
     }
 
-    pub fn mark(self, standing: Standing) -> String {
+    pub fn mark(self, standing: DisplayStatus) -> String {
         let (sign, paint) = match standing {
-            Standing::Resolved => (self.sign("●", "*"), Paint::Green),
-            Standing::Running => (self.sign("◐", ">"), Paint::Cyan),
-            Standing::Ready => (self.sign("○", "o"), Paint::Bold),
-            Standing::Pending => (self.sign("○", "o"), Paint::Plain),
-            Standing::Dormant => (self.sign("◌", "."), Paint::Dim),
-            Standing::Failed => (self.sign("✗", "x"), Paint::Red),
+            DisplayStatus::Resolved => (self.sign("●", "*"), Paint::Green),
+            DisplayStatus::Running => (self.sign("◐", ">"), Paint::Cyan),
+            DisplayStatus::Ready => (self.sign("○", "o"), Paint::Bold),
+            DisplayStatus::Pending => (self.sign("○", "o"), Paint::Plain),
+            DisplayStatus::Dormant => (self.sign("◌", "."), Paint::Dim),
+            DisplayStatus::Failed => (self.sign("✗", "x"), Paint::Red),
         };
         self.paint(paint, sign)
     }

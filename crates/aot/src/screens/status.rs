@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use aot_core::state::{AtomId, LoopStatus, Stamp};
 use aot_core::verdict::Outcome;
-use aot_core::view::{Alternatives, Counts, Standing, View};
+use aot_core::view::{Alternatives, Counts, DisplayStatus, View};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -126,19 +126,19 @@ impl Screen {
 
     fn bar(&mut self, counts: &Counts, parents: usize) {
         let parts = [
-            (counts.resolved, "resolved", self.ink.sign("█", "#"), Standing::Resolved),
-            (counts.in_progress, "running", self.ink.sign("▓", ">"), Standing::Running),
-            (counts.pending, "pending", self.ink.sign("░", "-"), Standing::Pending),
-            (counts.dormant, "dormant", self.ink.sign("·", "."), Standing::Dormant),
+            (counts.resolved, "resolved", self.ink.sign("█", "#"), DisplayStatus::Resolved),
+            (counts.in_progress, "running", self.ink.sign("▓", ">"), DisplayStatus::Running),
+            (counts.pending, "pending", self.ink.sign("░", "-"), DisplayStatus::Pending),
+            (counts.dormant, "dormant", self.ink.sign("·", "."), DisplayStatus::Dormant),
         ];
         let widths = shares(parts.map(|(count, ..)| count));
         let mut bar = String::new();
         for ((_, _, sign, standing), width) in parts.iter().zip(widths) {
             let paint = match standing {
-                Standing::Resolved => Paint::Green,
-                Standing::Running => Paint::Cyan,
-                Standing::Dormant => Paint::Dim,
-                Standing::Ready | Standing::Pending | Standing::Failed => Paint::Plain,
+                DisplayStatus::Resolved => Paint::Green,
+                DisplayStatus::Running => Paint::Cyan,
+                DisplayStatus::Dormant => Paint::Dim,
+                DisplayStatus::Ready | DisplayStatus::Pending | DisplayStatus::Failed => Paint::Plain,
             };
             bar.push_str(&self.ink.paint(paint, &sign.repeat(width)));
         }
@@ -165,7 +165,12 @@ impl Screen {
             let since = beside.since.get(&at_work.atom);
             let since = since.map(|since| format!("for {}", clock::since(*since, beside.now)));
             let aside: Vec<String> = attempt.into_iter().chain(since).collect();
-            (self.ink.mark(Standing::Running), &at_work.atom, at_work.description.as_str(), aside.join(", "))
+            (
+                self.ink.mark(DisplayStatus::Running),
+                &at_work.atom,
+                at_work.description.as_str(),
+                aside.join(", "),
+            )
         });
         let rows: Vec<_> = rows.take(self.shown).collect();
         self.atoms("running", &rows, view.at_work.len());
@@ -173,7 +178,7 @@ impl Screen {
 
     fn ready(&mut self, view: &View) {
         let rows = view.next.iter().take(self.shown).map(|next| {
-            (self.ink.mark(Standing::Ready), &next.atom, next.description.as_str(), String::new())
+            (self.ink.mark(DisplayStatus::Ready), &next.atom, next.description.as_str(), String::new())
         });
         let rows: Vec<_> = rows.collect();
         self.atoms("ready", &rows, view.ready_count);
@@ -186,7 +191,7 @@ impl Screen {
                 2 => "twice".to_owned(),
                 many => format!("{many} times"),
             };
-            (self.ink.mark(Standing::Failed), &failing.atom, failing.reason.as_str(), times)
+            (self.ink.mark(DisplayStatus::Failed), &failing.atom, failing.reason.as_str(), times)
         });
         let rows: Vec<_> = rows.collect();
         self.atoms("failed", &rows, view.failures.count);
@@ -278,7 +283,7 @@ impl Screen {
         }
         let red: Vec<&&LastSeen> = seen.iter().filter(|seen| seen.outcome != Some(Outcome::Pass)).collect();
         for seen in red.iter().take(self.shown) {
-            let mark = self.ink.mark(Standing::Failed);
+            let mark = self.ink.mark(DisplayStatus::Failed);
             self.row(
                 "",
                 &format!("{mark} {}", self.ink.fit(&format!("{}: {}", seen.item, seen.why), ROOM - 2)),

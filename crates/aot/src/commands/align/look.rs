@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use aot_core::state::State;
-use aot_core::verdict::{Advice, Jobs, Sheet, lint};
+use aot_core::verdict::{Advice, CheckTree, Jobs, lint};
 use aot_runner::checks::facts;
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub fn at(invocation: &Invocation, path: &Path, state: &State, no_run: bool) -> 
         facts::moving(&workspace.checker(), state, &programs, jiff::Timestamp::now(), on)
     })
     .map_err(looking)?;
-    let sheet = state.objective.base_case.as_ref().map(Sheet::of);
+    let sheet = state.objective.base_case.as_ref().map(CheckTree::of);
     let leaves = sheet.iter().flat_map(|sheet| &sheet.leaves);
     let checks =
         leaves.zip(&facts.seen).map(|(leaf, outcome)| json!({"item": leaf.name, "outcome": outcome}));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use aot_core::brief::{self, AlignAnswer, Inquiry, Wish};
+use aot_core::brief::{self, AlignAnswer, AlignRequest, Inquiry};
 use aot_core::contract;
 use aot_core::rules::gate;
 use aot_core::state::{Agreement, Check, Checks, Clarification, Item, NewAtom, State, Wants};
@@ -187,7 +187,7 @@ impl Talk<'_> {
         let mut answers = agreement.clarifications.clone();
         let mut refused: Option<String> = None;
         for _ in 0..ROUNDS {
-            let brief = brief::align(&Wish {
+            let brief = brief::align(&AlignRequest {
                 request: &agreement.request,
                 found: &found,
                 answers: &answers,

@@ -1,7 +1,7 @@
 //! The dialogue of a redirect: where the loop stands, what is to be different, what that would change, and a yes. In words
 //! to an agent, or by a menu.
 
-use aot_core::brief::{self, RedirectAnswer, Turn};
+use aot_core::brief::{self, RedirectAnswer, RedirectRequest};
 use aot_core::rules::Ledger;
 use aot_core::rules::redirect::CorrectionRequest;
 use aot_core::state::{AtomId, Checks, Clarification, Graph, State};
@@ -97,7 +97,7 @@ impl Talk<'_> {
         let graph = Graph::new(self.state);
         let mut refused: Option<String> = None;
         for _ in 0..ROUNDS {
-            let turn = Turn { words, answers, refused: refused.as_deref() };
+            let turn = RedirectRequest { words, answers, refused: refused.as_deref() };
             let brief = brief::redirect(self.state, &graph, &turn);
             let said =
                 ask(&brief).and_then(|value| brief::read_redirect(&value).map_err(|wrong| wrong.reason));

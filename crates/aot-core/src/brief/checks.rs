@@ -1,6 +1,6 @@
 //! Checks in words, for those who must make them pass. Runs none.
 
-use super::page::{Entry, Page, one_line};
+use super::text::{BriefText, ListEntry, one_line};
 use super::{LINE_LIMIT, NAME_LIMIT};
 use crate::state::{Check, Checks, Item, Quality, Scope, Wants};
 
@@ -13,7 +13,7 @@ const MAX_GLOBS: usize = 8;
 /// Of a command so much is shown.
 const COMMAND_LIMIT: usize = 600;
 
-pub(super) fn list_checks(page: &mut Page, what: &str, checks: &Checks, budget: usize) {
+pub(super) fn list_checks(page: &mut BriefText, what: &str, checks: &Checks, budget: usize) {
     match checks {
         Checks::Single(check) => page.list(what, [check], budget, |entry, check| {
             let words = in_words(entry, check);
@@ -51,7 +51,7 @@ fn flat(items: &[Item]) -> Vec<(usize, &Item)> {
     found
 }
 
-fn write_item(entry: &mut Entry, depth: usize, item: &Item) {
+fn write_item(entry: &mut ListEntry, depth: usize, item: &Item) {
     let name = entry.one_line("name of a check", &item.item, LINE_LIMIT);
     let wants = match &item.wants {
         Wants::Check(check) => in_words(entry, check),
@@ -69,7 +69,7 @@ fn write_item(entry: &mut Entry, depth: usize, item: &Item) {
     entry.line(depth, &format!("{name}: {wants}"));
 }
 
-fn in_words(entry: &mut Entry, check: &Check) -> String {
+fn in_words(entry: &mut ListEntry, check: &Check) -> String {
     let mut shown = |value: &str| entry.code("a check", value, COMMAND_LIMIT);
     match check {
         Check::Command { value } => format!("{} exits with 0", shown(value)),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::state::{Graph, State, Target};
 
 #[derive(Debug)]
-pub(super) struct Rests {
+pub(super) struct Dependencies {
     /// Its own dependencies and those of the atoms it is a part of, each as what it really waits for (D1): of a group
     /// the selected choice, of a decomposed atom the atom itself.
     pub(super) direct: Vec<usize>,
@@ -13,7 +13,7 @@ pub(super) struct Rests {
     pub(super) behind: Vec<usize>,
 }
 
-pub(super) fn rests(state: &State, graph: &Graph, atom: usize) -> Rests {
+pub(super) fn dependencies(state: &State, graph: &Graph, atom: usize) -> Dependencies {
     let mut seen = vec![false; state.atoms.len()];
     graph.line(atom).for_each(|above| seen[above] = true);
     let direct = unseen(needs(state, graph, atom), &mut seen);
@@ -25,7 +25,7 @@ pub(super) fn rests(state: &State, graph: &Graph, atom: usize) -> Rests {
         queue.extend(&found);
         behind.extend(found);
     }
-    Rests { direct, behind }
+    Dependencies { direct, behind }
 }
 
 /// Parents' dependencies hold for their children too.

@@ -1,80 +1,84 @@
-//! How a command ended -> the outcome of its check, in words (D17). Knows no process.
+//! Turns the way a command ended into the outcome of its check (D17). Knows no process.
 
 use super::Outcome;
 
 /// Whether the check wants the command to succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ExpectedExit {
     Success,
     Failure,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CommandExit {
     Exited(i32),
     Signalled(i32),
     OutOfTime {
         seconds: u64,
     },
     NotStarted(String),
-    /// Nobody knows.
+    /// The process that watched the command was killed.
     Lost,
 }
 
-/// Whose program it is that could not be run, if that was the trouble.
+/// Where the program belongs that could not be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingProgram {
     /// A file of the project: a worker can make it.
     InProject(String),
     Elsewhere(Option<String>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ruling {
+pub struct CheckResult {
     pub outcome: Outcome,
     pub why: String,
     pub hint: String,
 }
 
-/// A shell reports a signal of what it ran by an exit above this.
+/// A shell reports the signal that ended its command by an exit code above this one.
 const SIGNAL_BASE: i32 = 128;
 const LAST_SIGNAL: i32 = 31;
 
-pub fn rule(wanted: Wanted, ending: &Ending, missing: &Missing) -> Ruling {
-    let ruling = |outcome, why: String, hint: &str| Ruling { outcome, why, hint: hint.into() };
+pub fn judge_exit(wanted: ExpectedExit, ending: &CommandExit, missing: &MissingProgram) -> CheckResult {
+    let result = |outcome, why: String, hint: &str| CheckResult { outcome, why, hint: hint.into() };
     match (ending, wanted) {
-        (Ending::Exited(code @ (126 | 127)), _) => cannot_run(*code, wanted, missing),
-        (Ending::Exited(code), _) if (SIGNAL_BASE + 1..=SIGNAL_BASE + LAST_SIGNAL).contains(code) => ruling(
-            Outcome::Error,
-            format!("killed by {} (exit {code})", signal(code - SIGNAL_BASE)),
-            "a check that is killed shows nothing; see its output, and whether memory is short",
-        ),
-        (Ending::Exited(0), Wanted::Success) => ruling(Outcome::Pass, "exit 0".into(), ""),
-        (Ending::Exited(code), Wanted::Success) => ruling(Outcome::Fail, format!("exit {code}"), ""),
-        (Ending::Exited(0), Wanted::Failure) => ruling(
+        (CommandExit::Exited(code @ (126 | 127)), _) => cannot_run(*code, wanted, missing),
+        (CommandExit::Exited(code), _) if (SIGNAL_BASE + 1..=SIGNAL_BASE + LAST_SIGNAL).contains(code) => {
+            result(
+                Outcome::Error,
+                format!("killed by {} (exit {code})", signal(code - SIGNAL_BASE)),
+                "a check that is killed shows nothing; see its output, and whether memory is short",
+            )
+        }
+        (CommandExit::Exited(0), ExpectedExit::Success) => result(Outcome::Pass, "exit 0".into(), ""),
+        (CommandExit::Exited(code), ExpectedExit::Success) => {
+            result(Outcome::Fail, format!("exit {code}"), "")
+        }
+        (CommandExit::Exited(0), ExpectedExit::Failure) => result(
             Outcome::Fail,
             "exit 0, and another one is wanted".into(),
             "`not_command` passes when the command runs and exits with other than 0",
         ),
-        (Ending::Exited(code), Wanted::Failure) => {
-            ruling(Outcome::Pass, format!("exit {code}, as is wanted"), "")
+        (CommandExit::Exited(code), ExpectedExit::Failure) => {
+            result(Outcome::Pass, format!("exit {code}, as is wanted"), "")
         }
-        (Ending::Signalled(number), _) => ruling(
+        (CommandExit::Signalled(number), _) => result(
             Outcome::Error,
             format!("killed by {}", signal(*number)),
             "a check that is killed shows nothing; see its output, and whether memory is short",
         ),
-        (Ending::OutOfTime { seconds }, _) => ruling(
+        (CommandExit::OutOfTime { seconds }, _) => result(
             Outcome::Error,
             format!("not done after {seconds} s, so it was ended"),
             "make it quicker, or raise `objective.constraints.check_timeout`",
         ),
-        (Ending::NotStarted(why), _) => ruling(
+        (CommandExit::NotStarted(why), _) => result(
             Outcome::Error,
             format!("it could not be started: {why}"),
             "see that the shell can be run here",
         ),
-        (Ending::Lost, _) => ruling(
+        (CommandExit::Lost, _) => result(
             Outcome::Error,
             "its guard was killed, so its end is unknown".into(),
             "see whether the check kills its own parent",
@@ -82,22 +86,22 @@ pub fn rule(wanted: Wanted, ending: &Ending, missing: &Missing) -> Ruling {
     }
 }
 
-fn cannot_run(code: i32, wanted: Wanted, missing: &Missing) -> Ruling {
+fn cannot_run(code: i32, wanted: ExpectedExit, missing: &MissingProgram) -> CheckResult {
     let what = if code == 126 { "cannot be run" } else { "was not found" };
     match (missing, wanted) {
-        (Missing::InProject(program), Wanted::Success) => Ruling {
+        (MissingProgram::InProject(program), ExpectedExit::Success) => CheckResult {
             outcome: Outcome::Fail,
             why: format!("`{program}` of this project {what} (exit {code})"),
             hint: String::new(),
         },
-        (Missing::InProject(program), Wanted::Failure) => Ruling {
+        (MissingProgram::InProject(program), ExpectedExit::Failure) => CheckResult {
             outcome: Outcome::Error,
             why: format!("`{program}` of this project {what} (exit {code}), which shows nothing"),
             hint: "a `not_command` passes only if the command ran".into(),
         },
-        (Missing::Elsewhere(program), _) => {
+        (MissingProgram::Elsewhere(program), _) => {
             let program = program.as_ref().map_or("a program".to_owned(), |program| format!("`{program}`"));
-            Ruling {
+            CheckResult {
                 outcome: Outcome::Error,
                 why: format!("{program} {what} (exit {code})"),
                 hint: "install it, correct its name, or see PATH".into(),
@@ -130,9 +134,9 @@ mod tests {
 
     #[test]
     fn errors_are_told_from_failures() {
-        let own = || Missing::InProject("./run.sh".into());
-        let other = || Missing::Elsewhere(None);
-        use {Ending::*, Outcome::*, Wanted::*};
+        let own = || MissingProgram::InProject("./run.sh".into());
+        let other = || MissingProgram::Elsewhere(None);
+        use {CommandExit::*, ExpectedExit::*, Outcome::*};
         for (ending, missing, command, not_command) in [
             (Exited(0), other(), Pass, Fail),
             (Exited(1), other(), Fail, Pass),
@@ -149,8 +153,8 @@ mod tests {
             (NotStarted("gone".into()), other(), Error, Error),
             (Lost, other(), Error, Error),
         ] {
-            assert_eq!(rule(Success, &ending, &missing).outcome, command, "{ending:?}");
-            assert_eq!(rule(Failure, &ending, &missing).outcome, not_command, "{ending:?}");
+            assert_eq!(judge_exit(Success, &ending, &missing).outcome, command, "{ending:?}");
+            assert_eq!(judge_exit(Failure, &ending, &missing).outcome, not_command, "{ending:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A base case laid out: its single checks in the written order, each with a name of its own, and how they are nested.
+//! A base case as a tree: its checks in the written order, each with a unique name, and how they are nested.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use super::{Outcome, all_of, any_of};
 use crate::state::{Check, Checks, Item, Wants};
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sheet {
+pub struct CheckTree {
     pub leaves: Vec<Leaf>,
-    pub root: Node,
+    pub root: CheckNode,
 }
 
 /// One check.
@@ -22,16 +22,16 @@ pub struct Leaf {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node {
+pub enum CheckNode {
     /// The place of a check among the leaves.
     Leaf(usize),
     All {
         item: String,
-        inner: Vec<Node>,
+        inner: Vec<CheckNode>,
     },
     Any {
         item: String,
-        inner: Vec<Node>,
+        inner: Vec<CheckNode>,
     },
 }
 
@@ -61,22 +61,22 @@ impl Leaf {
     }
 }
 
-impl Sheet {
-    pub fn of(checks: &Checks) -> Sheet {
+impl CheckTree {
+    pub fn of(checks: &Checks) -> CheckTree {
         let mut leaves = Vec::new();
         let root = match checks {
             Checks::Single(check) => {
-                let name = words_of(check);
+                let name = name_of(check);
                 leaves.push(Leaf { name: name.clone(), path: vec![name], check: check.clone() });
-                Node::Leaf(0)
+                CheckNode::Leaf(0)
             }
             Checks::Checklist(items) => {
                 let inner = items.iter().map(|item| lay_out(item, &[], &mut leaves)).collect();
-                Node::All { item: String::new(), inner }
+                CheckNode::All { item: String::new(), inner }
             }
         };
         name_apart(&mut leaves);
-        Sheet { leaves, root }
+        CheckTree { leaves, root }
     }
 
     /// What the checks come to; one that was not seen is pending.
@@ -90,20 +90,20 @@ impl Sheet {
     }
 }
 
-impl Node {
+impl CheckNode {
     pub fn fold(&self, seen: &impl Fn(usize) -> Option<Outcome>) -> Outcome {
         match self {
-            Node::Leaf(place) => seen(*place).unwrap_or(Outcome::Pending),
-            Node::All { inner, .. } => all_of(inner.iter().map(|node| node.fold(seen))),
-            Node::Any { inner, .. } => any_of(inner.iter().map(|node| node.fold(seen))),
+            CheckNode::Leaf(place) => seen(*place).unwrap_or(Outcome::Pending),
+            CheckNode::All { inner, .. } => all_of(inner.iter().map(|node| node.fold(seen))),
+            CheckNode::Any { inner, .. } => any_of(inner.iter().map(|node| node.fold(seen))),
         }
     }
 
     fn is_decided(&self, place: usize, seen: &impl Fn(usize) -> Option<Outcome>) -> bool {
         match self {
-            Node::Leaf(_) => false,
-            Node::All { inner, .. } => inner.iter().any(|node| node.is_decided(place, seen)),
-            Node::Any { inner, .. } => {
+            CheckNode::Leaf(_) => false,
+            CheckNode::All { inner, .. } => inner.iter().any(|node| node.is_decided(place, seen)),
+            CheckNode::Any { inner, .. } => {
                 let here = inner.iter().any(|node| node.holds(place));
                 (here && self.fold(seen) == Outcome::Pass)
                     || inner.iter().any(|node| node.is_decided(place, seen))
@@ -113,24 +113,26 @@ impl Node {
 
     fn holds(&self, place: usize) -> bool {
         match self {
-            Node::Leaf(own) => *own == place,
-            Node::All { inner, .. } | Node::Any { inner, .. } => inner.iter().any(|node| node.holds(place)),
+            CheckNode::Leaf(own) => *own == place,
+            CheckNode::All { inner, .. } | CheckNode::Any { inner, .. } => {
+                inner.iter().any(|node| node.holds(place))
+            }
         }
     }
 }
 
-fn lay_out(item: &Item, above: &[String], leaves: &mut Vec<Leaf>) -> Node {
+fn lay_out(item: &Item, above: &[String], leaves: &mut Vec<Leaf>) -> CheckNode {
     let path: Vec<String> = above.iter().chain([&item.item]).cloned().collect();
     match &item.wants {
         Wants::Check(check) => {
             leaves.push(Leaf { name: item.item.clone(), path, check: check.clone() });
-            Node::Leaf(leaves.len() - 1)
+            CheckNode::Leaf(leaves.len() - 1)
         }
-        Wants::Group(items) => Node::All {
+        Wants::Group(items) => CheckNode::All {
             item: item.item.clone(),
             inner: items.iter().map(|item| lay_out(item, &path, leaves)).collect(),
         },
-        Wants::AnyOf(items) => Node::Any {
+        Wants::AnyOf(items) => CheckNode::Any {
             item: item.item.clone(),
             inner: items.iter().map(|item| lay_out(item, &path, leaves)).collect(),
         },
@@ -155,7 +157,7 @@ fn name_apart(leaves: &mut [Leaf]) {
 }
 
 /// What a check without an item is called.
-fn words_of(check: &Check) -> String {
+fn name_of(check: &Check) -> String {
     match check {
         Check::Command { value }
         | Check::NotCommand { value }

@@ -1,26 +1,27 @@
-//! A page of bounded size: what is written on it is cut where its part ends, and the page remembers what was cut.
-//! Knows nothing of atoms or roles.
+//! A text of bounded size: each part is cut at its own budget, and the text notes what was cut. Knows nothing of atoms or
+//! roles.
 
-/// Follows what was cut short.
+/// Marks the end of a text that was cut.
 const MARK: &str = " […cut]";
 
-/// Text in the making. Every part that holds foreign text has a budget in bytes; our own words are short by nature.
+/// A brief that is being written. Every part that quotes others has a budget in bytes; the program's own sentences have
+/// none, because they are short.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct BriefText {
     text: String,
     cut: Vec<String>,
-    /// Whether a quote or a list has just ended: words that followed at once would be taken for a part of it.
+    /// Whether a quote or a list has just ended; a sentence right after it would read as a part of it.
     after_block: bool,
 }
 
 /// One entry of a list, and what of it was cut.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct ListEntry {
     text: String,
     cut: Vec<String>,
 }
 
-impl Page {
+impl BriefText {
     pub(super) fn title(&mut self, words: &str) {
         self.text.push_str("# ");
         self.text.push_str(words);
@@ -34,8 +35,8 @@ impl Page {
         self.after_block = false;
     }
 
-    /// Our own words: never cut.
-    pub(super) fn say(&mut self, words: &str) {
+    /// A sentence of the program, never cut.
+    pub(super) fn paragraph(&mut self, words: &str) {
         if std::mem::take(&mut self.after_block) {
             self.text.push('\n');
         }
@@ -43,23 +44,22 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Foreign text, marked as such on every line, so that it cannot pass for a heading of ours.
+    /// A text of others, marked on every line, so that none of it can pass for a heading of the brief.
     pub(super) fn quote(&mut self, what: &str, text: &str, budget: usize) {
-        let mut entry = Entry::default();
+        let mut entry = ListEntry::default();
         entry.quote(0, what, text, budget);
         self.text.push_str(&entry.text);
         self.cut.extend(entry.cut);
         self.after_block = true;
     }
 
-    /// Entries in their order, as many as fit; the first that does not ends the list, and how many are missing is
-    /// said. What lies behind the end is counted, not written.
+    /// As many entries as fit, in their order, and then how many are missing.
     pub(super) fn list<T>(
         &mut self,
         what: &str,
         things: impl IntoIterator<Item = T>,
         budget: usize,
-        write: impl Fn(&mut Entry, T),
+        write: impl Fn(&mut ListEntry, T),
     ) {
         // Room for the line that says how many are missing.
         let end = self.text.len() + budget.saturating_sub(64);
@@ -67,7 +67,7 @@ impl Page {
         let mut listed = 0usize;
         self.after_block = true;
         while let Some(thing) = things.next() {
-            let mut entry = Entry::default();
+            let mut entry = ListEntry::default();
             write(&mut entry, thing);
             if self.text.len() + entry.text.len() > end {
                 let missing = 1 + things.count();
@@ -86,7 +86,7 @@ impl Page {
     }
 }
 
-impl Entry {
+impl ListEntry {
     /// One line of a list, at a depth.
     pub(super) fn line(&mut self, depth: usize, text: &str) {
         self.text.push_str(&"  ".repeat(depth));
@@ -95,14 +95,14 @@ impl Entry {
         self.text.push('\n');
     }
 
-    /// Foreign text as an item of its own.
+    /// A text of others as an item of its own.
     pub(super) fn item(&mut self, what: &str, text: &str, budget: usize) {
         let from = self.text.len();
         self.quote(1, what, text, budget);
         self.text.replace_range(from..from + 1, "-");
     }
 
-    /// Foreign text inside a list, below the line it belongs to.
+    /// A text of others inside a list, below the line that it belongs to.
     pub(super) fn quote(&mut self, depth: usize, what: &str, text: &str, budget: usize) {
         let indent = "  ".repeat(depth);
         let next_line = format!("\n{indent}> ");
@@ -136,10 +136,10 @@ impl Entry {
         self.cut.push(what);
     }
 
-    /// A text as one line, for [`Entry::line`]; that it was cut is noted.
+    /// A text as one line, for [`ListEntry::line`]; that it was cut is noted.
     pub(super) fn one_line(&mut self, what: &str, text: &str, limit: usize) -> String {
-        let (line, whole) = squeezed(text, limit);
-        if whole == Whole::No {
+        let (line, extent) = squeezed(text, limit);
+        if extent == Extent::Cut {
             self.cut.push(format!("{what}: {} bytes, cut to fit {limit}", text.len()));
         }
         line
@@ -151,19 +151,19 @@ impl Entry {
     }
 }
 
-/// A text as one line of at most `limit` bytes, without control characters. For what is a reference by intent; where
-/// the whole would matter, [`Entry::one_line`] notes what was cut.
+/// A text as one line of at most `limit` bytes, without control characters. Where the whole text matters, use
+/// [`ListEntry::one_line`], which notes what was cut.
 pub(super) fn one_line(text: &str, limit: usize) -> String {
     squeezed(text, limit).0
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whole {
-    Yes,
-    No,
+enum Extent {
+    Whole,
+    Cut,
 }
 
-fn squeezed(text: &str, limit: usize) -> (String, Whole) {
+fn squeezed(text: &str, limit: usize) -> (String, Extent) {
     const ELLIPSIS: char = '…';
     let room = limit.saturating_sub(ELLIPSIS.len_utf8());
     let mut line = String::new();
@@ -175,14 +175,14 @@ fn squeezed(text: &str, limit: usize) -> (String, Whole) {
         }
         if line.len() + usize::from(gap) + c.len_utf8() > room {
             line.push(ELLIPSIS);
-            return (line, Whole::No);
+            return (line, Extent::Cut);
         }
         if std::mem::take(&mut gap) {
             line.push(' ');
         }
         line.push(c);
     }
-    (line, Whole::Yes)
+    (line, Extent::Whole)
 }
 
 /// Text of at most `limit` bytes, with a mark where it was longer.
