@@ -19,9 +19,10 @@ impl ErrorPatterns {
         }
         if let Some((reason, found)) = first(&self.limited, texts) {
             // Another text may say when the limit ends.
-            let told =
+            let elsewhere =
                 || self.limited.iter().flat_map(|ErrorPattern(p)| texts.iter().filter_map(|t| p.captures(t)));
-            let retry_after = moment(&found, now).or_else(|| told().find_map(|found| moment(&found, now)));
+            let retry_after =
+                moment(&found, now).or_else(|| elsewhere().find_map(|found| moment(&found, now)));
             return Some(AgentOutcome::RateLimited { reason, retry_after });
         }
         first(&self.unreachable, texts).map(|(reason, _)| AgentOutcome::Unreachable { reason })

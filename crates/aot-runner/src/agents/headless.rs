@@ -1,5 +1,5 @@
 //! An agent that is a command: it is given a brief, prints what it does, and ends. One engine for all of them; what
-//! differs stands in the profile.
+//! differs is in the profile.
 
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// Why it is useless to let the agent try on. Trying again logs nobody in; other errors may pass for a while.
+    /// Why it is useless to let the agent try on. Trying again does not log in; other errors may pass for a while.
     fn hopeless(&self, since: Option<Instant>) -> Option<AgentOutcome> {
         let (error, since) = self.reader.retrying.as_ref().zip(since)?;
         let outcome = self.profile.errors.classify(std::slice::from_ref(error), Timestamp::now());

@@ -251,11 +251,13 @@ impl Profile {
         if let Some(read_only) = table.remove("spared") {
             table.insert("read_only".to_owned(), read_only);
         }
-        if !table.contains_key("program") {
-            return Some(Err(wrong("missing field `program`".into())));
-        }
-        let read = Profile::deserialize(table).map_err(|error| wrong(error.message().to_owned()));
-        Some(read.and_then(|profile| profile.checked().map_err(wrong)))
+        let has_program = table.contains_key("program");
+        let read = Profile::deserialize(table).map_err(|error| error.message().to_owned());
+        let read = read.and_then(|profile| match has_program {
+            true => profile.checked(),
+            false => Err("missing field `program`".into()),
+        });
+        Some(read.map_err(wrong))
     }
 
     fn checked(self) -> Result<Profile, String> {

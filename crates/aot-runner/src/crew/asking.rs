@@ -129,7 +129,7 @@ impl Workers {
         Ok((answer.summary, artifacts))
     }
 
-    /// An agent looks at an atom.
+    /// An agent looks into an atom before it is worked on.
     pub(super) fn probe(
         &self,
         attempt: &Attempt,
@@ -138,29 +138,21 @@ impl Workers {
         brief: &Brief,
         meter: &Meter,
     ) -> Outcome {
-        self.probed(attempt, assignment, lent, brief, meter).unwrap_or_else(|outcome| outcome)
-    }
-
-    fn probed(
-        &self,
-        attempt: &Attempt,
-        assignment: &Assignment,
-        lent: &Lent,
-        brief: &Brief,
-        meter: &Meter,
-    ) -> Result<Outcome, Outcome> {
-        let agent = self.member(Role::Probe, Some(&assignment.atom))?;
-        let parse = |value: &Value| ProbeAnswer::read(value);
-        let read = reader(parse);
-        let question =
-            Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
-        let report = self.ask_reader(&assignment.job, lent, meter, question).map_err(failed)?;
-        let ProbeAnswer { feasible, findings, cost_estimate } = answer(agent, report, parse)?;
-        Ok(Outcome::Probed {
-            feasible: if feasible { Feasibility::Feasible } else { Feasibility::Infeasible },
-            findings,
-            cost: cost_estimate as Option<Cost>,
-        })
+        let probed = || {
+            let agent = self.member(Role::Probe, Some(&assignment.atom))?;
+            let parse = |value: &Value| ProbeAnswer::read(value);
+            let read = reader(parse);
+            let question =
+                Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
+            let report = self.ask_reader(&assignment.job, lent, meter, question).map_err(failed)?;
+            let ProbeAnswer { feasible, findings, cost_estimate } = answer(agent, report, parse)?;
+            Ok(Outcome::Probed {
+                feasible: if feasible { Feasibility::Feasible } else { Feasibility::Infeasible },
+                findings,
+                cost: cost_estimate as Option<Cost>,
+            })
+        };
+        probed().unwrap_or_else(|outcome| outcome)
     }
 
     /// The coordinator agent is asked for another plan.

@@ -419,15 +419,15 @@ impl Notes<'_> {
         }
         if fields.status == Some(ToolCallStatus::Failed) {
             let contents = fields.content.iter().flatten();
-            let said = contents.filter_map(|content| match content {
+            let texts = contents.filter_map(|content| match content {
                 ToolCallContent::Content(content) => match &content.content {
                     ContentBlock::Text(text) => Some(in_one_line(&text.text)),
                     _ => None,
                 },
                 _ => None,
             });
-            let said: Vec<String> = said.collect();
-            self.progress.note(&format!("[failed: {}]", said.join(" ")));
+            let texts: Vec<String> = texts.collect();
+            self.progress.note(&format!("[failed: {}]", texts.join(" ")));
         }
     }
 

@@ -269,7 +269,7 @@ fn what_it_cannot_serve_is_said() {
 
 /// The agent can write where its answer is handed in. It can spoil that, and no more.
 #[test]
-fn what_lies_in_the_tray_is_not_trusted() {
+fn what_is_in_the_answer_file_is_not_trusted() {
     let folder = folder();
     let answer_files = answer_files(folder.path());
     let path = folder.path().join("answer.json");
