@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use aot_core::contract::document::{Document, Limits};
-use aot_core::contract::edit::{Edit, Step};
+use aot_core::contract::edit::{Edit, PathStep};
 use serde_json::json;
 
 fn main() {
@@ -28,7 +28,7 @@ fn measure(atoms: usize) {
         best(|| text.clone(), |text| Document::parse(text, &limits).expect("a good document"));
     let packed = document.pack();
     let (unpack, _) = best(|| text.clone(), |text| Document::unpack(text, &packed).expect("its own pack"));
-    let middle: Vec<Step> = vec!["atoms".into(), (atoms / 2).into(), "status".into()];
+    let middle: Vec<PathStep> = vec!["atoms".into(), (atoms / 2).into(), "status".into()];
     let mut turn = false;
     let (leaf, ()) = best(
         || (),

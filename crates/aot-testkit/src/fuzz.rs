@@ -2,7 +2,7 @@
 //! each function must return for every input.
 
 use aot_core::contract::document::{Document, Kind, Limits, Node};
-use aot_core::contract::edit::{Edit, Path, Step};
+use aot_core::contract::edit::{Edit, Path, PathStep};
 use aot_core::contract::{self, Reading};
 use aot_core::rules::advance::{self, AttemptNumber};
 use aot_core::rules::{Ledger, backtrack};
@@ -98,22 +98,22 @@ fn aim(document: &Document, wish: &[u8]) -> Edit {
         1 => Edit::Remove { path },
         2 => Edit::Push { path, value },
         3 => {
-            path.push(Step::Key(format!("new {}", wish[4])));
+            path.push(PathStep::Key(format!("new {}", wish[4])));
             Edit::Set { path, value }
         }
         _ => {
-            path.push(Step::Index(wish[4] as usize % (node.len() + 1)));
+            path.push(PathStep::Index(wish[4] as usize % (node.len() + 1)));
             Edit::Insert { path, value }
         }
     }
 }
 
-fn down(node: Node<'_>, turn: usize) -> (Step, Node<'_>) {
+fn down(node: Node<'_>, turn: usize) -> (PathStep, Node<'_>) {
     if node.kind() == Kind::Seq {
-        return (Step::Index(turn), node.items().nth(turn).expect("the turn is within the list"));
+        return (PathStep::Index(turn), node.items().nth(turn).expect("the turn is within the list"));
     }
     let (key, value) = node.entries().nth(turn).expect("the turn is within the mapping");
-    (Step::Key(key.scalar_text().expect("keys are scalars").into_owned()), value)
+    (PathStep::Key(key.scalar_text().expect("keys are scalars").into_owned()), value)
 }
 
 fn value(choice: u8) -> Value {
@@ -148,30 +148,30 @@ fn made(document: &Document, edit: &Edit, was: &Value, before: &str) {
     assert_eq!(document.root().value(), wanted, "{edit:?}\n{before:?}\nbecame\n{:?}", document.text());
 }
 
-fn wish_on(place: &mut Value, path: &[Step], edit: &Edit) {
+fn wish_on(place: &mut Value, path: &[PathStep], edit: &Edit) {
     match (path, edit) {
         ([], Edit::Set { value, .. }) => *place = value.clone(),
         ([], Edit::Push { value, .. }) => match place {
             Value::Array(items) => items.push(value.clone()),
             other => *other = json!([value.clone()]),
         },
-        ([Step::Index(at)], Edit::Insert { value, .. }) => {
+        ([PathStep::Index(at)], Edit::Insert { value, .. }) => {
             place.as_array_mut().expect("an item is inserted into a list").insert(*at, value.clone());
         }
-        ([Step::Index(at)], Edit::Remove { .. }) => {
+        ([PathStep::Index(at)], Edit::Remove { .. }) => {
             place.as_array_mut().expect("an index is of a list").remove(*at);
         }
-        ([Step::Key(key)], Edit::Remove { .. }) => {
+        ([PathStep::Key(key)], Edit::Remove { .. }) => {
             place.as_object_mut().expect("a key is of a mapping").shift_remove(key);
         }
-        ([Step::Key(key), rest @ ..], _) => {
+        ([PathStep::Key(key), rest @ ..], _) => {
             if place.is_null() {
                 *place = Value::Object(Map::new());
             }
             let entries = place.as_object_mut().expect("a key is of a mapping");
             wish_on(entries.entry(key.as_str()).or_insert(Value::Null), rest, edit);
         }
-        ([Step::Index(at), rest @ ..], _) => wish_on(&mut place[*at], rest, edit),
+        ([PathStep::Index(at), rest @ ..], _) => wish_on(&mut place[*at], rest, edit),
         ([], Edit::Remove { .. } | Edit::Insert { .. }) => {
             unreachable!("the root is neither removed nor an item")
         }

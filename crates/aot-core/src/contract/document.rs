@@ -4,7 +4,7 @@
 //! and the size of its subtree. Nothing here changes a document: that is the room of `edit`.
 
 pub(in crate::contract) mod build;
-mod node;
+pub(in crate::contract) mod node;
 mod pack;
 pub(in crate::contract) mod scalar;
 #[cfg(test)]

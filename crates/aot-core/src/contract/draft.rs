@@ -4,12 +4,14 @@
 use serde_json::{Map, Value, json};
 
 use super::Reading;
-use super::decode_checks::proving;
+use super::checks::proving;
 use super::document::{Document, Kind, Limits, Node};
-use super::edit::{Edit, Path, Step};
+use super::edit::{Edit, Path, PathStep};
 use super::finding::{Finding, Findings, Severity};
 use super::write::NotWritten;
-use crate::state::{Agreement, Boundaries, Checks, Clarification, Constraints, Control, NewAtom, State};
+use crate::state::{
+    Agreement, Boundaries, Checks, Clarification, Constraints, Control, NewAtom, State, sequence_number,
+};
 
 /// What the text is before anything is agreed on: the sections in the order in which people read them.
 const SKELETON: &str = r#"---
@@ -42,19 +44,6 @@ trail: []
 corrections: []
 ---
 "#;
-
-/// Keys of an objective that may also stand at the top of a file that has no `objective`.
-const OBJECTIVE: [&str; 9] = [
-    "goal",
-    "background_intent",
-    "deliverables",
-    "definition_of_done",
-    "base_case",
-    "constraints",
-    "protected",
-    "verify",
-    "isolation",
-];
 
 const HEADING: &str = "# Original Prompt";
 
@@ -224,11 +213,13 @@ fn objective_edits(root: Node<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     let nested = root.get("objective").is_some_and(|node| node.kind() == Kind::Map);
     if !nested {
-        for key in OBJECTIVE {
-            if let Some(node) = root.get(key) {
-                edits.push(set(["objective".into(), key.into()], node.value()));
-                edits.push(Edit::Remove { path: vec![key.into()] });
-            }
+        // The objective's keys may stand at the top of a file that has no `objective`.
+        let schema = super::schema();
+        let known = &schema["$defs"]["Objective"]["properties"];
+        for (key, node) in root.entries() {
+            let Some(key) = key.scalar_str().filter(|key| known.get(key).is_some()) else { continue };
+            edits.push(set(["objective".into(), key.into()], node.value()));
+            edits.push(Edit::Remove { path: vec![key.into()] });
         }
     }
     let place = if nested {
@@ -250,8 +241,11 @@ fn atom_edits(root: Node<'_>) -> Vec<Edit> {
     let Some(atoms) = root.get("atoms").filter(|node| node.kind() == Kind::Seq) else { return Vec::new() };
     let mut edits = Vec::new();
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    let numbers = atoms.items().filter_map(|atom| number(&atom.get("id")?.str()?));
-    let mut highest = numbers.max().unwrap_or(0);
+    // A choice may be listed before its atom exists, and keeps its id.
+    let groups_in = root.get("or_groups").into_iter().flat_map(|groups| groups.entries());
+    let choices = groups_in.filter_map(|(_, group)| group.get("choices")).flat_map(|choices| choices.items());
+    let ids = atoms.items().filter_map(|atom| atom.get("id")).chain(choices);
+    let mut highest = ids.filter_map(|id| sequence_number(id.scalar_str()?)).max().unwrap_or(0);
     for (place, atom) in atoms.items().enumerate() {
         let mut next = || {
             highest += 1;
@@ -292,7 +286,7 @@ fn atom_edits(root: Node<'_>) -> Vec<Edit> {
         }
     }
     for (name, choices) in groups {
-        let path: Path = vec!["or_groups".into(), Step::Key(name.clone())];
+        let path: Path = vec!["or_groups".into(), PathStep::Key(name.clone())];
         let listed = root.get("or_groups").and_then(|groups| groups.get(&name));
         match listed {
             None => edits.push(Edit::Set {
@@ -313,10 +307,6 @@ fn atom_edits(root: Node<'_>) -> Vec<Edit> {
     edits
 }
 
-fn number(id: &str) -> Option<u64> {
-    id.strip_prefix('A')?.parse().ok().filter(|number| *number < u64::MAX)
-}
-
 fn tells_of_work(root: Node<'_>) -> bool {
     let filled = |section: &str| root.get(section).is_some_and(|node| !node.is_empty());
     let iteration =
@@ -332,7 +322,7 @@ fn tells_of_work(root: Node<'_>) -> bool {
         || atoms.any(begun)
 }
 
-fn set<const N: usize>(path: [Step; N], value: Value) -> Edit {
+fn set<const N: usize>(path: [PathStep; N], value: Value) -> Edit {
     Edit::Set { path: path.into(), value }
 }
 

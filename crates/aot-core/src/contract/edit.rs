@@ -18,31 +18,30 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, Kind, Node, Style};
 use layout::Layout;
-use splice::Undo;
 
 /// One step from a collection to a value in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     Key(String),
     Index(usize),
 }
 
-impl From<&str> for Step {
-    fn from(key: &str) -> Step {
-        Step::Key(key.to_owned())
+impl From<&str> for PathStep {
+    fn from(key: &str) -> PathStep {
+        PathStep::Key(key.to_owned())
     }
 }
 
-impl From<usize> for Step {
-    fn from(index: usize) -> Step {
-        Step::Index(index)
+impl From<usize> for PathStep {
+    fn from(index: usize) -> PathStep {
+        PathStep::Index(index)
     }
 }
 
 /// The way from the root to a value.
-pub type Path = Vec<Step>;
+pub type Path = Vec<PathStep>;
 
-/// A wish about one place of a document.
+/// A change of one place of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
     /// Makes the place say `value`. A missing last key is added at the end of its mapping, with the mappings missing
@@ -68,26 +67,28 @@ pub struct EditRefused {
 impl Document {
     /// Makes all the edits in order, each path seen in the document as the edit before it left it; or none of them.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<(), EditRefused> {
-        let layout = Layout::of(self);
-        let decoded = self.decoded.ends.len();
-        let mut editor = Editor { document: self, layout, undo: Vec::new() };
-        for edit in edits {
-            if let Err(refusal) = editor.make(edit) {
-                editor.undo_all();
-                return Err(EditRefused {
-                    code: refusal.code,
-                    path: shown(edit.path()),
-                    reason: refusal.reason,
-                });
-            }
-        }
-        self.forget_dead_texts(decoded);
+        *self = self.edited(edits)?;
         Ok(())
+    }
+
+    /// A copy of the document with all the edits made, as in [`Document::edit`].
+    pub fn edited(&self, edits: &[Edit]) -> Result<Document, EditRefused> {
+        let mut edited = self.clone();
+        let mut editor = Editor { layout: Layout::of(self), document: &mut edited };
+        for edit in edits {
+            editor.make(edit).map_err(|refusal| EditRefused {
+                code: refusal.code,
+                path: shown(edit.path()),
+                reason: refusal.reason,
+            })?;
+        }
+        edited.forget_dead_texts(self.decoded.ends.len());
+        Ok(edited)
     }
 }
 
 impl Edit {
-    pub fn path(&self) -> &[Step] {
+    pub fn path(&self) -> &[PathStep] {
         match self {
             Edit::Set { path, .. }
             | Edit::Remove { path }
@@ -98,26 +99,26 @@ impl Edit {
 }
 
 /// A path as a person writes it: `atoms[3].status`.
-fn shown(path: &[Step]) -> String {
+fn shown(path: &[PathStep]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Key(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) => text.extend([".", key]),
-            Step::Index(index) => text.extend(["[", &index.to_string(), "]"]),
+            PathStep::Key(key) if text.is_empty() => text.push_str(key),
+            PathStep::Key(key) => text.extend([".", key]),
+            PathStep::Index(index) => text.extend(["[", &index.to_string(), "]"]),
         }
     }
     text
 }
 
 #[derive(Debug)]
-struct Refusal {
+struct CannotEdit {
     code: &'static str,
     reason: String,
 }
 
-fn refuse<T>(code: &'static str, reason: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { code, reason: reason.into() })
+fn refuse<T>(code: &'static str, reason: impl Into<String>) -> Result<T, CannotEdit> {
+    Err(CannotEdit { code, reason: reason.into() })
 }
 
 /// The nodes from the root to one node, which is the last. Edits below a node never move it, so a chain stays good
@@ -125,7 +126,7 @@ fn refuse<T>(code: &'static str, reason: impl Into<String>) -> Result<T, Refusal
 type Chain = Vec<usize>;
 
 /// How far a path leads.
-enum Found {
+enum Reached {
     Whole(Chain),
     /// The last node of the chain has no such child; the number says how many steps were taken.
     Until(Chain, usize),
@@ -134,29 +135,28 @@ enum Found {
 struct Editor<'d> {
     document: &'d mut Document,
     layout: Layout,
-    undo: Vec<Undo>,
 }
 
 impl Editor<'_> {
-    fn make(&mut self, edit: &Edit) -> Result<(), Refusal> {
+    fn make(&mut self, edit: &Edit) -> Result<(), CannotEdit> {
         match edit {
             Edit::Set { path, value } => self.set(path, value),
             Edit::Remove { path } => self.remove(path),
             Edit::Push { path, value } => match self.find(path)? {
-                Found::Whole(chain) => match self.node(&chain).kind() {
+                Reached::Whole(chain) => match self.node(&chain).kind() {
                     Kind::Seq => self.insert_item(&chain, usize::MAX, value),
                     Kind::Null => self.assign(&chain, &Value::Array(vec![value.clone()])),
                     Kind::Bool | Kind::Int | Kind::Float | Kind::Str | Kind::Map => {
                         refuse("not_a_sequence", "it is not a list")
                     }
                 },
-                Found::Until(..) => self.set(path, &Value::Array(vec![value.clone()])),
+                Reached::Until(..) => self.set(path, &Value::Array(vec![value.clone()])),
             },
             Edit::Insert { path, value } => {
-                let Some((Step::Index(index), above)) = path.split_last() else {
+                let Some((PathStep::Index(index), above)) = path.split_last() else {
                     return refuse("not_a_sequence", "an item is inserted at an index of a list");
                 };
-                let Found::Whole(chain) = self.find(above)? else {
+                let Reached::Whole(chain) = self.find(above)? else {
                     return refuse("no_such_place", "there is no such list");
                 };
                 let node = self.node(&chain);
@@ -171,17 +171,17 @@ impl Editor<'_> {
         }
     }
 
-    fn set(&mut self, path: &[Step], value: &Value) -> Result<(), Refusal> {
+    fn set(&mut self, path: &[PathStep], value: &Value) -> Result<(), CannotEdit> {
         let (chain, taken) = match self.find(path)? {
-            Found::Whole(chain) => return self.assign(&chain, value),
-            Found::Until(chain, taken) => (chain, taken),
+            Reached::Whole(chain) => return self.assign(&chain, value),
+            Reached::Until(chain, taken) => (chain, taken),
         };
-        let Some(Step::Key(key)) = path.get(taken) else {
+        let Some(PathStep::Key(key)) = path.get(taken) else {
             return refuse("no_such_place", "the list has no such item");
         };
         let mut value = value.clone();
         for step in path[taken + 1..].iter().rev() {
-            let Step::Key(key) = step else { return refuse("no_such_place", "there is no such list") };
+            let PathStep::Key(key) = step else { return refuse("no_such_place", "there is no such list") };
             value = Value::Object(Map::from_iter([(key.clone(), value)]));
         }
         match self.node(&chain).kind() {
@@ -193,8 +193,8 @@ impl Editor<'_> {
         }
     }
 
-    fn remove(&mut self, path: &[Step]) -> Result<(), Refusal> {
-        let Found::Whole(chain) = self.find(path)? else {
+    fn remove(&mut self, path: &[PathStep]) -> Result<(), CannotEdit> {
+        let Reached::Whole(chain) = self.find(path)? else {
             return refuse("no_such_place", "there is no such place");
         };
         if chain.len() == 1 {
@@ -205,7 +205,7 @@ impl Editor<'_> {
 
     /// Makes the last node of the chain say `value` with the fewest changes: a collection stays where it is, and only
     /// what differs inside it is spliced.
-    fn assign(&mut self, chain: &[usize], value: &Value) -> Result<(), Refusal> {
+    fn assign(&mut self, chain: &[usize], value: &Value) -> Result<(), CannotEdit> {
         let node = self.node(chain);
         if node.says(value) {
             return Ok(());
@@ -222,7 +222,7 @@ impl Editor<'_> {
         }
     }
 
-    fn assign_map(&mut self, chain: &[usize], wanted: &Map<String, Value>) -> Result<(), Refusal> {
+    fn assign_map(&mut self, chain: &[usize], wanted: &Map<String, Value>) -> Result<(), CannotEdit> {
         let map = *chain.last().expect("a chain has at least the root");
         let inline = self.document.nodes[map].style != Style::Block;
         let kept = self
@@ -259,7 +259,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    fn assign_seq(&mut self, chain: &[usize], wanted: &[Value]) -> Result<(), Refusal> {
+    fn assign_seq(&mut self, chain: &[usize], wanted: &[Value]) -> Result<(), CannotEdit> {
         let seq = *chain.last().expect("a chain has at least the root");
         let items: Vec<usize> = self.node(chain).items().map(|item| item.index()).collect();
         let same = |(at, value): (&usize, &Value)| Node::new(self.document, *at).says(value);
@@ -282,7 +282,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    fn insert_entry(&mut self, chain: &[usize], key: &str, value: &Value) -> Result<(), Refusal> {
+    fn insert_entry(&mut self, chain: &[usize], key: &str, value: &Value) -> Result<(), CannotEdit> {
         let map = self.node(chain);
         let collection = &self.document.nodes[map.index()];
         if collection.style == Style::Block {
@@ -296,7 +296,7 @@ impl Editor<'_> {
     }
 
     /// Puts an item before the `index`-th, or at the end if there is none.
-    fn insert_item(&mut self, chain: &[usize], index: usize, value: &Value) -> Result<(), Refusal> {
+    fn insert_item(&mut self, chain: &[usize], index: usize, value: &Value) -> Result<(), CannotEdit> {
         let seq = self.node(chain);
         if self.document.nodes[seq.index()].style == Style::Block {
             return self.insert_lines(chain, index, None, value);
@@ -309,7 +309,7 @@ impl Editor<'_> {
     }
 
     /// Removes the last node of the chain, with its key if it has one.
-    fn remove_child(&mut self, chain: &[usize]) -> Result<(), Refusal> {
+    fn remove_child(&mut self, chain: &[usize]) -> Result<(), CannotEdit> {
         let (&child, above) = chain.split_last().expect("a chain has at least the root");
         let parent = self.node(above);
         if self.document.nodes[parent.index()].style != Style::Block {
@@ -323,36 +323,30 @@ impl Editor<'_> {
         if above.len() > 1 { self.replace_value(above, &empty) } else { self.empty_root() }
     }
 
-    fn find(&self, path: &[Step]) -> Result<Found, Refusal> {
+    fn find(&self, path: &[PathStep]) -> Result<Reached, CannotEdit> {
         let mut chain = vec![0];
         for (taken, step) in path.iter().enumerate() {
             let node = self.node(&chain);
             let child = match (step, node.kind()) {
-                (Step::Key(key), Kind::Map) => node.get(key),
-                (Step::Index(index), Kind::Seq) => node.items().nth(*index),
+                (PathStep::Key(key), Kind::Map) => node.get(key),
+                (PathStep::Index(index), Kind::Seq) => node.items().nth(*index),
                 (_, Kind::Null) => None,
-                (Step::Key(_), _) => {
+                (PathStep::Key(_), _) => {
                     return refuse("not_a_mapping", format!("`{}` is not a mapping", shown(&path[..taken])));
                 }
-                (Step::Index(_), _) => {
+                (PathStep::Index(_), _) => {
                     return refuse("not_a_sequence", format!("`{}` is not a list", shown(&path[..taken])));
                 }
             };
             match child {
                 Some(child) => chain.push(child.index()),
-                None => return Ok(Found::Until(chain, taken)),
+                None => return Ok(Reached::Until(chain, taken)),
             }
         }
-        Ok(Found::Whole(chain))
+        Ok(Reached::Whole(chain))
     }
 
     fn node(&self, chain: &[usize]) -> Node<'_> {
         Node::new(self.document, *chain.last().expect("a chain has at least the root"))
-    }
-
-    fn undo_all(&mut self) {
-        while let Some(undo) = self.undo.pop() {
-            undo.apply(self.document);
-        }
     }
 }

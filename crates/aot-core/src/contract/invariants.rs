@@ -10,7 +10,7 @@ use crate::state::{AtomId, AtomStatus, Closes, Graph, GroupName, MAX_NESTING, St
 
 pub(super) fn check(root: Node<'_>, state: &State, findings: &mut Findings) {
     let graph = Graph::new(state);
-    let mut check = Check { places: Places::of(root), state, graph: &graph, findings };
+    let mut check = InvariantCheck { places: Places::of(root), state, graph: &graph, findings };
     check.dependencies();
     check.memberships();
     check.groups();
@@ -20,14 +20,14 @@ pub(super) fn check(root: Node<'_>, state: &State, findings: &mut Findings) {
     check.cycles();
 }
 
-struct Check<'d, 'a> {
+struct InvariantCheck<'d, 'a> {
     places: Places<'d>,
     state: &'a State,
     graph: &'a Graph,
     findings: &'a mut Findings,
 }
 
-impl<'d> Check<'d, '_> {
+impl<'d> InvariantCheck<'d, '_> {
     fn error(&mut self, code: &'static str, at: Node<'d>, message: String, hint: impl Into<String>) {
         self.findings.note(Severity::Error, code, at.offset(), message, hint);
     }

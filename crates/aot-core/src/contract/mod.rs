@@ -1,7 +1,7 @@
 //! Text to `State` and back. Knows the file's form; decides nothing.
 
+mod checks;
 mod decode;
-mod decode_checks;
 pub mod document;
 mod draft;
 pub mod edit;
@@ -16,7 +16,6 @@ pub use finding::{Finding, MAX_FINDINGS, Severity};
 pub use write::{NotWritten, edits, write};
 
 use crate::state::State;
-use finding::Findings;
 
 /// What a text says, and what is wrong or odd about it.
 #[derive(Clone, Debug)]
@@ -29,8 +28,7 @@ pub struct Reading {
 
 impl Reading {
     pub fn of(document: Document) -> Reading {
-        let mut findings = Findings::default();
-        let state = decode::state(document.root(), &mut findings);
+        let (state, mut findings) = decode::state(document.root());
         if let Some(state) = &state {
             invariants::check(document.root(), state, &mut findings);
         }

@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use super::decode;
 use super::document::Document;
-use super::edit::{Edit, EditRefused, Path, Step};
-use super::finding::Findings;
+use super::edit::{Edit, EditRefused, Path, PathStep};
 use crate::state::State;
 
 /// Why a state was not written; the document is as it was.
@@ -22,10 +21,8 @@ pub enum NotWritten {
 
 /// Makes `document`, which says `old`, say `new`. The result is decoded again and compared before it counts.
 pub fn write(document: &Document, old: &State, new: &State) -> Result<Document, NotWritten> {
-    let mut changed = document.clone();
-    changed.edit(&edits(old, new))?;
-    let mut findings = Findings::default();
-    let says = decode::state(changed.root(), &mut findings);
+    let changed = document.edited(&edits(old, new))?;
+    let (says, findings) = decode::state(changed.root());
     if findings.has_errors() || says.as_ref() != Some(new) {
         return Err(NotWritten::Misread);
     }
@@ -103,7 +100,7 @@ where
     if old == new {
         return;
     }
-    let at = |key: &K| vec![section.into(), Step::Key(key.to_string())];
+    let at = |key: &K| vec![section.into(), PathStep::Key(key.to_string())];
     for key in old.keys().filter(|key| !new.contains_key(*key)) {
         edits.push(Edit::Remove { path: at(key) });
     }
@@ -117,7 +114,7 @@ where
 }
 
 fn fields<T: Serialize>(path: &[&str], old: &T, new: &T, edits: &mut Vec<Edit>) {
-    let path: Path = path.iter().map(|step| Step::from(*step)).collect();
+    let path: Path = path.iter().map(|step| PathStep::from(*step)).collect();
     difference(&path, &value(old), &value(new), edits);
 }
 
@@ -129,7 +126,7 @@ fn difference(path: &Path, old: &Value, new: &Value, edits: &mut Vec<Edit>) {
         }
         return;
     };
-    let at = |key: &str| path.iter().cloned().chain([Step::from(key)]).collect::<Path>();
+    let at = |key: &str| path.iter().cloned().chain([PathStep::from(key)]).collect::<Path>();
     for key in before.keys().filter(|key| !after.contains_key(*key)) {
         edits.push(Edit::Remove { path: at(key) });
     }

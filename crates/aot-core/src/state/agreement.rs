@@ -4,13 +4,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Atom, AtomId, AtomStatus, Constraints, Control, GroupName, NewAtom, Objective, OrGroup, State,
-    sequence_number,
-};
-
-/// The arrow between a description and what it waits for, in words on a command line.
-const WAITS_FOR: &str = "<-";
+use super::{Atom, AtomId, Control, GroupName, NewAtom, Objective, OrGroup, State, sequence_number};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
@@ -44,29 +38,12 @@ impl Boundaries {
     }
 }
 
-impl Objective {
-    /// Nothing is said yet.
-    pub fn blank() -> Objective {
-        Objective {
-            goal: String::new(),
-            base_case: None,
-            background_intent: String::new(),
-            deliverables: String::new(),
-            definition_of_done: String::new(),
-            constraints: Constraints::default(),
-            protected: Vec::new(),
-            verify: None,
-            isolation: None,
-        }
-    }
-}
-
 impl Agreement {
     /// Nothing but the request.
     pub fn about(request: impl Into<String>) -> Agreement {
         Agreement {
             request: request.into(),
-            objective: Objective::blank(),
+            objective: Objective::default(),
             atoms: Vec::new(),
             clarifications: Vec::new(),
             scope: Boundaries::default(),
@@ -77,7 +54,7 @@ impl Agreement {
     /// that stands twice is kept once: whoever writes the text sees to it before.
     pub fn state(&self) -> State {
         let mut atoms: IndexMap<AtomId, Atom> = IndexMap::new();
-        let given = self.atoms.iter().filter_map(|atom| atom.id.as_ref()).filter_map(sequence_number);
+        let given = self.atoms.iter().filter_map(|atom| sequence_number(atom.id.as_ref()?.as_str()));
         let mut free = given.max().unwrap_or(0);
         let mut or_groups: IndexMap<GroupName, OrGroup> = IndexMap::new();
         for new in &self.atoms {
@@ -115,65 +92,9 @@ impl Agreement {
     }
 }
 
-impl NewAtom {
-    /// An atom as a person writes it in one line: `The login route <- A1, A2`.
-    pub fn from_words(words: &str) -> NewAtom {
-        let (description, needs) = match words.rsplit_once(WAITS_FOR) {
-            Some((description, needs)) if is_list_of_ids(needs) => (description, needs),
-            _ => (words, ""),
-        };
-        let needs = needs.split([',', ' ']).map(str::trim).filter(|id| !id.is_empty());
-        NewAtom {
-            description: description.trim().to_owned(),
-            depends_on: needs.map(AtomId::new).collect(),
-            ..NewAtom::default()
-        }
-    }
-
-    /// The same as an atom of a graph, pending.
-    pub fn called(self, id: AtomId) -> Atom {
-        Atom {
-            id,
-            description: self.description,
-            status: AtomStatus::Pending,
-            depends_on: self.depends_on,
-            or_group: self.or_group,
-            check: self.check,
-            run: self.run,
-            probe: self.probe,
-            agent: self.agent,
-            writes: self.writes,
-            resource: self.resource,
-        }
-    }
-}
-
-/// An arrow in a sentence (`map a <- b in the grammar`) is no list of ids.
-fn is_list_of_ids(words: &str) -> bool {
-    let mut ids = words.split(',').map(str::trim).peekable();
-    ids.peek().is_some() && ids.all(AtomId::is_usable)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_atom_in_one_line() {
-        for (words, description, needs) in [
-            ("The user model", "The user model", ""),
-            ("The login route <- A1, A2", "The login route", "A1 A2"),
-            ("  Tokens<-A1  ", "Tokens", "A1"),
-            ("Let x <- y mean a move", "Let x <- y mean a move", ""),
-            ("Let x <- y mean a move <- A1", "Let x <- y mean a move", "A1"),
-            ("Nothing <- ", "Nothing <-", ""),
-            ("<- A1", "", "A1"),
-        ] {
-            let atom = NewAtom::from_words(words);
-            let found = atom.depends_on.iter().map(AtomId::as_str).collect::<Vec<_>>().join(" ");
-            assert_eq!((atom.description.as_str(), found.as_str()), (description, needs), "{words:?}");
-        }
-    }
 
     #[test]
     fn ids_go_on_after_the_highest_that_was_given() {

@@ -87,7 +87,7 @@ impl AtomId {
 
 /// A moment as the file writes it (ISO 8601). The text is kept, so that what was read is what is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "StampText", into = "String")]
 #[schemars(with = "String", extend("format" = "date-time"))]
 pub struct Stamp {
     text: String,
@@ -124,10 +124,15 @@ impl From<jiff::Timestamp> for Stamp {
     }
 }
 
-impl TryFrom<String> for Stamp {
+/// Tells a reader of the file, by its name, that a moment is wanted.
+#[derive(Deserialize)]
+#[serde(rename = "Stamp")]
+struct StampText(String);
+
+impl TryFrom<StampText> for Stamp {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Stamp, String> {
+    fn try_from(StampText(text): StampText) -> Result<Stamp, String> {
         Stamp::parse(&text).ok_or_else(|| format!("`{text}` is not an ISO 8601 date and time"))
     }
 }
@@ -146,7 +151,7 @@ impl fmt::Debug for Stamp {
 
 /// A limit in time, written `90s`, `30m`, `8h` or `2d`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "SpanText", into = "String")]
 #[schemars(with = "String", extend("pattern" = "^[0-9]+(s|m|h|d)$"))]
 pub struct Span {
     seconds: u64,
@@ -190,10 +195,15 @@ impl fmt::Debug for Span {
     }
 }
 
-impl TryFrom<String> for Span {
+/// Tells a reader of the file, by its name, that a span of time is wanted.
+#[derive(Deserialize)]
+#[serde(rename = "Span")]
+struct SpanText(String);
+
+impl TryFrom<SpanText> for Span {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Span, String> {
+    fn try_from(SpanText(text): SpanText) -> Result<Span, String> {
         Span::parse(&text).ok_or_else(|| format!("`{text}` is not a span of time like `30m`"))
     }
 }

@@ -1,6 +1,7 @@
 //! The contract's nouns, and pure questions about them. Nothing here changes itself: that is `rules::apply`.
 
 mod agreement;
+mod atom;
 mod checks;
 mod frontier;
 mod graph;
@@ -9,6 +10,7 @@ mod limit;
 mod path;
 
 pub use agreement::{Agreement, Boundaries, Clarification};
+pub use atom::{Atom, AtomStatus, NewAtom};
 pub use checks::{Check, Checks, Criterion, Item, Quality, Scope, Wants};
 pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
@@ -29,24 +31,24 @@ pub const DEFAULT_CHECK_TIMEOUT: Span = Span::from_seconds(10 * 60);
 pub const DEFAULT_MAX_WALL_TIME: Span = Span::from_seconds(24 * 3600);
 
 /// The frontmatter of a state file, contract v1.3.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct State {
     pub objective: Objective,
     pub control: Control,
-    #[serde(serialize_with = "as_list")]
+    #[serde(serialize_with = "as_list", deserialize_with = "by_id")]
     #[schemars(with = "Vec<Atom>", length(min = 1))]
     pub atoms: IndexMap<AtomId, Atom>,
-    #[schemars(default)]
+    #[serde(default)]
     pub decompositions: Vec<Decomposition>,
-    #[schemars(default)]
+    #[serde(default)]
     pub or_groups: IndexMap<GroupName, OrGroup>,
     pub bindings: IndexMap<AtomId, Binding>,
     pub trail: Vec<TrailEntry>,
     pub corrections: Vec<Correction>,
 }
 
-/// What must be satisfied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What must be satisfied. Nothing is said in the default one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = require_base_case)]
 pub struct Objective {
     #[schemars(length(min = 1))]
@@ -61,7 +63,7 @@ pub struct Objective {
     pub deliverables: String,
     #[schemars(length(min = 1))]
     pub definition_of_done: String,
-    #[schemars(default)]
+    #[serde(default)]
     pub constraints: Constraints,
     /// Globs that no worker may change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,11 +83,14 @@ fn require_base_case(schema: &mut schemars::Schema) {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Constraints {
-    #[schemars(range(min = 1), default = "default_max_iterations")]
+    #[serde(default = "default_max_iterations")]
+    #[schemars(range(min = 1))]
     pub max_iterations: u32,
-    #[schemars(range(min = 1, max = MAX_PARALLEL_AGENTS), default = "default_max_parallel_agents")]
+    #[serde(default = "default_max_parallel_agents")]
+    #[schemars(range(min = 1, max = MAX_PARALLEL_AGENTS))]
     pub max_parallel_agents: u32,
-    #[schemars(range(min = 1), default = "default_max_stall_count")]
+    #[serde(default = "default_max_stall_count")]
+    #[schemars(range(min = 1))]
     pub max_stall_count: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_timeout: Option<Span>,
@@ -171,7 +176,7 @@ pub enum IsolationMode {
 }
 
 /// Where the loop stands. The optional part is the program's own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Control {
     pub status: LoopStatus,
     pub iteration: u32,
@@ -219,34 +224,14 @@ pub struct Control {
 impl Control {
     /// Before the first iteration.
     pub fn fresh() -> Control {
-        Control {
-            status: LoopStatus::Pending,
-            iteration: 0,
-            stall_count: 0,
-            prev_pending_count: -1,
-            stop_requested: false,
-            stop_reason: None,
-            stop_now: false,
-            redirect_requested: false,
-            loop_id: None,
-            revision: None,
-            session: None,
-            branch: None,
-            open: None,
-            attempts: IndexMap::new(),
-            fruitless: None,
-            fewest_red: None,
-            parked_until: None,
-            spent: None,
-            fingerprint: None,
-            confirmed: Vec::new(),
-        }
+        Control { prev_pending_count: -1, ..Control::default() }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopStatus {
+    #[default]
     Pending,
     Running,
     Stopped,
@@ -305,93 +290,6 @@ impl Confirmation {
     }
 }
 
-/// The smallest unit of work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Atom {
-    pub id: AtomId,
-    pub description: String,
-    pub status: AtomStatus,
-    pub depends_on: Vec<AtomId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub or_group: Option<GroupName>,
-    /// What the program must see pass before the atom counts as resolved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub check: Option<Checks>,
-    /// The command that solves it, without any agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub writes: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource: Option<String>,
-}
-
-impl Atom {
-    /// A pending atom without dependencies.
-    pub fn new(id: AtomId, description: impl Into<String>) -> Atom {
-        Atom {
-            id,
-            description: description.into(),
-            status: AtomStatus::Pending,
-            depends_on: Vec::new(),
-            or_group: None,
-            check: None,
-            run: None,
-            probe: None,
-            agent: None,
-            writes: Vec::new(),
-            resource: None,
-        }
-    }
-}
-
-/// An atom as somebody asks for it: without an id it gets the next in sequence.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewAtom {
-    #[serde(default)]
-    pub id: Option<AtomId>,
-    pub description: String,
-    #[serde(default)]
-    pub depends_on: Vec<AtomId>,
-    #[serde(default)]
-    pub or_group: Option<GroupName>,
-    #[serde(default)]
-    pub check: Option<Checks>,
-    #[serde(default)]
-    pub run: Option<String>,
-    #[serde(default)]
-    pub probe: Option<bool>,
-    #[serde(default)]
-    pub agent: Option<String>,
-    #[serde(default)]
-    pub writes: Vec<String>,
-    #[serde(default)]
-    pub resource: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AtomStatus {
-    Pending,
-    InProgress,
-    Resolved,
-}
-
-impl AtomStatus {
-    pub fn word(self) -> &'static str {
-        match self {
-            AtomStatus::Pending => "pending",
-            AtomStatus::InProgress => "in_progress",
-            AtomStatus::Resolved => "resolved",
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decomposition {
     pub parent: AtomId,
@@ -406,7 +304,7 @@ pub struct OrGroup {
     #[schemars(length(min = 1))]
     pub choices: Vec<AtomId>,
     pub selected: AtomId,
-    #[schemars(default)]
+    #[serde(default)]
     pub failed: Vec<AtomId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speculative: Option<bool>,
@@ -592,17 +490,29 @@ impl State {
     /// The first free id of the sequence `A1`, `A2`, …
     pub fn next_id(&self) -> AtomId {
         let listed = self.or_groups.values().flat_map(|group| group.choices.iter());
-        let highest = self.atoms.keys().chain(listed).filter_map(sequence_number).max().unwrap_or(0);
+        let highest =
+            self.atoms.keys().chain(listed).filter_map(|id| sequence_number(id.as_str())).max().unwrap_or(0);
         AtomId::new(format!("A{}", highest + 1))
     }
 }
 
-fn sequence_number(id: &AtomId) -> Option<u64> {
-    let digits = id.as_str().strip_prefix('A')?;
+/// The number of an id of the sequence `A1`, `A2`, …; that of `A4_alt` is 4.
+pub(crate) fn sequence_number(id: &str) -> Option<u64> {
+    let digits = id.strip_prefix('A')?;
     let leading = digits.len() - digits.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     digits[..leading].parse().ok().filter(|number| *number < u64::MAX)
 }
 
 fn as_list<S: serde::Serializer>(atoms: &IndexMap<AtomId, Atom>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(atoms.values())
+}
+
+/// Of two atoms with one id the first is kept; the contract's reader refuses such a file.
+fn by_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<IndexMap<AtomId, Atom>, D::Error> {
+    let listed = Vec::<Atom>::deserialize(deserializer)?;
+    let mut atoms = IndexMap::with_capacity(listed.len());
+    for atom in listed {
+        atoms.entry(atom.id.clone()).or_insert(atom);
+    }
+    Ok(atoms)
 }

@@ -112,6 +112,18 @@ fn a_short_file_is_completed() {
 }
 
 #[test]
+fn a_plain_line_does_not_take_the_id_of_a_choice_to_come() {
+    let text = SHORT
+        .replace("{description: By JWT", "{id: A2, description: By JWT")
+        .replace("{description: By cookies", "{id: A3, description: By cookies")
+        .replace("budget: mine", "or_groups: {tokens: {choices: [A2, A3, A4], selected: A2, failed: []}}")
+        .replace("depends_on: [A1]", "depends_on: []");
+    let state = read(brought(&text).document.text());
+    assert_eq!(state.atoms.keys().map(|id| id.as_str()).collect::<Vec<_>>(), ["A5", "A2", "A3", "A6"]);
+    assert_eq!(state.or_groups["tokens"].choices.len(), 3);
+}
+
+#[test]
 fn a_whole_file_of_an_older_loop_begins_anew() {
     let drafted = contract::draft(&whole()).expect("it can be written");
     let old = drafted

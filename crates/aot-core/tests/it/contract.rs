@@ -88,6 +88,16 @@ fn wrong_types_and_words_have_their_place() {
     check("  prev_pending_count: 3 ", "  prev_pending_count: -2 ", "error negative 62:23");
     check("status: running ", "status: runing ", "error bad_value 59:11");
     check("status: in_progress\n", "status: done\n", "error bad_value 86:13");
+    check(
+        "    artifacts: [\"src/models/user.ts\"]\n",
+        "    artifacts: [\"src/models/user.ts\"]\n    commit: [1a2b3c4]\n",
+        "error wrong_type 113:13",
+    );
+    check(
+        "    artifacts: [\"src/models/user.ts\"]\n",
+        "    artifacts: [\"src/models/user.ts\"]\n    commit: 1234567\n",
+        "",
+    );
     check("    depends_on: [A3, A4] ", "    depends_on: A3 ", "error wrong_type 93:17");
     check("    depends_on: [A3, A4] ", "    depends_on: [A3, 4] ", "error wrong_type 93:22");
     check("              type: not_command\n", "              type: not_comand\n", "error bad_value 28:21");

@@ -2,7 +2,7 @@
 
 use crate::printed::{Habits, print};
 use aot_core::contract::document::{Document, Limits};
-use aot_core::contract::edit::{Edit, Path, Step};
+use aot_core::contract::edit::{Edit, Path, PathStep};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -172,18 +172,18 @@ impl Wish {
             }
             (4 | 5, Value::Object(entries)) => {
                 entries.insert(self.key.clone(), value.clone());
-                path.push(Step::Key(self.key.clone()));
+                path.push(PathStep::Key(self.key.clone()));
                 Some(Edit::Set { path, value })
             }
             (6, Value::Array(items)) => {
                 let at = self.turns.first().copied().unwrap_or(0) % (items.len() + 1);
                 items.insert(at, value.clone());
-                path.push(Step::Index(at));
+                path.push(PathStep::Index(at));
                 Some(Edit::Insert { path, value })
             }
             (7, Value::Object(entries)) if !entries.contains_key(&self.key) => {
                 entries.insert(self.key.clone(), json!({"nested": value.clone()}));
-                path.extend([Step::Key(self.key.clone()), Step::Key("nested".to_owned())]);
+                path.extend([PathStep::Key(self.key.clone()), PathStep::Key("nested".to_owned())]);
                 Some(Edit::Set { path, value })
             }
             _ => None,
@@ -191,28 +191,28 @@ impl Wish {
     }
 }
 
-fn step(place: &Value, turn: usize) -> Option<Step> {
+fn step(place: &Value, turn: usize) -> Option<PathStep> {
     match place {
-        Value::Array(items) => Some(Step::Index(turn.checked_rem(items.len())?)),
+        Value::Array(items) => Some(PathStep::Index(turn.checked_rem(items.len())?)),
         Value::Object(entries) => {
-            entries.keys().nth(turn.checked_rem(entries.len())?).map(|key| Step::Key(key.clone()))
+            entries.keys().nth(turn.checked_rem(entries.len())?).map(|key| PathStep::Key(key.clone()))
         }
         _ => None,
     }
 }
 
-fn child<'v>(place: &'v mut Value, step: &Step) -> &'v mut Value {
+fn child<'v>(place: &'v mut Value, step: &PathStep) -> &'v mut Value {
     match step {
-        Step::Key(key) => &mut place[key.as_str()],
-        Step::Index(at) => &mut place[*at],
+        PathStep::Key(key) => &mut place[key.as_str()],
+        PathStep::Index(at) => &mut place[*at],
     }
 }
 
-fn remove(now: &mut Value, path: &[Step], last: &Step) {
+fn remove(now: &mut Value, path: &[PathStep], last: &PathStep) {
     let parent = path.iter().fold(now, child);
     match (parent, last) {
-        (Value::Object(entries), Step::Key(key)) => drop(entries.shift_remove(key)),
-        (Value::Array(items), Step::Index(at)) => drop(items.remove(*at)),
+        (Value::Object(entries), PathStep::Key(key)) => drop(entries.shift_remove(key)),
+        (Value::Array(items), PathStep::Index(at)) => drop(items.remove(*at)),
         _ => unreachable!("a step fits its parent"),
     }
 }
@@ -235,8 +235,8 @@ fn costs_no_comment(edit: &Edit, was: &Value) -> bool {
         Edit::Remove { .. } => false,
         Edit::Set { path, value } => {
             let old = path.iter().try_fold(was, |place, step| match step {
-                Step::Key(key) => place.get(key.as_str()),
-                Step::Index(at) => place.get(at),
+                PathStep::Key(key) => place.get(key.as_str()),
+                PathStep::Index(at) => place.get(at),
             });
             old.is_none_or(|old| is_scalar(old) && is_scalar(value))
         }
@@ -250,12 +250,12 @@ fn removed_at(document: &Document, edit: &Edit) -> Option<usize> {
     let mut start = node.offset();
     for step in path {
         (start, node) = match step {
-            Step::Key(key) => {
+            PathStep::Key(key) => {
                 let (name, value) =
                     node.entries().find(|(name, _)| name.scalar_text().as_deref() == Some(key))?;
                 (name.offset(), value)
             }
-            Step::Index(at) => {
+            PathStep::Index(at) => {
                 let item = node.items().nth(*at)?;
                 (item.offset(), item)
             }
@@ -264,7 +264,7 @@ fn removed_at(document: &Document, edit: &Edit) -> Option<usize> {
     let line = document.text()[..start].rfind('\n').map_or(0, |at| at + 1);
     // An item whose dash stands on a line above takes the comments in between with it.
     let is_behind_dash =
-        document.text()[line..start].contains('-') || matches!(path.last(), Some(Step::Key(_)));
+        document.text()[line..start].contains('-') || matches!(path.last(), Some(PathStep::Key(_)));
     is_behind_dash.then_some(line)
 }
 
@@ -323,7 +323,7 @@ proptest! {
             .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
         let mut now = value;
         let mut edits: Vec<Edit> = effects.iter().filter_map(|wish| wish.aim(&mut now)).collect();
-        edits.push(Edit::Remove { path: vec![Step::Key("no such key".to_owned()), Step::Index(7)] });
+        edits.push(Edit::Remove { path: vec![PathStep::Key("no such key".to_owned()), PathStep::Index(7)] });
         prop_assert!(document.edit(&edits).is_err());
         prop_assert_eq!(document.text(), &text);
         prop_assert_eq!(document.check_consistency(), Ok(()));

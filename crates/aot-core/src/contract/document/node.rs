@@ -195,6 +195,12 @@ pub(super) fn written(source: &str, style: Style) -> &str {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many nodes were walked over on this thread, for tests of what reading costs.
+    pub(in crate::contract) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 #[derive(Clone, Debug)]
 struct Children<'d> {
     document: &'d Document,
@@ -209,6 +215,8 @@ impl<'d> Iterator for Children<'d> {
         if self.next >= self.end {
             return None;
         }
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + 1);
         let node = Node::new(self.document, self.next);
         self.next += node.raw().size();
         Some(node)

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::layout::{is_blank, line_end, line_start, next_line};
 use super::render;
 use super::splice::Splice;
-use super::{Editor, Refusal};
+use super::{CannotEdit, Editor};
 use crate::contract::document::build::{skip, skip_blanks};
 use crate::contract::document::{Kind, Style};
 
@@ -20,7 +20,7 @@ impl Editor<'_> {
         key: Option<&str>,
         value: &Value,
         whole: Value,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), CannotEdit> {
         let collection = *chain.last().expect("a chain has at least the root");
         let raw = self.document.nodes[collection];
         let children = self.children(collection);
@@ -70,7 +70,7 @@ impl Editor<'_> {
         self.commit_value(chain, &[splice], &whole)
     }
 
-    pub fn remove_flow(&mut self, above: &[usize], child: usize) -> Result<(), Refusal> {
+    pub fn remove_flow(&mut self, above: &[usize], child: usize) -> Result<(), CannotEdit> {
         let collection = *above.last().expect("a chain has at least the root");
         let children = self.children(collection);
         let place =

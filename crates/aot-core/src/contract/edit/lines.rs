@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use super::layout::{column, is_blank, line_end, line_start, next_line};
-use super::render::{self, Form, Under, block_forms};
+use super::render::{self, Under, WrittenForm, block_forms};
 use super::splice::Splice;
-use super::{Editor, Refusal, refuse};
+use super::{CannotEdit, Editor, refuse};
 use crate::contract::document::build::{skip, skip_blanks};
 use crate::contract::document::{Document, Kind, Node, Raw, Style};
 
@@ -44,7 +44,7 @@ fn is_unspeakable(value: &Value) -> bool {
 
 impl Editor<'_> {
     /// Writes `value` in place of the last node of the chain, whatever that was.
-    pub fn replace_value(&mut self, chain: &[usize], value: &Value) -> Result<(), Refusal> {
+    pub fn replace_value(&mut self, chain: &[usize], value: &Value) -> Result<(), CannotEdit> {
         if is_unspeakable(value) {
             return refuse("cannot_write", "a key begins with a NUL character, or a number is not finite");
         }
@@ -86,12 +86,12 @@ impl Editor<'_> {
     }
 
     /// The splice that puts a form behind its indicator and keeps the comment of the line.
-    fn replacement(&self, old: &Raw, behind: usize, form: &Form, under: Under) -> Splice {
+    fn replacement(&self, old: &Raw, behind: usize, form: &WrittenForm, under: Under) -> Splice {
         let text = &self.document.text;
         let (start, end) = (old.start as usize, old.end as usize);
         let is_scalar_block = matches!(old.style, Style::Literal | Style::Folded);
         let is_inline = !matches!(old.style, Style::Absent | Style::Block) && !is_scalar_block;
-        if let (Form::Inline(new), true) = (form, is_inline) {
+        if let (WrittenForm::Inline(new), true) = (form, is_inline) {
             return Splice::new(start..end, new.as_str());
         }
         let on_line = old.style != Style::Absent && line_start(text, start) == line_start(text, behind);
@@ -117,10 +117,10 @@ impl Editor<'_> {
             _ => "",
         };
         let new = match (form, under) {
-            (Form::Inline(new), _) => format!(" {new}{comment}{above}"),
-            (Form::Scalar(header, lines), _) => format!(" {header}{comment}{newline}{lines}"),
-            (Form::Lines(lines), Under::Key(_)) => format!("{comment}{above}{newline}{lines}"),
-            (Form::Lines(lines), Under::Dash(content)) => {
+            (WrittenForm::Inline(new), _) => format!(" {new}{comment}{above}"),
+            (WrittenForm::Scalar(header, lines), _) => format!(" {header}{comment}{newline}{lines}"),
+            (WrittenForm::Lines(lines), Under::Key(_)) => format!("{comment}{above}{newline}{lines}"),
+            (WrittenForm::Lines(lines), Under::Dash(content)) => {
                 let (first, rest) = lines.split_once('\n').unwrap_or((lines, ""));
                 let gap = " ".repeat(content - column(text, behind));
                 let rest = if rest.is_empty() { String::new() } else { format!("{newline}{rest}") };
@@ -137,7 +137,7 @@ impl Editor<'_> {
         index: usize,
         key: Option<&str>,
         value: &Value,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), CannotEdit> {
         if is_unspeakable(value) || key.is_some_and(|key| key.starts_with('\0')) {
             return refuse("cannot_write", "a key begins with a NUL character");
         }
@@ -158,7 +158,7 @@ impl Editor<'_> {
             Some(key) => render::entry(key, form, &self.layout),
             None => render::item(gap, form, &self.layout),
         });
-        let said = (key.map(str::to_owned), value.clone());
+        let added = (key.map(str::to_owned), value.clone());
         let pad = " ".repeat(indent);
         if index == 0 {
             let (first, last) = children[0];
@@ -167,7 +167,7 @@ impl Editor<'_> {
             let splices: Vec<_> = texts
                 .map(|text| Splice::new(start..start, format!("{text}{newline}{separator}{pad}")))
                 .collect();
-            let wanted = [said, self.said(first, last)];
+            let wanted = [added, self.entry(first, last)];
             let scope = self.scope(chain, first, last);
             return self.commit(&scope, &splices, &wanted);
         }
@@ -190,7 +190,7 @@ impl Editor<'_> {
             .flat_map(|place| texts.iter().map(move |text| (place, text)))
             .map(|(&(at, separator), text)| Splice::new(at..at, format!("{separator}{pad}{text}{newline}")))
             .collect();
-        let wanted = [self.said(first, last), said];
+        let wanted = [self.entry(first, last), added];
         let scope = self.scope(chain, first, last);
         self.commit(&scope, &splices, &wanted)
     }
@@ -228,7 +228,7 @@ impl Editor<'_> {
     }
 
     /// Takes out one of several entries of a block collection with its own lines; comments above it stay.
-    pub fn remove_lines(&mut self, above: &[usize], child: usize) -> Result<(), Refusal> {
+    pub fn remove_lines(&mut self, above: &[usize], child: usize) -> Result<(), CannotEdit> {
         let collection = *above.last().expect("a chain has at least the root");
         let children = self.children(collection);
         let place =
@@ -290,7 +290,7 @@ impl Editor<'_> {
         // The first entry goes with the indentation of its line.
         let from = followed.unwrap_or(from);
         scope.bytes.start = scope.bytes.start.min(from);
-        let wanted = [self.said(kept.0, kept.1)];
+        let wanted = [self.entry(kept.0, kept.1)];
         self.commit(&scope, &splices, &wanted)
     }
 }

@@ -7,7 +7,7 @@ use crate::contract::document::{Kind, Style, scalar};
 
 /// A value as text, in the form its place allows.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
+pub(super) enum WrittenForm {
     /// Stands on the line of its key or dash.
     Inline(String),
     /// A block collection: whole lines with their indentation, the last without its line break.
@@ -31,17 +31,17 @@ pub(super) fn block_forms(
     was: Option<(Style, Kind)>,
     under: Under,
     layout: &Layout,
-) -> Vec<Form> {
+) -> Vec<WrittenForm> {
     let mut forms = vec![block(value, was, under, layout)];
-    if !matches!(forms[0], Form::Inline(_)) {
-        forms.push(Form::Inline(flow(value, None)));
+    if !matches!(forms[0], WrittenForm::Inline(_)) {
+        forms.push(WrittenForm::Inline(flow(value, None)));
     } else if let Value::String(text) = value {
-        forms.push(Form::Inline(double(text)));
+        forms.push(WrittenForm::Inline(double(text)));
     }
     forms
 }
 
-fn block(value: &Value, was: Option<(Style, Kind)>, under: Under, layout: &Layout) -> Form {
+fn block(value: &Value, was: Option<(Style, Kind)>, under: Under, layout: &Layout) -> WrittenForm {
     let content = match under {
         Under::Key(column) => column + layout.step,
         Under::Dash(column) => column,
@@ -52,7 +52,7 @@ fn block(value: &Value, was: Option<(Style, Kind)>, under: Under, layout: &Layou
                 let pad = " ".repeat(content);
                 pad + &entry(name, &block(value, None, Under::Key(content), layout), layout)
             });
-            Form::Lines(entries.collect::<Vec<_>>().join(layout.newline))
+            WrittenForm::Lines(entries.collect::<Vec<_>>().join(layout.newline))
         }
         Value::Array(items) if items.iter().any(is_collection) => {
             let dash = match under {
@@ -63,7 +63,7 @@ fn block(value: &Value, was: Option<(Style, Kind)>, under: Under, layout: &Layou
                 let pad = " ".repeat(dash);
                 pad + &item(1, &block(value, None, Under::Dash(dash + 2), layout), layout)
             });
-            Form::Lines(items.collect::<Vec<_>>().join(layout.newline))
+            WrittenForm::Lines(items.collect::<Vec<_>>().join(layout.newline))
         }
         Value::String(text) => {
             let fits_block = match was {
@@ -73,11 +73,11 @@ fn block(value: &Value, was: Option<(Style, Kind)>, under: Under, layout: &Layou
             if fits_block {
                 literal(text, content, layout)
             } else {
-                Form::Inline(string(text, was, Inside::Block))
+                WrittenForm::Inline(string(text, was, Inside::Block))
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Form::Inline(flow(value, was))
+            WrittenForm::Inline(flow(value, was))
         }
     }
 }
@@ -91,22 +91,22 @@ fn is_collection(value: &Value) -> bool {
 }
 
 /// `key: value`, the first line without indentation.
-pub(super) fn entry(name: &str, form: &Form, layout: &Layout) -> String {
+pub(super) fn entry(name: &str, form: &WrittenForm, layout: &Layout) -> String {
     let name = key(name);
     match form {
-        Form::Inline(text) => format!("{name}: {text}"),
-        Form::Lines(lines) => format!("{name}:{}{lines}", layout.newline),
-        Form::Scalar(header, lines) => format!("{name}: {header}{}{lines}", layout.newline),
+        WrittenForm::Inline(text) => format!("{name}: {text}"),
+        WrittenForm::Lines(lines) => format!("{name}:{}{lines}", layout.newline),
+        WrittenForm::Scalar(header, lines) => format!("{name}: {header}{}{lines}", layout.newline),
     }
 }
 
 /// `- value`, the first line without indentation and `gap` spaces after the dash.
-pub(super) fn item(gap: usize, form: &Form, layout: &Layout) -> String {
+pub(super) fn item(gap: usize, form: &WrittenForm, layout: &Layout) -> String {
     let gap = " ".repeat(gap);
     match form {
-        Form::Inline(text) => format!("-{gap}{text}"),
-        Form::Lines(lines) => format!("-{gap}{}", lines.trim_start_matches(' ')),
-        Form::Scalar(header, lines) => format!("-{gap}{header}{}{lines}", layout.newline),
+        WrittenForm::Inline(text) => format!("-{gap}{text}"),
+        WrittenForm::Lines(lines) => format!("-{gap}{}", lines.trim_start_matches(' ')),
+        WrittenForm::Scalar(header, lines) => format!("-{gap}{header}{}{lines}", layout.newline),
     }
 }
 
@@ -213,7 +213,7 @@ fn fits_literal(text: &str) -> bool {
         && content.split('\n').all(|line| line.is_empty() || !line.trim_matches([' ', '\t']).is_empty())
 }
 
-fn literal(text: &str, column: usize, layout: &Layout) -> Form {
+fn literal(text: &str, column: usize, layout: &Layout) -> WrittenForm {
     let (header, content) = match text.strip_suffix('\n') {
         Some(content) => ("|", content),
         None => ("|-", text),
@@ -221,5 +221,5 @@ fn literal(text: &str, column: usize, layout: &Layout) -> Form {
     let pad = " ".repeat(column);
     let lines =
         content.split('\n').map(|line| if line.is_empty() { String::new() } else { format!("{pad}{line}") });
-    Form::Scalar(header.to_owned(), lines.collect::<Vec<_>>().join(layout.newline))
+    WrittenForm::Scalar(header.to_owned(), lines.collect::<Vec<_>>().join(layout.newline))
 }

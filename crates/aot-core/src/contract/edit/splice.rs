@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::layout::{column as column_of, line_start, next_line};
 use super::lines::dash_of;
-use super::{Editor, Refusal, refuse};
+use super::{CannotEdit, Editor, refuse};
 use crate::contract::document::build::{read, skip};
 use crate::contract::document::{AS_WRITTEN, Decoded, Document, Kind, Limits, Node, Raw, Style};
 
@@ -26,7 +26,7 @@ impl Splice {
 
 /// Consecutive entries of a block collection: the part of a document that is parsed again after a splice in it.
 #[derive(Debug)]
-pub(super) struct Scope<'c> {
+pub(super) struct ReadAgain<'c> {
     /// The chain to the collection.
     pub above: &'c [usize],
     pub nodes: Range<usize>,
@@ -36,40 +36,11 @@ pub(super) struct Scope<'c> {
 }
 
 /// What an entry must say: its key, if it is in a mapping, and its value.
-pub(super) type Said = (Option<String>, Value);
-
-/// How to take one splice back.
-#[derive(Debug)]
-pub(super) enum Undo {
-    Patch {
-        range: Range<usize>,
-        text: String,
-        at: usize,
-        new_nodes: usize,
-        nodes: Vec<Raw>,
-        above: Vec<(usize, Raw)>,
-    },
-    Whole(Box<Document>),
-}
-
-impl Undo {
-    pub fn apply(self, document: &mut Document) {
-        match self {
-            Undo::Whole(whole) => *document = *whole,
-            Undo::Patch { range, text, at, new_nodes, nodes, above } => {
-                let grown = text.len() as i64 - range.len() as i64;
-                replace(document, range, &text, at..at + new_nodes, nodes, grown);
-                for (at, raw) in above {
-                    document.nodes[at] = raw;
-                }
-            }
-        }
-    }
-}
+pub(super) type ExpectedEntry = (Option<String>, Value);
 
 impl Editor<'_> {
     /// The entries from the one that begins at node `first` to the one whose last node (item or value) is `last`.
-    pub fn scope<'c>(&self, above: &'c [usize], first: usize, last: usize) -> Scope<'c> {
+    pub fn scope<'c>(&self, above: &'c [usize], first: usize, last: usize) -> ReadAgain<'c> {
         let document = &*self.document;
         let collection = &document.nodes[*above.last().expect("a scope is in a collection")];
         let start = match collection.kind {
@@ -80,7 +51,7 @@ impl Editor<'_> {
         let end = line_start(&document.text, next);
         // Entries that do not end with their line cannot be cut out; the empty range makes the whole be parsed.
         let end = if end < document.nodes[last].end as usize { start } else { end };
-        Scope { above, nodes: first..last + document.nodes[last].size(), bytes: start..end }
+        ReadAgain { above, nodes: first..last + document.nodes[last].size(), bytes: start..end }
     }
 
     /// Tries the splices in turn until one leaves the last node of the chain saying `value`, and all else unchanged.
@@ -89,27 +60,32 @@ impl Editor<'_> {
         chain: &[usize],
         splices: &[Splice],
         value: &Value,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), CannotEdit> {
         let block =
             (0..chain.len() - 1).rev().find(|&at| self.document.nodes[chain[at]].style == Style::Block);
         let Some(at) = block else {
-            let wanted = said_after(self.document, chain, value);
+            let wanted = value_after(self.document, chain, value);
             return self.first_that_works(splices, |editor, splice| editor.splice_whole(splice, &wanted));
         };
         let entry = chain[at + 1];
         let is_map = self.document.nodes[chain[at]].kind == Kind::Map;
         let first = if is_map { entry - 1 } else { entry };
-        let wanted = [(self.key_of(first, is_map), said_after(self.document, &chain[at + 1..], value))];
+        let wanted = [(self.key_of(first, is_map), value_after(self.document, &chain[at + 1..], value))];
         let scope = self.scope(&chain[..=at], first, entry);
         self.commit(&scope, splices, &wanted)
     }
 
     /// Tries the splices in turn until one leaves the scope's entries saying what is wanted.
-    pub fn commit(&mut self, scope: &Scope<'_>, splices: &[Splice], wanted: &[Said]) -> Result<(), Refusal> {
+    pub fn commit(
+        &mut self,
+        scope: &ReadAgain<'_>,
+        splices: &[Splice],
+        wanted: &[ExpectedEntry],
+    ) -> Result<(), CannotEdit> {
         self.first_that_works(splices, |editor, splice| editor.splice(scope, splice, wanted))
     }
 
-    pub fn said(&self, first: usize, last: usize) -> Said {
+    pub fn entry(&self, first: usize, last: usize) -> ExpectedEntry {
         (self.key_of(first, first != last), Node::new(self.document, last).exact())
     }
 
@@ -120,8 +96,8 @@ impl Editor<'_> {
     fn first_that_works(
         &mut self,
         splices: &[Splice],
-        mut attempt: impl FnMut(&mut Self, &Splice) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
+        mut attempt: impl FnMut(&mut Self, &Splice) -> Result<(), CannotEdit>,
+    ) -> Result<(), CannotEdit> {
         let mut outcome = refuse("cannot_write", "there is no way to write it here");
         for splice in splices {
             outcome = attempt(self, splice);
@@ -132,7 +108,12 @@ impl Editor<'_> {
         outcome
     }
 
-    fn splice(&mut self, scope: &Scope<'_>, splice: &Splice, wanted: &[Said]) -> Result<(), Refusal> {
+    fn splice(
+        &mut self,
+        scope: &ReadAgain<'_>,
+        splice: &Splice,
+        wanted: &[ExpectedEntry],
+    ) -> Result<(), CannotEdit> {
         let document = &mut *self.document;
         let Splice { range, text } = splice;
         let column = scope.bytes.start - line_start(&document.text, scope.bytes.start);
@@ -173,19 +154,18 @@ impl Editor<'_> {
         if !says(&fragment, wanted) {
             return refuse("cannot_write", "the changed text would not be read back as the wanted value");
         }
-        let undo = patch(document, scope, splice, fragment, (scope.bytes.start - column) as u32);
-        self.undo.push(undo);
+        patch(document, scope, splice, fragment, (scope.bytes.start - column) as u32);
         Ok(())
     }
 
     /// For the few places where no block entry holds the change: parses the whole frontmatter.
-    pub fn splice_whole(&mut self, splice: &Splice, wanted: &Value) -> Result<(), Refusal> {
+    pub fn splice_whole(&mut self, splice: &Splice, wanted: &Value) -> Result<(), CannotEdit> {
         let document = &mut *self.document;
         let Splice { range, text } = splice;
         let whole = [&document.text[..range.start], text, &document.text[range.end..]].concat();
         match Document::parse(whole, &document.limits) {
             Ok(fresh) if fresh.root().exact() == *wanted && fresh.body() == document.body() => {
-                self.undo.push(Undo::Whole(Box::new(std::mem::replace(document, fresh))));
+                *document = fresh;
                 Ok(())
             }
             Ok(_) => refuse("cannot_write", "the changed text would not be read back as the wanted value"),
@@ -194,7 +174,7 @@ impl Editor<'_> {
     }
 
     /// Removes the frontmatter's only entry.
-    pub fn empty_root(&mut self) -> Result<(), Refusal> {
+    pub fn empty_root(&mut self) -> Result<(), CannotEdit> {
         let root = self.document.nodes[0].span();
         let (start, end) =
             (line_start(&self.document.text, root.start), next_line(&self.document.text, root.end));
@@ -220,7 +200,7 @@ fn as_document(text: String, limits: &Limits) -> Result<Document, String> {
     })
 }
 
-fn says(fragment: &Document, wanted: &[Said]) -> bool {
+fn says(fragment: &Document, wanted: &[ExpectedEntry]) -> bool {
     let root = fragment.root();
     match root.kind() {
         Kind::Map => {
@@ -233,7 +213,7 @@ fn says(fragment: &Document, wanted: &[Said]) -> bool {
 }
 
 /// What the first node of the chain says once its last says `value`.
-fn said_after(document: &Document, chain: &[usize], value: &Value) -> Value {
+fn value_after(document: &Document, chain: &[usize], value: &Value) -> Value {
     let mut whole = Node::new(document, chain[0]).exact();
     let mut place = &mut whole;
     for pair in chain.windows(2) {
@@ -254,7 +234,7 @@ fn said_after(document: &Document, chain: &[usize], value: &Value) -> Value {
 }
 
 /// What the root says once the scope's entries say what is wanted.
-fn root_after(document: &Document, scope: &Scope<'_>, wanted: &[Said]) -> Value {
+fn root_after(document: &Document, scope: &ReadAgain<'_>, wanted: &[ExpectedEntry]) -> Value {
     let collection = Node::new(document, *scope.above.last().expect("a scope is in a collection"));
     let inside = |node: Node<'_>| scope.nodes.contains(&node.index());
     let said = match collection.kind() {
@@ -271,12 +251,12 @@ fn root_after(document: &Document, scope: &Scope<'_>, wanted: &[Said]) -> Value 
             before.map(|item| item.exact()).chain(new).chain(after.map(|item| item.exact())).collect()
         }
     };
-    said_after(document, scope.above, &said)
+    value_after(document, scope.above, &said)
 }
 
 /// Puts the proven fragment in its place: its nodes for the scope's, later offsets shifted, ancestors' sizes and ends
 /// put right. No other node is touched.
-fn patch(document: &mut Document, scope: &Scope<'_>, splice: &Splice, fragment: Document, base: u32) -> Undo {
+fn patch(document: &mut Document, scope: &ReadAgain<'_>, splice: &Splice, fragment: Document, base: u32) {
     let Splice { range, text } = splice;
     let grown = text.len() as i64 - range.len() as i64;
     let root = fragment.nodes[0];
@@ -296,8 +276,7 @@ fn patch(document: &mut Document, scope: &Scope<'_>, splice: &Splice, fragment: 
     let new_nodes = nodes.len();
     let more_nodes = new_nodes as i64 - scope.nodes.len() as i64;
     let above: Vec<_> = scope.above.iter().map(|&at| (at, document.nodes[at])).collect();
-    let old_text = document.text[range.clone()].to_owned();
-    let old_nodes = replace(document, range.clone(), text, scope.nodes.clone(), nodes, grown);
+    replace(document, range.clone(), text, scope.nodes.clone(), nodes, grown);
 
     let collection = *scope.above.last().expect("a scope is in a collection");
     for &(at, old) in &above {
@@ -309,18 +288,9 @@ fn patch(document: &mut Document, scope: &Scope<'_>, splice: &Splice, fragment: 
             raw.start = root.start + base;
         }
     }
-    let at = scope.nodes.start;
-    Undo::Patch {
-        range: range.start..range.start + text.len(),
-        text: old_text,
-        at,
-        new_nodes,
-        nodes: old_nodes,
-        above,
-    }
 }
 
-/// Replaces bytes and nodes, and shifts all that comes after; returns the nodes that were there.
+/// Replaces bytes and nodes, and shifts all that comes after.
 fn replace(
     document: &mut Document,
     range: Range<usize>,
@@ -328,10 +298,10 @@ fn replace(
     at: Range<usize>,
     nodes: Vec<Raw>,
     grown: i64,
-) -> Vec<Raw> {
+) {
     let after = at.start + nodes.len();
     document.text.replace_range(range, text);
-    let old = document.nodes.splice(at, nodes).collect();
+    document.nodes.splice(at, nodes);
     // Offsets stay below 2^31, so adding the two's complement is the signed sum.
     let grown = grown as u32;
     for raw in &mut document.nodes[after..] {
@@ -340,7 +310,6 @@ fn replace(
     }
     document.front.end = (document.front.end as u32).wrapping_add(grown) as usize;
     document.lines = OnceLock::new();
-    old
 }
 
 impl Document {

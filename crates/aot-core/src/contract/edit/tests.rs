@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Edit, Path, Step};
+use super::{Edit, Path, PathStep};
 use crate::contract::document::{Document, Limits};
 
 fn path(text: &str) -> Path {
     let steps = text.split(['.', '[', ']']).filter(|step| !step.is_empty());
-    steps.map(|step| step.parse().map_or_else(|_| Step::Key(step.to_owned()), Step::Index)).collect()
+    steps.map(|step| step.parse().map_or_else(|_| PathStep::Key(step.to_owned()), PathStep::Index)).collect()
 }
 
 fn set(at: &str, value: Value) -> Edit {
@@ -277,7 +277,7 @@ fn entries_take_the_style_of_their_siblings() {
     check("a: 1\n", &[set("needs quoting: x", json!(1))], "a: 1\n\"needs quoting: x\": 1\n");
     check(
         "l:\n  1: a\n  3: b\n",
-        &[Edit::Set { path: vec!["l".into(), Step::Key("5".into())], value: json!("c d") }],
+        &[Edit::Set { path: vec!["l".into(), PathStep::Key("5".into())], value: json!("c d") }],
         "l:\n  1: a\n  3: b\n  5: \"c d\"\n",
     );
     check("a: 1\n", &[remove("a")], "{}\n");

@@ -412,18 +412,7 @@ fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement
 /// A draft as plain data again, to change a part of it.
 fn agreement_of(draft: &Draft, state: &State) -> Agreement {
     let (clarifications, scope) = contract::beside(&draft.document);
-    let atoms = state.atoms.values().map(|atom| NewAtom {
-        id: Some(atom.id.clone()),
-        description: atom.description.clone(),
-        depends_on: atom.depends_on.clone(),
-        or_group: atom.or_group.clone(),
-        check: atom.check.clone(),
-        run: atom.run.clone(),
-        probe: atom.probe,
-        agent: atom.agent.clone(),
-        writes: atom.writes.clone(),
-        resource: atom.resource.clone(),
-    });
+    let atoms = state.atoms.values().cloned().map(NewAtom::from);
     Agreement {
         request: contract::request(&draft.document).to_owned(),
         objective: state.objective.clone(),
