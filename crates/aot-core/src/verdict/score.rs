@@ -11,7 +11,7 @@ pub const HIGHEST_SCORE: u8 = 5;
 /// An average this little below the threshold is at the threshold: weights such as 0.1 have no exact float.
 pub const SCORE_TOLERANCE: f64 = 1e-9;
 
-/// What a judge says about one criterion. The comments on the fields are what the judge reads about them.
+// The comments on the fields are what the judge reads; one on the type would become part of the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
     /// The criterion, by its name above.
