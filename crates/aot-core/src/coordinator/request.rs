@@ -4,7 +4,7 @@
 use super::protocol::Effect;
 use super::{Coordinator, Dispatch, Phase};
 use crate::rules::plan;
-use crate::rules::{Change, Ledger, converge};
+use crate::rules::{Change, Ledger, backtrack, converge};
 use crate::state::AtomId;
 
 impl Coordinator {
@@ -36,6 +36,8 @@ impl Coordinator {
         if control.stop_requested || control.redirect_requested {
             return;
         }
+        // A redirect or a verb beside the session may have left a parent without work.
+        backtrack::repair(&mut self.ledger);
         let untried = converge::left_untried(&self.ledger);
         let control = &self.state().control;
         if control.open.is_none() && control.iteration < self.state().constraints().max_iterations {

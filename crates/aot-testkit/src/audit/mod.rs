@@ -373,7 +373,7 @@ impl Audit {
         self.keeps_the_budget(world)?;
         self.probes.after_event(world, &self.graph, self.has_room(world))?;
         self.in_progress_is_what_runs(world)?;
-        self.resolves_parents_with_their_children(state)?;
+        self.resolves_parents_with_their_children(state, event)?;
         self.has_no_cycle(state)?;
         self.undoes_with_a_reason(event)?;
         self.reverts_what_is_undone(event)?;

@@ -1,6 +1,8 @@
 //! What resolves, lands, is undone and is reverted, and what stands in the trail (D2, D3, D5, D23, D25, D30).
 
-use aot_core::coordinator::{CheckOutcome, Event, JobId, Outcome, StopMode, Task, UnrecordedLanding};
+use aot_core::coordinator::{
+    CheckOutcome, Dispatch, Event, JobId, Outcome, StopMode, Task, UnrecordedLanding,
+};
 use aot_core::state::{AtomId, AtomStatus, Closes, LoopStatus, State};
 
 use super::{Arrival, Audit, Checked, children_resolved, ensure, failed_atom, index};
@@ -84,7 +86,7 @@ impl Audit {
         Ok(())
     }
 
-    pub(super) fn resolves_parents_with_their_children(&self, state: &State) -> Checked {
+    pub(super) fn resolves_parents_with_their_children(&self, state: &State, event: &Event) -> Checked {
         let resolved =
             state.atoms.values().enumerate().filter(|(_, atom)| atom.status == AtomStatus::Resolved);
         for (index, atom) in resolved {
@@ -100,7 +102,9 @@ impl Audit {
                 && !self.graph.under_failed_choice(state, *index)
         };
         // While a redirect is made, and after a refusal to go on, nothing is brought in order.
-        let at_work = state.control.status == LoopStatus::Running && !state.control.redirect_requested;
+        // What another process wrote beside a host is brought in order when the turn ends.
+        let due = self.dispatch == Dispatch::Rolling || matches!(event, Event::TurnEnded);
+        let at_work = due && state.control.status == LoopStatus::Running && !state.control.redirect_requested;
         let left = (0..state.atoms.len()).filter(|_| at_work).find(waits_for_nothing);
         ensure(left.is_none(), "a parent resolves with its last child", "D3", || {
             format!("{:?}", left.map(|index| &state.atoms[index].id))
