@@ -47,7 +47,7 @@ pub struct State {
     pub corrections: Vec<Correction>,
 }
 
-/// What must be satisfied. Nothing is said in the default one.
+/// What must be satisfied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(transform = require_base_case)]
 pub struct Objective {
