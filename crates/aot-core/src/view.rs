@@ -9,8 +9,11 @@ pub use outline::{Outline, Row, RowItem, Sibling};
 use serde::{Deserialize, Serialize};
 
 use crate::rules::bound::{self, Bound};
+use crate::rules::certificate::Tried;
 use crate::rules::{certificate, gate};
-use crate::state::{AtomId, AtomStatus, Graph, GroupName, LoopStatus, Spent, Stamp, State, Target};
+use crate::state::{
+    AtomId, AtomStatus, Graph, GroupName, LoopStatus, SelectionCause, Spent, Stamp, State, Target, TrailEntry,
+};
 use crate::verdict::CheckTree;
 
 /// How many entries of a list a view keeps.
@@ -234,11 +237,23 @@ impl View {
 fn failures(state: &State) -> Few<Failing> {
     let tried = certificate::tried(state);
     Few::of(tried.into_iter().rev().map(|tried| {
-        let told = tried.reasons.last().map_or("", String::as_str);
-        // A choice that was given up is told by the next selection: `failed (why)`.
-        let inner = told.strip_prefix("failed (").and_then(|told| told.strip_suffix(')'));
-        Failing { atom: tried.atom, times: tried.attempts, reason: shortened(inner.unwrap_or(told)) }
+        let reason = last_reason(state, &tried).unwrap_or_default();
+        Failing { times: tried.attempts, reason: shortened(reason), atom: tried.atom }
     }))
+}
+
+/// Why an atom failed last. A choice that failed is noted with the selection of the next one (D37).
+fn last_reason<'s>(state: &'s State, tried: &'s Tried) -> Option<&'s str> {
+    let last = state.trail.iter().rev().find_map(|entry| match entry {
+        TrailEntry::Failure { atom, reason, .. } if *atom == tried.atom => Some(reason.as_str()),
+        TrailEntry::Selection { cause: Some(SelectionCause::Failed { atom, reason }), .. }
+            if *atom == tried.atom =>
+        {
+            reason.as_deref()
+        }
+        _ => None,
+    });
+    last.or(tried.reasons.last().map(String::as_str))
 }
 
 fn groups(graph: &Graph, state: &State) -> Few<Alternatives> {

@@ -4,8 +4,8 @@ use super::checks::list_checks;
 use super::dependencies::dependencies;
 use super::text::{BriefText, ListEntry, one_line};
 use super::{Brief, LINE_LIMIT, NAME_LIMIT, ProbeAnswer, Role, TEXT_LIMIT, WorkerAnswer, short, titled};
-use crate::rules::{Refusal, order};
-use crate::state::{Atom, AtomId, Graph, State, TrailEntry};
+use crate::rules::Refusal;
+use crate::state::{Atom, AtomId, Graph, SelectionCause, State, TrailEntry};
 
 // The budgets of the parts, in bytes.
 const WORDS: usize = 4 * 1024;
@@ -233,11 +233,12 @@ fn failures<'s>(state: &'s State, graph: &Graph, index: usize) -> Vec<&'s str> {
     for entry in &state.trail {
         match entry {
             TrailEntry::Failure { atom, reason, .. } if atom == id => found.push(reason),
-            TrailEntry::Selection { or_group, selected, reason, .. }
+            TrailEntry::Selection { or_group, selected, reason, cause, .. }
                 if group.is_some_and(|(name, _)| name == or_group) =>
             {
-                // A choice that probes put behind another one has not failed.
-                if current == Some(id) && selected != id && !order::is_by_order(reason) {
+                // A choice that probes passed over has not failed.
+                let by_order = *cause == Some(SelectionCause::ProbeOrder);
+                if current == Some(id) && selected != id && !by_order {
                     found.push(reason);
                 }
                 current = Some(selected);

@@ -248,8 +248,10 @@ impl<'r, 'd> FieldValue<'r, 'd> {
 impl<'d> serde::Deserializer<'d> for FieldValue<'_, 'd> {
     type Error = DecodeError;
 
-    fn deserialize_any<V: Visitor<'d>>(self, _: V) -> Result<V::Value, DecodeError> {
-        Err(serde::de::Error::custom("the reader of the state file does not know this type"))
+    /// A fact that the program noted beside a sentence, which is read as JSON (`state::fact`).
+    fn deserialize_any<V: Visitor<'d>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let value = self.field.node.map(|node| node.value()).unwrap_or_default();
+        value.deserialize_any(visitor).map_err(serde::de::Error::custom)
     }
 
     fn deserialize_bool<V: Visitor<'d>>(self, visitor: V) -> Result<V::Value, DecodeError> {

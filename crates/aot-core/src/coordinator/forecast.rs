@@ -9,7 +9,7 @@ use super::{
     Usage,
 };
 use super::{CheckOutcome, UnrecordedLanding};
-use crate::rules::certificate::{RedCheck, Verdict};
+use crate::rules::certificate::{RedCheck, Verdict, tagged_verdict};
 use crate::rules::gate::Aligned;
 use crate::state::{AtomId, Binding};
 
@@ -18,6 +18,7 @@ use crate::state::{AtomId, Binding};
 pub struct Forecast {
     pub steps: Vec<Vec<AtomId>>,
     /// How it would halt.
+    #[serde(serialize_with = "tagged_verdict::serialize")]
     pub ends: Verdict,
 }
 

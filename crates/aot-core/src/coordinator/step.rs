@@ -197,13 +197,15 @@ impl Coordinator {
             self.ledger.record(Change::Completed);
         } else if control.status != LoopStatus::Stopped
             || control.stop_reason.as_ref() != Some(&stop.reason)
+            || control.verdict.as_ref() != Some(&stop.verdict)
             || control.open.is_some()
         {
-            self.ledger.record(Change::Stopped { reason: stop.reason.clone() });
+            let (reason, verdict) = (stop.reason.clone(), Some(stop.verdict.clone()));
+            self.ledger.record(Change::Stopped { reason, verdict });
         }
         self.write_spent();
         let red = if completed { Vec::new() } else { std::mem::take(&mut self.evaluations.red) };
-        let certificate = certify(&self.ledger, stop.verdict, stop.reason, red);
+        let certificate = certify(&self.ledger, stop, red);
         self.effects.push(Effect::Halt(Box::new(certificate)));
         self.phase = Phase::Halted;
     }

@@ -3,7 +3,7 @@
 use indexmap::IndexSet;
 
 use super::{Change, Ledger, Refusal};
-use crate::state::{AtomId, AtomStatus, Binding, Target};
+use crate::state::{AtomId, AtomStatus, Binding, SelectionCause, Target};
 
 /// What the program knows of an atom's own check when the atom is to be resolved (decision D22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,8 @@ fn end_race(ledger: &mut Ledger, winner: usize) {
     if entry.selected != ledger.atom(winner).id {
         let choice = ledger.id(winner);
         let reason = format!("{choice} was the first of the race to pass");
-        ledger.record(Change::ChoiceSelected { group: name, choice, reason });
+        let cause = Some(SelectionCause::RaceWon);
+        ledger.record(Change::ChoiceSelected { group: name, choice, reason, cause });
     }
     let graph = ledger.graph();
     let rivals = graph.choices(group).iter().copied().filter(|choice| *choice != winner);

@@ -38,6 +38,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             control.prev_pending_count = -1;
             control.stop_requested = false;
             control.stop_reason = None;
+            control.verdict = None;
             control.stop_now = false;
             control.redirect_requested = false;
             control.open = None;
@@ -54,14 +55,16 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
         }
         Change::RedirectRequested => state.control.redirect_requested = true,
         Change::RedirectEnded => state.control.redirect_requested = false,
-        Change::Stopped { reason } => {
+        Change::Stopped { reason, verdict } => {
             state.control.status = LoopStatus::Stopped;
             state.control.stop_reason = Some(reason.clone());
+            state.control.verdict = verdict.clone();
             state.control.open = None;
         }
         Change::Completed => {
             state.control.status = LoopStatus::Completed;
             state.control.stop_reason = None;
+            state.control.verdict = None;
             state.control.open = None;
         }
         Change::Parked { until } => state.control.parked_until = Some(until.clone()),
@@ -207,12 +210,13 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
         Change::ChoiceForgiven { group: name, choice } => {
             group_with(state, name, choice)?.failed.retain(|kept| kept != choice);
         }
-        Change::ChoiceSelected { group: name, choice, reason } => {
+        Change::ChoiceSelected { group: name, choice, reason, cause } => {
             group_with(state, name, choice)?;
             state.trail.push(TrailEntry::Selection {
                 or_group: name.clone(),
                 selected: choice.clone(),
                 reason: reason.clone(),
+                cause: cause.clone(),
                 timestamp: Stamp::from(now),
             });
             group(state, name)?.selected = choice.clone();

@@ -1,13 +1,12 @@
 //! Failure, and the way to another branch: what fails a choice, which comes next, what is undone (D2, D4, D10, D31).
 
 use super::{Change, Ledger, Refusal, advance};
-use crate::state::{Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, State, Target, TrailEntry};
+use crate::state::{
+    Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, SelectionCause, State, Target, TrailEntry, Verdict,
+};
 
 /// An atom below a choice fails that choice at this many failures of its own.
 pub const FAILURES_BELOW_A_CHOICE: usize = 2;
-
-/// How the reason of a selection begins if the choice before it has failed.
-pub const AUTO_BACKTRACK: &str = "Auto-backtrack: ";
 
 /// What a failure came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +26,8 @@ pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<FailureOut
     if let FailureOutcome::Exhausted { group } = &outcome
         && ledger.frontier().in_progress().len() == 0
     {
-        ledger.record(Change::Stopped { reason: exhausted(group) });
+        let verdict = Some(Verdict::Exhausted { group: group.clone() });
+        ledger.record(Change::Stopped { reason: exhausted(group), verdict });
     }
     Ok(outcome)
 }
@@ -71,8 +71,8 @@ pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &st
             }
         }
         if let Some(next) = next_choice(ledger, group) {
-            let why = format!("{AUTO_BACKTRACK}{id} failed ({reason})");
-            select(ledger, group, &next, &why, reason);
+            let cause = SelectionCause::Failed { atom: id, reason: Some(reason.to_owned()) };
+            select(ledger, group, &next, cause, reason);
             return FailureOutcome::Switched { group: name, to: next };
         }
         let under = ledger.graph().subtree(choice);
@@ -122,8 +122,13 @@ pub fn abandon(ledger: &mut Ledger, group: usize, reason: &str) -> Option<Failur
     let (name, entry) = ledger.group_at(group);
     let (name, choice) = (name.clone(), entry.selected.clone());
     ledger.record(Change::ChoiceFailed { group: name.clone(), choice: choice.clone() });
-    let why = format!("{AUTO_BACKTRACK}{choice} was given up ({reason})");
-    select(ledger, group, &next, &why, reason);
+    select(
+        ledger,
+        group,
+        &next,
+        SelectionCause::Abandoned { atom: choice, reason: reason.to_owned() },
+        reason,
+    );
     Some(FailureOutcome::Switched { group: name, to: next })
 }
 
@@ -137,8 +142,8 @@ pub fn repair(ledger: &mut Ledger) {
             && !ledger.graph().is_resolved(ledger.state(), Target::Group(group))
         {
             if let Some(next) = next_choice(ledger, group) {
-                let why = format!("{AUTO_BACKTRACK}{selected} failed");
-                select(ledger, group, &next, &why, "it failed");
+                let cause = SelectionCause::Failed { atom: selected, reason: None };
+                select(ledger, group, &next, cause, "it failed");
             }
         } else if !ledger.state().atoms.contains_key(&selected) {
             let model = entry.choices.iter().find(|choice| ledger.state().atoms.contains_key(*choice));
@@ -169,8 +174,9 @@ pub fn switch(ledger: &mut Ledger, name: &GroupName, choice: &AtomId, reason: &s
         return Err(Refusal::SelectedAlready { group: name.clone(), choice: choice.clone() });
     }
     forgive(ledger, name, choice);
-    select(ledger, group, choice, reason, "it was given up by hand");
-    // Whoever forces a choice wants it tried anew: earlier failures below it do not count (D31).
+    let selection = Selection { choice, reason: reason.to_owned(), cause: SelectionCause::ByHand };
+    make_selection(ledger, group, selection, "it was given up by hand");
+    // A choice that a person forces is tried anew: earlier failures below it do not count (D31).
     let index = ledger.index(choice)?;
     for below in ledger.graph().subtree(index) {
         let atom = ledger.id(below);
@@ -205,7 +211,24 @@ pub(super) fn next_choice(ledger: &Ledger, group: usize) -> Option<AtomId> {
     ledger.group_at(group).1.next_choice().cloned()
 }
 
-pub(super) fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason: &str, failure: &str) {
+/// A choice to select: the sentence for the trail, and the fact behind it.
+pub(super) struct Selection<'c> {
+    pub choice: &'c AtomId,
+    pub reason: String,
+    pub cause: SelectionCause,
+}
+
+/// Goes to another choice because the one before failed or was given up.
+fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, cause: SelectionCause, failure: &str) {
+    let failed = cause.failure().map(|failed| failed.to_string()).unwrap_or_default();
+    let reason = format!("Auto-backtrack: {failed}");
+    make_selection(ledger, group, Selection { choice, reason, cause }, failure);
+}
+
+/// Selects a choice; what was done or runs under the old one is undone. A choice without an atom gets one, whose
+/// description names the failure.
+pub(super) fn make_selection(ledger: &mut Ledger, group: usize, selection: Selection<'_>, failure: &str) {
+    let Selection { choice, reason, cause } = selection;
     let (name, entry) = ledger.group_at(group);
     let (name, old) = (name.clone(), entry.selected.clone());
     // Only what was resolved can have something resting on it; the walk over the whole graph is saved otherwise.
@@ -213,7 +236,8 @@ pub(super) fn select(ledger: &mut Ledger, group: usize, choice: &AtomId, reason:
     ledger.record(Change::ChoiceSelected {
         group: name.clone(),
         choice: choice.clone(),
-        reason: reason.to_owned(),
+        reason,
+        cause: Some(cause),
     });
     if let Some(old) = ledger.state().atoms.get_index_of(&old).filter(|_| old != *choice) {
         let under = ledger.graph().subtree(old);

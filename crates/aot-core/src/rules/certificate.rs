@@ -1,77 +1,22 @@
 //! What a halt says: the verdict, what is red, what was tried, which branches remain, what to do next (D13).
 
+use std::collections::HashMap;
+
 use indexmap::IndexMap;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::backtrack::AUTO_BACKTRACK;
-use super::{Ledger, converge};
+use super::Ledger;
+use super::converge::{self, Need, Stop};
+use super::plan::{Agents, Presence};
 use crate::state::{AtomId, AtomStatus, GroupName, State, TrailEntry};
 
-/// Why a loop halted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
-    /// The base case was seen to hold.
-    Completed,
-    /// `aot stop`, or a host's stop.
-    StoppedByHand,
-    /// A redirect was begun that nobody holds any more (D16).
-    RedirectInterrupted,
-    /// The base case or a protected file was changed outside of a redirect (D21).
-    Tampered,
-    Exhausted {
-        group: GroupName,
-    },
-    Stalled,
-    IterationLimit,
-    Budget {
-        what: Budget,
-    },
-    /// Nothing runs, nothing is ready, and these wait for ever.
-    Deadlock {
-        atoms: Vec<AtomId>,
-    },
-    /// A confirmation, a check that cannot run (D14), or an agent that is not logged in (D12).
-    NeedsPerson,
-    /// These need an agent, and there is none (D27).
-    NoAgent {
-        atoms: Vec<AtomId>,
-    },
-}
-
-/// What has run out (D12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Budget {
-    Money,
-    Tokens,
-    Time,
-    /// What an agent's provider grants, for now.
-    Allowance,
-}
-
-impl Verdict {
-    /// The exit code that belongs to it.
-    pub fn exit(&self) -> u8 {
-        match self {
-            Verdict::Completed => 0,
-            Verdict::NoAgent { .. } => 3,
-            Verdict::StoppedByHand | Verdict::RedirectInterrupted => 10,
-            Verdict::Stalled => 11,
-            Verdict::IterationLimit => 12,
-            Verdict::Exhausted { .. } => 13,
-            Verdict::Deadlock { .. } => 14,
-            Verdict::Budget { .. } => 15,
-            Verdict::Tampered => 16,
-            Verdict::NeedsPerson => 17,
-        }
-    }
-}
+pub use crate::state::{Budget, Verdict};
 
 /// Why the loop halted, with all that a person needs to go on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
-    #[serde(flatten)]
+    #[serde(flatten, with = "tagged_verdict")]
     pub verdict: Verdict,
     /// One line; `control.stop_reason` of a stopped loop.
     pub reason: String,
@@ -80,7 +25,7 @@ pub struct Certificate {
     pub red: Vec<RedCheck>,
     /// The unresolved atoms that were tried, and how each try ended.
     pub tried: Vec<Tried>,
-    /// Choices that nobody has tried yet.
+    /// Choices that were not tried yet.
     pub branches: Vec<Branch>,
     /// What to type next, most promising first.
     pub next: Vec<String>,
@@ -111,14 +56,38 @@ pub struct Branch {
     pub choices: Vec<AtomId>,
 }
 
+/// The JSON of a halt calls the kind of a verdict `verdict`.
+pub(crate) mod tagged_verdict {
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_json::{Map, Value};
+
+    use crate::state::Verdict;
+
+    pub fn serialize<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = serde_json::to_value(verdict).map_err(S::Error::custom)?;
+        let fields = value.as_object().into_iter().flatten();
+        serializer
+            .collect_map(fields.map(|(key, value)| (if key == "kind" { "verdict" } else { key }, value)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Verdict, D::Error> {
+        let mut fields = Map::<String, Value>::deserialize(deserializer)?;
+        if let Some(kind) = fields.remove("verdict") {
+            fields.insert("kind".into(), kind);
+        }
+        serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)
+    }
+}
+
 /// Writes the certificate of a halt.
-pub fn certify(ledger: &Ledger, verdict: Verdict, reason: String, red: Vec<RedCheck>) -> Certificate {
+pub fn certify(ledger: &Ledger, stop: Stop, red: Vec<RedCheck>) -> Certificate {
     let state = ledger.state();
     let branches = branches(state);
-    // A person who is needed is asked about the checks only if they are why.
-    let asked = if reason == converge::needs_person(&red) { red.as_slice() } else { &[] };
+    let Stop { verdict, reason, needs, running: _ } = stop;
     Certificate {
-        next: next(&verdict, &branches, asked, state.constraints().max_iterations),
+        next: next(&verdict, &branches, &needs, state.constraints().max_iterations),
         exit: verdict.exit(),
         verdict,
         reason,
@@ -133,18 +102,32 @@ pub fn certify(ledger: &Ledger, verdict: Verdict, reason: String, red: Vec<RedCh
 /// Every failure of what is still unresolved, and of choices that were given up.
 pub fn tried(state: &State) -> Vec<Tried> {
     let mut found: IndexMap<AtomId, Vec<String>> = IndexMap::new();
+    let mut selected: HashMap<&GroupName, &AtomId> = HashMap::new();
     for entry in &state.trail {
         match entry {
             TrailEntry::Failure { atom, reason, .. } => {
                 found.entry(atom.clone()).or_default().push(reason.clone());
             }
-            TrailEntry::Selection { reason, .. } => {
-                let told = reason.strip_prefix(AUTO_BACKTRACK).and_then(|told| told.split_once(' '));
-                if let Some((atom, how)) = told {
-                    found.entry(AtomId::new(atom)).or_default().push(how.to_owned());
+            TrailEntry::Selection { cause: Some(cause), .. } => {
+                if let Some(failed) = cause.failure() {
+                    let reason = failed.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+                    found.entry(failed.atom.clone()).or_default().push(format!("{}{reason}", failed.how));
+                }
+            }
+            // An older program noted no cause: the choice before it failed if the group says so.
+            TrailEntry::Selection { or_group, reason, cause: None, .. } => {
+                let failed_before = state.or_groups.get(or_group).and_then(|entry| {
+                    let before = selected.get(or_group).copied().or(entry.choices.first());
+                    before.filter(|before| entry.failed.contains(before))
+                });
+                if let Some(before) = failed_before {
+                    found.entry(before.clone()).or_default().push(reason.clone());
                 }
             }
             TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => {}
+        }
+        if let TrailEntry::Selection { or_group, selected: choice, .. } = entry {
+            selected.insert(or_group, choice);
         }
     }
     let open = |id: &AtomId| state.atoms.get(id).is_some_and(|a| a.status != AtomStatus::Resolved);
@@ -166,10 +149,9 @@ fn branches(state: &State) -> Vec<Branch> {
         .collect()
 }
 
-/// What to type next, as far as the state alone tells: the verdict of a stop is read from its reason, whose first words
-/// are the rules' own.
+/// What to type next, as far as the state alone tells.
 pub fn next_steps(state: &State) -> Vec<String> {
-    let verdict = verdict_of(state.control.stop_reason.as_deref().unwrap_or_default());
+    let verdict = state.control.verdict.clone().unwrap_or_else(|| derived_verdict(state));
     let mut steps = next(&verdict, &branches(state), &[], state.constraints().max_iterations);
     if verdict == Verdict::NeedsPerson {
         steps.insert(0, "aot verify".into());
@@ -177,27 +159,15 @@ pub fn next_steps(state: &State) -> Vec<String> {
     steps
 }
 
-fn verdict_of(reason: &str) -> Verdict {
-    let (kind, rest) = reason.split_once(':').map_or((reason, ""), |(kind, rest)| (kind, rest.trim()));
-    let first = rest.split([' ', ',']).next().unwrap_or_default();
-    match kind {
-        "OR group exhausted" => Verdict::Exhausted { group: GroupName::new(rest) },
-        "stalled" => Verdict::Stalled,
-        "iteration limit reached" => Verdict::IterationLimit,
-        "budget spent" if rest.ends_with("USD") => Verdict::Budget { what: Budget::Money },
-        "budget spent" => Verdict::Budget { what: Budget::Tokens },
-        "limited" => Verdict::Budget { what: Budget::Allowance },
-        "time is up" => Verdict::Budget { what: Budget::Time },
-        "deadlock" => Verdict::Deadlock { atoms: vec![AtomId::new(first)] },
-        "needs a person" => Verdict::NeedsPerson,
-        "tampered" => Verdict::Tampered,
-        _ if reason.starts_with("no agent for ") => Verdict::NoAgent { atoms: Vec::new() },
-        // A person's own words, or an interrupted redirect: the loop is simply taken up again.
-        _ => Verdict::StoppedByHand,
-    }
+/// An older program noted no verdict. What holds until a redirect shows in the graph; anything else can be taken up.
+fn derived_verdict(state: &State) -> Verdict {
+    let (worker, probe, coordinator) = (Presence::Available, Presence::Absent, Presence::Absent);
+    let ledger = Ledger::open(state.clone(), Timestamp::UNIX_EPOCH);
+    let stop = converge::lasting_stop(&ledger, Agents { worker, probe, coordinator });
+    stop.map_or(Verdict::StoppedByHand, |stop| stop.verdict)
 }
 
-fn next(verdict: &Verdict, branches: &[Branch], asked: &[RedCheck], max_iterations: u32) -> Vec<String> {
+fn next(verdict: &Verdict, branches: &[Branch], needs: &[Need], max_iterations: u32) -> Vec<String> {
     let mut next: Vec<String> = Vec::new();
     match verdict {
         Verdict::Completed => {}
@@ -238,9 +208,9 @@ fn next(verdict: &Verdict, branches: &[Branch], asked: &[RedCheck], max_iteratio
             next.push("aot graph".into());
         }
         Verdict::NeedsPerson => {
-            next.extend(asked.iter().map(|asked| match asked.item == WORKING_TREE {
-                true => "commit or undo what is uncommitted".into(),
-                false => format!("aot confirm \"{}\"", asked.item),
+            next.extend(needs.iter().map(|need| match need {
+                Need::Confirm(item) => format!("aot confirm \"{item}\""),
+                Need::CommitWork => "commit or undo what is uncommitted".into(),
             }));
             next.push("aot run".into());
         }

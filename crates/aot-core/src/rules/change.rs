@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::{
     Atom, AtomId, Binding, Checks, Confirmation, Constraints, CorrectionKind, Fingerprint, GroupName,
-    OrGroup, Spent, Stamp,
+    OrGroup, SelectionCause, Spent, Stamp, Verdict,
 };
 
 /// A fact about a loop. Moments are not in it: whoever applies a change says when it happened.
@@ -36,6 +36,8 @@ pub enum Change {
     RedirectEnded,
     Stopped {
         reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verdict: Option<Verdict>,
     },
     Completed,
     Parked {
@@ -151,6 +153,8 @@ pub enum Change {
         group: GroupName,
         choice: AtomId,
         reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<SelectionCause>,
     },
 
     // Redirects.

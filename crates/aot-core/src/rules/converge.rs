@@ -2,7 +2,7 @@
 //! Rules are read from top to bottom; the first that speaks decides.
 
 use super::certificate::{Budget, RedCheck, Verdict};
-use super::evaluate::{BaseCase, PlanState};
+use super::evaluate::{BaseCase, Blocker, PlanState};
 use super::memory::Memory;
 use super::plan::{self, Agents, DispatchInputs, Presence, Slots};
 use super::{Change, Ledger, backtrack};
@@ -25,11 +25,19 @@ pub struct Stop {
     pub verdict: Verdict,
     pub reason: String,
     pub running: Running,
+    /// What a person is asked to do, if the base case waits for that.
+    pub needs: Vec<Need>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    Confirm(String),
+    CommitWork,
 }
 
 impl Stop {
     fn new(verdict: Verdict, reason: String, running: Running) -> Stop {
-        Stop { verdict, reason, running }
+        Stop { verdict, reason, running, needs: Vec::new() }
     }
 
     /// A lost redirect comes before tampering, tampering before the rest (D13).
@@ -163,8 +171,8 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     // Base case (D14).
     match inputs.base_case {
         BaseCase::Holds => return finishes(Verdict::Completed, "the base case holds".into()),
-        BaseCase::Waiting { items, .. } if unresolved == 0 && idle => {
-            return finishes(Verdict::NeedsPerson, needs_person(items));
+        BaseCase::Waiting { items, blocked_by } if unresolved == 0 && idle => {
+            return Some(needs_person(items, *blocked_by));
         }
         BaseCase::Unevaluable { reason } => {
             let reason = format!("needs a person: the base case could not be evaluated: {reason}");
@@ -322,9 +330,14 @@ fn waiting(ledger: &Ledger, index: usize) -> String {
     }
 }
 
-pub(super) fn needs_person(items: &[RedCheck]) -> String {
-    let items: Vec<String> = items.iter().map(|red| format!("{} ({})", red.item, red.reason)).collect();
-    format!("needs a person: {}", items.join("; "))
+fn needs_person(items: &[RedCheck], blocked_by: Blocker) -> Stop {
+    let named: Vec<String> = items.iter().map(|red| format!("{} ({})", red.item, red.reason)).collect();
+    let reason = format!("needs a person: {}", named.join("; "));
+    let needs = match blocked_by {
+        Blocker::Checks => items.iter().map(|red| Need::Confirm(red.item.clone())).collect(),
+        Blocker::UncommittedWork => vec![Need::CommitWork],
+    };
+    Stop { needs, ..Stop::new(Verdict::NeedsPerson, reason, Running::Finish) }
 }
 
 fn stalled(limit: u32) -> String {

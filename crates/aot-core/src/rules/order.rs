@@ -4,21 +4,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::backtrack::{AUTO_BACKTRACK, FailureOutcome, next_choice, select};
+use super::backtrack::{FailureOutcome, Selection, make_selection, next_choice};
 use super::memory::Memory;
 use super::plan::{self, DispatchInputs};
 use super::{Change, Ledger};
-use crate::state::{AtomId, GroupName, OrGroup, State, TrailEntry};
+use crate::state::{AtomId, GroupName, OrGroup, SelectionCause, State, TrailEntry};
 
 /// After so many failed choices probes order the rest.
 pub const FAILURES_BEFORE_PROBES: usize = 2;
 
 /// Of what a probe found, so many characters stand in the trail.
 const FINDINGS_IN_THE_TRAIL: usize = 200;
-
-/// How the reason of a selection begins if one probe put the selected choice off, or several put all in order.
-const PUT_OFF: &str = "Probe: ";
-const ORDERED: &str = "Probes: ";
 
 /// Ordered, so that the cheapest feasible choice can go first (D10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +58,21 @@ enum Rank {
 /// group came to the selected one by a failure. One that a person took, or that probes put first, is simply tried.
 pub fn is_wanted(state: &State, name: &GroupName) -> bool {
     let entry = &state.or_groups[name];
-    let by_failure = |reason: &str| reason.starts_with(AUTO_BACKTRACK) || reason.starts_with(PUT_OFF);
+    let by_failure = |cause: Option<&SelectionCause>| match cause {
+        Some(
+            SelectionCause::Failed { .. }
+            | SelectionCause::Abandoned { .. }
+            | SelectionCause::ProbedInfeasible,
+        ) => true,
+        Some(
+            SelectionCause::ProbeOrder
+            | SelectionCause::RaceWon
+            | SelectionCause::ByHand
+            | SelectionCause::Removed,
+        ) => false,
+        // An older program noted no cause; two choices have failed, so a failure is the likely one.
+        None => true,
+    };
     entry.failed.len() >= FAILURES_BEFORE_PROBES
         && !entry.is_speculative()
         && may_be_put_off(state, name)
@@ -126,7 +136,9 @@ pub fn arrange(ledger: &mut Ledger, selected: usize, memory: &Memory) -> Option<
     let described: Vec<String> = ranked.iter().map(|choice| described(choice, memory)).collect();
     let failure = memory.finding(&id).map_or("it was put off", |finding| finding.findings.as_str());
     ledger.reset_all([selected]);
-    select(ledger, group, best, &format!("{ORDERED}{}", described.join("; ")), failure);
+    let reason = format!("Probes: {}", described.join("; "));
+    let selection = Selection { choice: best, reason, cause: SelectionCause::ProbeOrder };
+    make_selection(ledger, group, selection, failure);
     Some(FailureOutcome::Switched { group: name, to: best.clone() })
 }
 
@@ -146,26 +158,24 @@ pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<Fai
     let next = next_choice(ledger, group)?;
     ledger.reset_all([choice]);
     ledger.record(Change::ChoicesOrdered { group: name.clone(), choices });
-    select(ledger, group, &next, &format!("{PUT_OFF}{id} is not feasible ({findings})"), findings);
+    let reason = format!("Probe: {id} is not feasible ({findings})");
+    let selection = Selection { choice: &next, reason, cause: SelectionCause::ProbedInfeasible };
+    make_selection(ledger, group, selection, findings);
     Some(FailureOutcome::Switched { group: name, to: next })
-}
-
-/// Whether a choice was selected because probes put it first: no failure of the one before.
-pub fn is_by_order(reason: &str) -> bool {
-    reason.starts_with(ORDERED)
 }
 
 /// Of `k` choices left, `k - 1` can be put off in a row.
 fn may_be_put_off(state: &State, name: &GroupName) -> bool {
     let left = left(&state.or_groups[name]).count();
-    let put_off = selections(state, name).take_while(|reason| reason.starts_with(PUT_OFF));
+    let put_off =
+        selections(state, name).take_while(|cause| *cause == Some(&SelectionCause::ProbedInfeasible));
     left >= 2 && put_off.count() + 1 < left
 }
 
-/// The reasons of a group's selections, the latest first.
-fn selections<'s>(state: &'s State, name: &'s GroupName) -> impl Iterator<Item = &'s str> {
+/// The causes of a group's selections, the latest first.
+fn selections<'s>(state: &'s State, name: &'s GroupName) -> impl Iterator<Item = Option<&'s SelectionCause>> {
     state.trail.iter().rev().filter_map(move |entry| match entry {
-        TrailEntry::Selection { or_group, reason, .. } if or_group == name => Some(reason.as_str()),
+        TrailEntry::Selection { or_group, cause, .. } if or_group == name => Some(cause.as_ref()),
         TrailEntry::Selection { .. }
         | TrailEntry::Failure { .. }
         | TrailEntry::Replan { .. }

@@ -1,7 +1,7 @@
 //! Adding and removing atoms and alternatives by hand or by plan.
 
 use super::{Change, Ledger, Refusal};
-use crate::state::{Atom, AtomId, AtomStatus, GroupName, OrGroup};
+use crate::state::{Atom, AtomId, AtomStatus, GroupName, OrGroup, SelectionCause};
 
 pub use crate::state::NewAtom;
 
@@ -165,7 +165,8 @@ fn leave_group(ledger: &mut Ledger, group: usize, id: &AtomId) {
         Some(heir) => {
             if heir != entry.selected {
                 let reason = format!("{id} was removed");
-                ledger.record(Change::ChoiceSelected { group: name.clone(), choice: heir, reason });
+                let (group, cause) = (name.clone(), Some(SelectionCause::Removed));
+                ledger.record(Change::ChoiceSelected { group, choice: heir, reason, cause });
             }
             ledger.record(Change::ChoiceRemoved { group: name, choice: id.clone() });
         }

@@ -8,6 +8,7 @@ mod graph;
 mod ids;
 mod limit;
 mod path;
+mod stop;
 
 pub use agreement::{Agreement, Boundaries, Clarification};
 pub use atom::{Atom, AtomStatus, NewAtom};
@@ -16,6 +17,7 @@ pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
 pub use limit::{LIMITS, Limit};
+pub use stop::{Budget, Failed, SelectionCause, Verdict};
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -187,6 +189,9 @@ pub struct Control {
     pub stop_requested: bool,
     #[serde(default)]
     pub stop_reason: Option<String>,
+    /// The fact behind `stop_reason`; absent in files of an older program.
+    #[serde(default, deserialize_with = "stop::fact", skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// The stop that is asked for kills what runs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stop_now: bool,
@@ -335,10 +340,28 @@ pub struct Binding {
 #[serde(try_from = "TrailForm", into = "TrailForm")]
 #[schemars(with = "TrailShape")]
 pub enum TrailEntry {
-    Selection { or_group: GroupName, selected: AtomId, reason: String, timestamp: Stamp },
-    Failure { atom: AtomId, reason: String, timestamp: Stamp },
-    Replan { atom: AtomId, reason: String, timestamp: Stamp },
-    UserCorrection { description: String, timestamp: Stamp },
+    Selection {
+        or_group: GroupName,
+        selected: AtomId,
+        reason: String,
+        /// The fact behind `reason`; absent in entries of an older program.
+        cause: Option<SelectionCause>,
+        timestamp: Stamp,
+    },
+    Failure {
+        atom: AtomId,
+        reason: String,
+        timestamp: Stamp,
+    },
+    Replan {
+        atom: AtomId,
+        reason: String,
+        timestamp: Stamp,
+    },
+    UserCorrection {
+        description: String,
+        timestamp: Stamp,
+    },
 }
 
 /// How a [`TrailEntry`] stands in the file: a selection has no `type`.
@@ -354,6 +377,8 @@ struct TrailForm {
     atom: Option<AtomId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(default, deserialize_with = "stop::fact", skip_serializing_if = "Option::is_none")]
+    cause: Option<SelectionCause>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     timestamp: Stamp,
@@ -372,9 +397,24 @@ enum TrailKind {
 #[schemars(rename = "TrailEntry", untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum TrailShape {
-    Selection { or_group: GroupName, selected: AtomId, reason: String, timestamp: Stamp },
-    AboutAtom { r#type: AboutAtom, atom: AtomId, reason: Option<String>, timestamp: Stamp },
-    UserCorrection { r#type: ByUser, description: Option<String>, timestamp: Stamp },
+    Selection {
+        or_group: GroupName,
+        selected: AtomId,
+        reason: String,
+        cause: Option<SelectionCause>,
+        timestamp: Stamp,
+    },
+    AboutAtom {
+        r#type: AboutAtom,
+        atom: AtomId,
+        reason: Option<String>,
+        timestamp: Stamp,
+    },
+    UserCorrection {
+        r#type: ByUser,
+        description: Option<String>,
+        timestamp: Stamp,
+    },
 }
 
 #[derive(JsonSchema)]
@@ -400,14 +440,16 @@ impl From<TrailEntry> for TrailForm {
             selected: None,
             atom: None,
             reason: None,
+            cause: None,
             description: None,
             timestamp,
         };
         match entry {
-            TrailEntry::Selection { or_group, selected, reason, timestamp } => TrailForm {
+            TrailEntry::Selection { or_group, selected, reason, cause, timestamp } => TrailForm {
                 or_group: Some(or_group),
                 selected: Some(selected),
                 reason: Some(reason),
+                cause,
                 ..blank(None, timestamp)
             },
             TrailEntry::Failure { atom, reason, timestamp } => TrailForm {
@@ -438,6 +480,7 @@ impl TryFrom<TrailForm> for TrailEntry {
                 or_group: form.or_group.ok_or("a selection names its `or_group`")?,
                 selected: form.selected.ok_or("a selection names what was `selected`")?,
                 reason: form.reason.unwrap_or_default(),
+                cause: form.cause,
                 timestamp,
             }),
             Some(TrailKind::Failure) => Ok(TrailEntry::Failure {

@@ -9,7 +9,7 @@ use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange
 use aot_core::rules::reshape::NewAtom;
 use aot_core::state::{
     Atom, AtomId, AtomStatus, Binding, Check, Checks, Constraints, Control, Criterion, Decomposition, Graph,
-    Item, Objective, OrGroup, Quality, Scope, Stamp, State, TrailEntry, Wants,
+    Item, Objective, OrGroup, Quality, Scope, SelectionCause, Stamp, State, TrailEntry, Wants,
 };
 use aot_core::verdict;
 use indexmap::IndexMap;
@@ -79,7 +79,9 @@ fn failed(state: &mut State, id: &str, reason: &str) {
 
 fn chose(state: &mut State, group: &str, choice: &str, reason: &str) {
     let (or_group, selected) = (group.into(), choice.into());
-    state.trail.push(TrailEntry::Selection { or_group, selected, reason: reason.into(), timestamp: noon() });
+    let cause = reason.starts_with("Probes: ").then_some(SelectionCause::ProbeOrder);
+    let reason = reason.into();
+    state.trail.push(TrailEntry::Selection { or_group, selected, reason, cause, timestamp: noon() });
 }
 
 fn command(item: &str, value: &str) -> Item {

@@ -135,6 +135,10 @@ fn failing_a_choice_goes_to_the_next_one_and_starting_is_another_step() {
     +     failed: [A4]              # what backtracking has given up
     +     selected: A4_alt
     +     reason: "Auto-backtrack: A4 failed (JWT failed)"
+    +     cause:
+    +       kind: failed
+    +       atom: A4
+    +       reason: "JWT failed"
     +     timestamp: "2026-01-15T11:00:00Z"
     "#);
     let (after, ()) = work(&failed, |ledger| start(ledger, "A4_alt")).expect("allowed");

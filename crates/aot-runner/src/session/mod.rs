@@ -17,7 +17,7 @@ use aot_core::hook::{Instruction, TurnReport, tree_of};
 use aot_core::rules::certificate::{Certificate, RedCheck};
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
-use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
+use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State, Verdict};
 use jiff::Timestamp;
 
 pub use memory::SessionMemory;
@@ -311,7 +311,8 @@ pub fn leave(store: &mut Store, session: &str) -> Result<(), StoreError<Refusal>
         if redirecting {
             ledger.record(Change::RedirectEnded);
             if running {
-                ledger.record(Change::Stopped { reason: "redirect interrupted".into() });
+                let verdict = Some(Verdict::RedirectInterrupted);
+                ledger.record(Change::Stopped { reason: "redirect interrupted".into(), verdict });
             }
         }
         Ok::<(), Refusal>(())

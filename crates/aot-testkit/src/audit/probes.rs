@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use aot_core::coordinator::{Event, Feasibility, Job, JobId, Outcome, Task};
 use aot_core::rules::Change;
 use aot_core::rules::order::Cost;
-use aot_core::state::{AtomId, AtomStatus, Graph, GroupName, State, TrailEntry};
+use aot_core::state::{AtomId, AtomStatus, Graph, GroupName, SelectionCause, State, TrailEntry};
 
 use super::{Arrival, Checked, Violation, ensure, failed_atom, failures};
 use crate::world::World;
@@ -332,12 +332,14 @@ impl ProbeAudit {
 fn is_stuck(state: &State, name: &GroupName) -> bool {
     let entry = &state.or_groups[name];
     let mut trail = state.trail.iter().rev().filter_map(|entry| match entry {
-        TrailEntry::Selection { or_group, reason, .. } if or_group == name => Some(reason.as_str()),
+        TrailEntry::Selection { or_group, cause, .. } if or_group == name => Some(cause.as_ref()),
         _ => None,
     });
     let left = entry.choices.len() - entry.failed.len();
-    let infeasible = trail.clone().take_while(|reason| reason.starts_with("Probe: ")).count();
-    let by_failure = trail.nth(infeasible).is_none_or(|reason| reason.starts_with("Auto-backtrack: "));
+    let infeasible =
+        trail.clone().take_while(|cause| *cause == Some(&SelectionCause::ProbedInfeasible)).count();
+    let by_failure =
+        trail.nth(infeasible).is_none_or(|cause| cause.is_some_and(|cause| cause.failure().is_some()));
     let fits =
         entry.failed.len() >= 2 && left >= 2 && infeasible + 1 < left && entry.speculative != Some(true);
     fits && (infeasible > 0 || by_failure)

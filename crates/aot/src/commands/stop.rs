@@ -1,7 +1,7 @@
 //! `aot stop`: no new starts; what runs finishes, or with `--now` is killed.
 
 use aot_core::rules::{Change, Refusal};
-use aot_core::state::LoopStatus;
+use aot_core::state::{LoopStatus, Verdict};
 use aot_runner::driver;
 use clap::Args;
 use serde_json::json;
@@ -33,7 +33,8 @@ pub fn run(invocation: &Invocation, args: &StopArgs) -> Result<(), Failure> {
             if driver.is_none() {
                 // Nobody is there to do it.
                 let reason = reason.clone().unwrap_or_else(|| "stopped by hand".into());
-                ledger.record(Change::Stopped { reason });
+                let verdict = Some(Verdict::StoppedByHand);
+                ledger.record(Change::Stopped { reason, verdict });
             }
         }
         Ok::<bool, Refusal>(running)

@@ -89,10 +89,8 @@ pub fn now(state: &State, ink: Ink, columns: usize) -> String {
     page.list("ways", &ways.collect::<Vec<_>>());
     let failures = state.trail.iter().rev().filter_map(|entry| match entry {
         TrailEntry::Failure { atom, reason, .. } => Some(format!("{atom}  {reason}")),
-        TrailEntry::Selection { reason, .. } if reason.starts_with("Auto-backtrack: ") => {
-            Some(reason.trim_start_matches("Auto-backtrack: ").to_owned())
-        }
-        TrailEntry::Selection { .. } | TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => None,
+        TrailEntry::Selection { cause, .. } => Some(cause.as_ref()?.failure()?.to_string()),
+        TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => None,
     });
     page.list("failed", &failures.take(FAILURES).collect::<Vec<_>>());
     page.text

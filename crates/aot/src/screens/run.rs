@@ -202,10 +202,10 @@ impl Screen {
                 let text = format!("{}{since}", super::words::why_failed(choice, beside));
                 Some(self.row("✗", "x", Paint::Red, choice.as_str(), &text))
             }
-            Change::ChoiceSelected { group, choice, reason } => {
+            Change::ChoiceSelected { group, choice, reason, cause } => {
                 // Why the one before failed stands in the line above.
-                let why =
-                    if reason.starts_with("Auto-backtrack") { String::new() } else { format!(": {reason}") };
+                let by_failure = cause.as_ref().is_some_and(|cause| cause.failure().is_some());
+                let why = if by_failure { String::new() } else { format!(": {reason}") };
                 let text = format!("goes on with {choice}{why}");
                 Some(self.row("↻", "@", Paint::Yellow, group.as_str(), &text))
             }

@@ -1,7 +1,7 @@
 //! A change in plain words, for the log and for whoever watches. Knows what a change says, and not when it happened.
 
 use aot_core::rules::Change;
-use aot_core::state::{AtomId, CorrectionKind};
+use aot_core::state::{AtomId, CorrectionKind, Failed, SelectionCause};
 
 /// What happened, in a line; `None` for bookkeeping that people need not see. `beside` is everything that was recorded
 /// in the same step: a failure is one line, although it is several changes.
@@ -19,7 +19,7 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::BranchChosen { branch } => Some(format!("work lands on the branch {branch}")),
         Change::RedirectRequested => Some("a redirect begins: everything is interrupted".into()),
         Change::RedirectEnded => Some("the redirect is over".into()),
-        Change::Stopped { reason } => Some(with("the loop stopped", Some(reason))),
+        Change::Stopped { reason, .. } => Some(with("the loop stopped", Some(reason))),
         Change::Completed => Some("the goal is proven done".into()),
         Change::Parked { until } => {
             Some(format!("no agent can start; the next try is at {}", until.as_str()))
@@ -91,8 +91,11 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
             false => Some(format!("{group} gives {choice} up")),
         },
         Change::ChoiceForgiven { group, choice } => Some(format!("{group} may try {choice} again")),
-        Change::ChoiceSelected { group, choice, reason } => Some(match backtracked(reason) {
-            Some(why) => format!("{why}; {group} goes on with {choice}"),
+        Change::ChoiceSelected { group, choice, reason, cause } => Some(match failure(cause) {
+            Some(failed) => format!(
+                "{}; {group} goes on with {choice}",
+                with(&format!("{} {}", failed.atom, failed.how), failed.reason)
+            ),
             None => with(&format!("{group} goes on with {choice}"), Some(reason)),
         }),
 
@@ -219,26 +222,23 @@ fn fails_beside(atom: &AtomId, beside: &[Change]) -> bool {
 fn fails_beside_told(choice: &AtomId, beside: &[Change]) -> bool {
     beside.iter().any(|change| {
         matches!(change, Change::FailureNoted { atom, .. } if atom == choice)
-            || matches!(change, Change::ChoiceSelected { reason, .. }
-                if backtracked(reason).is_some_and(|why| why.split([' ', ':']).next() == Some(choice.as_str())))
+            || matches!(change, Change::ChoiceSelected { cause, .. }
+                if failure(cause).is_some_and(|failed| failed.atom == choice))
     })
 }
 
-/// What the rules wrote as the reason of a selection after a failure: `Auto-backtrack: A3 failed (why)`.
-fn backtracked(reason: &str) -> Option<String> {
-    let told = reason.strip_prefix("Auto-backtrack: ")?;
-    let opened = told.split_once(" (").and_then(|(who, why)| Some((who, why.strip_suffix(')')?)));
-    Some(opened.map_or_else(|| told.to_owned(), |(who, why)| with(who, Some(why))))
+/// The choice that failed before another one was selected.
+fn failure(cause: &Option<SelectionCause>) -> Option<Failed<'_>> {
+    cause.as_ref()?.failure()
 }
 
 /// Why a choice was given up, as far as what was recorded beside it tells.
 pub fn why_failed(choice: &AtomId, beside: &[Change]) -> String {
     let reason = beside.iter().find_map(|change| match change {
         Change::FailureNoted { atom, reason } if atom == choice => Some(format!("failed: {reason}")),
-        Change::ChoiceSelected { reason, .. } => {
-            let told = backtracked(reason)?;
-            told.strip_prefix(choice.as_str()).map(|rest| rest.trim_start().to_owned())
-        }
+        Change::ChoiceSelected { cause, .. } => failure(cause)
+            .filter(|failed| failed.atom == choice)
+            .map(|failed| with(failed.how, failed.reason)),
         _ => None,
     });
     reason.unwrap_or_else(|| "failed".into())

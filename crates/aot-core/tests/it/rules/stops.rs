@@ -529,6 +529,13 @@ fn a_certificate_says_what_to_do_next() {
         ),
         ("D13", "A", "v+", "#0 stall 0 halt completed | next "),
         ("D13", "A", "stop A+", "#1 stall 0 halt stopped_by_hand | next aot run"),
+        // A person's own words are no verdict.
+        (
+            "D13",
+            "A",
+            "stop(deadlock:wait) A+",
+            "#1 stall 0 halt stopped_by_hand | reason deadlock: wait for the deploy | next aot run",
+        ),
         ("D13", "A", "redirect abandoned", "#1 stall 0 halt redirect_interrupted | next aot run"),
         (
             "D13",
@@ -561,6 +568,22 @@ fn a_certificate_says_what_to_do_next() {
         ("D13", "A", "A+ v?", "#1 stall 0 halt needs_person | next aot confirm \"C0\"; aot run"),
         ("D13", "agents=; A", "", "#0 stall 0 halt no_agent | next aot run --agent NAME"),
     ]);
+    // What an older program stopped has no verdict: the graph shows what holds until a redirect (D15).
+    for (graph, script, expected) in [
+        (
+            "m=1; G=A|B",
+            "A- B-",
+            ["aot redirect --add-choice G \"…\"", "aot or switch G … --reason …"].as_slice(),
+        ),
+        ("m=1; N=3; A; B; C; D", "A+ B+ C+", &["aot redirect --set max_iterations=6"]),
+        ("A <- B; B <- A", "", &["aot redirect --remove A", "aot graph"]),
+        ("A", "stop(deadlock:wait) A+", &["aot run"]),
+        ("m=1; s=1; A", "A- A-", &["aot run"]),
+    ] {
+        let mut file = World::play(graph, script).file;
+        file.control.verdict = None;
+        assert_eq!(next_steps(&file), expected, "{graph}");
+    }
     // The file does not name what waits for a person: an evaluation does.
     let world = World::play("A", "A+ v?");
     assert_eq!(next_steps(&world.file), ["aot verify", "aot run"], "D13");

@@ -5,7 +5,9 @@ use aot_core::rules::memory::Memory;
 use aot_core::rules::order::{self, Cost, ProbeFinding};
 use aot_core::rules::replan::PlanChange;
 use aot_core::rules::{Ledger, backtrack, replan, reshape};
-use aot_core::state::{AtomId, Check, Checks, Item, NewAtom, Quality, State, TrailEntry, Wants};
+use aot_core::state::{
+    AtomId, Check, Checks, Item, NewAtom, Quality, SelectionCause, State, TrailEntry, Wants,
+};
 
 use super::world::{World, ids, parse, start, table};
 
@@ -298,9 +300,16 @@ fn the_brief_and_the_trail_hold_what_probes_found() {
     );
     let by_order = reason("agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+3 D?+1");
     assert_eq!(by_order, "Probes: D is feasible, tiny (fine); C is feasible, medium (fine)");
-    assert!(order::is_by_order(&by_order));
-    assert!(!order::is_by_order(&reason("agents=wp; m=1; G=A?|B", "A?-")), "one probe has put it off");
-    assert!(!order::is_by_order(&reason("m=1; G=A|B", "A-")));
+    let cause = |graph: &str, script: &str| match World::play(graph, script).file.trail.last() {
+        Some(TrailEntry::Selection { cause, .. }) => cause.clone(),
+        other => panic!("{other:?}"),
+    };
+    let by_order = cause("agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?+3 D?+1");
+    assert_eq!(by_order, Some(SelectionCause::ProbeOrder));
+    let put_off = cause("agents=wp; m=1; G=A?|B", "A?-");
+    assert_eq!(put_off, Some(SelectionCause::ProbedInfeasible), "one probe has put it off");
+    let failed = SelectionCause::Failed { atom: "A".into(), reason: Some("boom".into()) };
+    assert_eq!(cause("m=1; G=A|B", "A-"), Some(failed));
 }
 
 #[test]

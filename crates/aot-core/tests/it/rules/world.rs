@@ -214,6 +214,10 @@ impl World {
         self.now = self.now.checked_add(SignedDuration::from_secs(1)).expect("time goes on");
         match word {
             "v_" => return,
+            "stop(deadlock:wait)" => {
+                let reason = Some("deadlock: wait for the deploy".into());
+                return self.send(Event::StopAsked { how: StopMode::Finish, reason });
+            }
             "edit" => return self.edit(self.file.clone()),
             "stop" => return self.send(Event::StopAsked { how: StopMode::Finish, reason: None }),
             "now" => {
@@ -528,7 +532,7 @@ impl World {
             None => String::new(),
             Some(certificate) => {
                 let verdict = serde_json::to_value(&certificate.verdict).expect("a verdict is data");
-                format!(" halt {}", verdict["verdict"].as_str().expect("it has a name"))
+                format!(" halt {}", verdict["kind"].as_str().expect("it has a name"))
             }
         };
         format!("#{} stall {}{halt}", control.iteration, control.stall_count)

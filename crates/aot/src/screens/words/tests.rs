@@ -109,12 +109,16 @@ fn every_change_in_plain_words() {
             "g goes on with A4: JWT is simpler",
         ),
         (
-            json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 failed"}),
+            json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 failed", "cause": {"kind": "failed", "atom": "A3"}}),
             "A3 failed; g goes on with A4",
         ),
         (
-            json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 was given up (A9 rests on it and keeps failing)"}),
+            json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 was given up (A9 rests on it and keeps failing)", "cause": {"kind": "abandoned", "atom": "A3", "reason": "A9 rests on it and keeps failing"}}),
             "A3 was given up: A9 rests on it and keeps failing; g goes on with A4",
+        ),
+        (
+            json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 failed"}),
+            "g goes on with A4: Auto-backtrack: A3 failed",
         ),
         (json!({"type": "goal_set", "goal": "Ship it"}), "the goal is another one: Ship it"),
         (
@@ -167,7 +171,7 @@ fn what_belongs_together_is_one_line() {
         json!([
             {"type": "atom_reset", "atom": "A3"},
             {"type": "choice_failed", "group": "tokens", "choice": "A3"},
-            {"type": "choice_selected", "group": "tokens", "choice": "A4", "reason": "Auto-backtrack: A3 failed (tests red (2 of 9))"},
+            {"type": "choice_selected", "group": "tokens", "choice": "A4", "reason": "Auto-backtrack: A3 failed (tests red (2 of 9))", "cause": {"kind": "failed", "atom": "A3", "reason": "tests red (2 of 9)"}},
         ]),
         &["A3 failed: tests red (2 of 9); tokens goes on with A4"],
     );
@@ -177,7 +181,7 @@ fn what_belongs_together_is_one_line() {
             {"type": "atom_reset", "atom": "A7"},
             {"type": "failure_noted", "atom": "A7", "reason": "tests red"},
             {"type": "choice_failed", "group": "g", "choice": "A4"},
-            {"type": "choice_selected", "group": "g", "choice": "A5", "reason": "Auto-backtrack: A4 failed (tests red)"},
+            {"type": "choice_selected", "group": "g", "choice": "A5", "reason": "Auto-backtrack: A4 failed (tests red)", "cause": {"kind": "failed", "atom": "A4", "reason": "tests red"}},
             {"type": "atom_reset", "atom": "A6"},
         ]),
         &["A7 failed: tests red", "A4 failed: tests red; g goes on with A5", "A6 is to be done again"],

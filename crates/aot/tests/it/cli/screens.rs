@@ -59,7 +59,7 @@ bindings:
   A3: {summary: Hashed with bcrypt, artifacts: []}
 trail:
   - {type: failure, atom: A6, reason: the migration does not run on an empty database, timestamp: \"2026-11-15T10:00:00Z\"}
-  - {or_group: tokens, selected: A5, reason: \"Auto-backtrack: A4 failed (the library is gone)\", timestamp: \"2026-11-15T10:10:00Z\"}
+  - {or_group: tokens, selected: A5, reason: \"Auto-backtrack: A4 failed (the library is gone)\", cause: {kind: failed, atom: A4, reason: the library is gone}, timestamp: \"2026-11-15T10:10:00Z\"}
 corrections: []
 ---
 ";
@@ -179,7 +179,7 @@ decompositions: []
 or_groups: {tokens: {choices: [A1, A2], selected: A2, failed: [A1]}}
 bindings: {A2: {summary: There are sessions, artifacts: []}}
 trail:
-  - {or_group: tokens, selected: A2, reason: \"Auto-backtrack: A1 failed (red)\", timestamp: \"2026-11-15T10:10:00Z\"}
+  - {or_group: tokens, selected: A2, reason: \"Auto-backtrack: A1 failed (red)\", cause: {kind: failed, atom: A1, reason: red}, timestamp: \"2026-11-15T10:10:00Z\"}
 corrections: []
 ---
 ";
@@ -376,7 +376,7 @@ fn with_journal() -> Project {
             json!([
                 {"type": "atom_reset", "atom": "A4"},
                 {"type": "choice_failed", "group": "tokens", "choice": "A4"},
-                {"type": "choice_selected", "group": "tokens", "choice": "A5", "reason": "Auto-backtrack: A4 failed (tests red)"},
+                {"type": "choice_selected", "group": "tokens", "choice": "A5", "reason": "Auto-backtrack: A4 failed (tests red)", "cause": {"kind": "failed", "atom": "A4", "reason": "tests red"}},
                 {"type": "result_counted"},
             ]),
         ),

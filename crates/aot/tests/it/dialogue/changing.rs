@@ -49,7 +49,7 @@ bindings:
   A4: {summary: "POST /login", artifacts: []}
   A7: {summary: "a page", artifacts: []}
 trail:
-  - {or_group: tokens, selected: A3, reason: "Auto-backtrack: A2 failed (no library)", timestamp: "2026-01-15T10:30:00Z"}
+  - {or_group: tokens, selected: A3, reason: "Auto-backtrack: A2 failed (no library)", cause: {kind: failed, atom: A2, reason: no library}, timestamp: "2026-01-15T10:30:00Z"}
   - {type: failure, atom: A5, reason: "no styles", timestamp: "2026-01-15T11:30:00Z"}
 corrections: []
 budget: mine

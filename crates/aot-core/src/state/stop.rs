@@ -1,0 +1,141 @@
+//! Facts behind the sentences that the program writes: why a loop stopped, and why a group went to another choice. Rules
+//! and screens read these; the sentences are for people.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::{AtomId, GroupName};
+
+/// Why a loop halted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Verdict {
+    /// The base case was seen to hold.
+    Completed,
+    /// `aot stop`, or a host's stop.
+    StoppedByHand,
+    /// The process that redirected is gone (D16).
+    RedirectInterrupted,
+    /// The base case or a protected file was changed outside of a redirect (D21).
+    Tampered,
+    Exhausted {
+        group: GroupName,
+    },
+    Stalled,
+    IterationLimit,
+    Budget {
+        what: Budget,
+    },
+    /// Nothing runs, nothing is ready, and these wait for ever.
+    Deadlock {
+        atoms: Vec<AtomId>,
+    },
+    /// A confirmation, a check that cannot run (D14), or an agent that is not logged in (D12).
+    NeedsPerson,
+    /// These need an agent, and there is none (D27).
+    NoAgent {
+        atoms: Vec<AtomId>,
+    },
+}
+
+/// What has run out (D12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Budget {
+    Money,
+    Tokens,
+    Time,
+    /// What an agent's provider grants, for now.
+    Allowance,
+}
+
+impl Verdict {
+    /// The exit code that belongs to it.
+    pub fn exit(&self) -> u8 {
+        match self {
+            Verdict::Completed => 0,
+            Verdict::NoAgent { .. } => 3,
+            Verdict::StoppedByHand | Verdict::RedirectInterrupted => 10,
+            Verdict::Stalled => 11,
+            Verdict::IterationLimit => 12,
+            Verdict::Exhausted { .. } => 13,
+            Verdict::Deadlock { .. } => 14,
+            Verdict::Budget { .. } => 15,
+            Verdict::Tampered => 16,
+            Verdict::NeedsPerson => 17,
+        }
+    }
+}
+
+/// Why a group went to another choice. Entries of an older program, or of another one, have none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SelectionCause {
+    /// The choice before it failed.
+    Failed {
+        atom: AtomId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The choice before it was given up, because something that rests on it kept failing.
+    Abandoned {
+        atom: AtomId,
+        reason: String,
+    },
+    /// A probe found the choice before it infeasible.
+    ProbedInfeasible,
+    /// Several probes put the choices that are left in order.
+    ProbeOrder,
+    /// It was the first of a race to pass.
+    RaceWon,
+    ByHand,
+    /// The choice before it was removed.
+    Removed,
+}
+
+impl SelectionCause {
+    /// The choice that failed or was given up, and how, if that is why.
+    pub fn failure(&self) -> Option<Failed<'_>> {
+        match self {
+            SelectionCause::Failed { atom, reason } => {
+                Some(Failed { atom, how: "failed", reason: reason.as_deref() })
+            }
+            SelectionCause::Abandoned { atom, reason } => {
+                Some(Failed { atom, how: "was given up", reason: Some(reason) })
+            }
+            SelectionCause::ProbedInfeasible
+            | SelectionCause::ProbeOrder
+            | SelectionCause::RaceWon
+            | SelectionCause::ByHand
+            | SelectionCause::Removed => None,
+        }
+    }
+}
+
+/// A choice that failed or was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed<'s> {
+    pub atom: &'s AtomId,
+    pub how: &'static str,
+    pub reason: Option<&'s str>,
+}
+
+/// `A4 failed (why)`.
+impl std::fmt::Display for Failed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.atom, self.how)?;
+        self.reason.map_or(Ok(()), |reason| write!(f, " ({reason})"))
+    }
+}
+
+/// Reads a fact; one of a kind that only a newer program knows is none.
+pub(super) fn fact<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let value = Option::<Value>::deserialize(deserializer)?;
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+}
