@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, FailureKind};
 use crate::place;
 use crate::print::{self, COLUMNS, Heard, Stream};
 use crate::screens::ink::{Ink, Paint};
@@ -34,7 +34,7 @@ impl Dialogue {
     /// `leaving` is done before the end.
     pub fn open(left: &'static str, leaving: impl Fn() + Send + 'static) -> Result<Dialogue, Failure> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-            .map_err(|error| Failure::World { doing: "listen to signals", problem: error.to_string() })?;
+            .map_err(|error| Failure::world("listen to signals", error))?;
         let lent = Arc::new(AtomicBool::new(false));
         let elsewhere = Arc::clone(&lent);
         std::thread::spawn(move || {
@@ -138,8 +138,12 @@ impl Dialogue {
     }
 }
 
-/// Whoever was asked has gone away.
+/// The person at the terminal has left, and nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody answers any more; nothing was changed")]
+pub struct PersonLeft;
+
 fn gone() -> Failure {
     place::leave();
-    Failure::GoneAway
+    Failure::new(FailureKind::Interrupted, "gone_away", PersonLeft).with_hint("give the command again")
 }

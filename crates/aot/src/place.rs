@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aot_runner::checks::CHECKING;
 use aot_runner::process::MARK;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 
 /// The state file's place below a project's root.
 pub const STATE_FILE: &str = ".claude/aot-loop-state.md";
@@ -22,7 +22,17 @@ pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
         return Ok(found);
     }
     let here = here()?;
-    state_file_from(&here).ok_or(Failure::NoStateFile { from: here })
+    state_file_from(&here).ok_or_else(|| {
+        Failure::new(FailureKind::StateFile, "no_state_file", NoStateFile { from: here })
+            .with_hint("go to the project, or name the file with `--state PATH`")
+    })
+}
+
+/// There is no loop in this folder.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no {STATE_FILE} in {} or above it", from.display())]
+pub struct NoStateFile {
+    from: PathBuf,
 }
 
 /// The state file that is found from a folder upward.
@@ -41,16 +51,11 @@ fn outside_of_trees(here: &Path) -> &Path {
 
 /// Where a loop that begins is written: the file that was named or found, or a new one at the project's root.
 pub fn new_state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    match state_file(named) {
-        Err(Failure::NoStateFile { from }) => {
-            let project =
-                std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from).filter(|path| path.is_dir());
-            let repository =
-                from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_path_buf);
-            Ok(project.or(repository).unwrap_or(from).join(STATE_FILE))
-        }
-        found => found,
-    }
+    let found = state_file(named);
+    let Some(NoStateFile { from }) = found.as_ref().err().and_then(Failure::error) else { return found };
+    let project = std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+    let repository = from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_path_buf);
+    Ok(project.or(repository).unwrap_or_else(|| from.clone()).join(STATE_FILE))
 }
 
 /// The program that a person edits texts with.
@@ -60,7 +65,10 @@ pub fn editor() -> Option<std::ffi::OsString> {
 
 /// The folder we are in.
 pub fn here() -> Result<PathBuf, Failure> {
-    std::env::current_dir().map_err(|error| Failure::NoFolder(error.to_string()))
+    std::env::current_dir().map_err(|error| {
+        let message = format!("the current folder cannot be told: {error}");
+        Failure::new(FailureKind::StateFile, "no_folder", message).with_hint("go to a folder that exists")
+    })
 }
 
 /// The user's home, if they have one.
@@ -74,10 +82,7 @@ pub struct Scratch(PathBuf);
 
 impl Scratch {
     pub fn make() -> Result<Scratch, Failure> {
-        let world = |error: std::io::Error| Failure::World {
-            doing: "make a folder for temporary files",
-            problem: error.to_string(),
-        };
+        let world = |error: std::io::Error| Failure::world("make a folder for temporary files", error);
         let all = std::env::temp_dir().canonicalize().map_err(world)?;
         let folder = all.join(scratch_name(SCRATCHES.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&folder).map_err(world)?;
@@ -106,7 +111,7 @@ pub fn leave() {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left there is in nobody's way.
+        // A folder that stays behind does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -205,14 +210,12 @@ pub fn this_program() -> Result<PathBuf, Failure> {
     if cfg!(target_os = "linux") && running.symlink_metadata().is_ok() {
         return Ok(running);
     }
-    std::env::current_exe()
-        .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })
+    program_file()
 }
 
 /// Where this program lies, for others that are to start it.
 pub fn program_file() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::World { doing: "find this very program", problem: error.to_string() })
+    std::env::current_exe().map_err(|error| Failure::world("find this very program", error))
 }
 
 /// The session of the host that this process is part of, if it is part of one.

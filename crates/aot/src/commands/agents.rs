@@ -1,4 +1,4 @@
-//! `aot agents`: who can be asked, as far as it can be told without asking.
+//! `aot agents`: which agents can be asked, as far as that is known without asking them.
 
 use std::time::Duration;
 
@@ -7,61 +7,59 @@ use aot_runner::agents::detect::{self, AgentStatus, LoginState};
 use aot_runner::agents::{ROLES, Team};
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::Invocation;
 use super::workspace::Workspace;
+use super::{Invocation, Verb};
 use crate::failure::Failure;
-use crate::print::OutputFormat;
-use crate::print::{self, Stream};
+use crate::print::{Answer, Stream};
 use crate::screens::ink::{Ink, Paint};
 use crate::{place, screens};
 
-/// So long a program may take to tell its version.
+/// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub fn run(invocation: &Invocation) -> Result<(), Failure> {
-    let workspace = Workspace::here(invocation.path().ok().as_deref())?;
-    let guard = Guard::new(place::this_program()?);
-    let launcher = workspace.launcher()?;
-    let found = detect::all(workspace.chosen(), &launcher, &guard, PATIENCE, &place::program);
-    let state = invocation
-        .store()
-        .ok()
-        .and_then(|mut store| store.load::<aot_core::rules::Refusal>().ok().map(|(_, state)| state.clone()));
-    let team = state.as_ref().map(|state: &State| workspace.team(&[], state, true));
-    match invocation.format {
-        OutputFormat::Json => print::json(&json!({
+/// List the agents that can be asked: found, version, logged in, how they answer, how they are caged
+#[derive(Debug, Args)]
+pub struct AgentsArgs {}
+
+impl Verb for AgentsArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let workspace = Workspace::here(invocation.path().ok().as_deref())?;
+        let guard = Guard::new(place::this_program()?);
+        let launcher = workspace.launcher()?;
+        let found = detect::all(workspace.chosen(), &launcher, &guard, PATIENCE, &place::program);
+        let state = invocation.store().ok().and_then(|mut store| {
+            store.load::<aot_core::rules::Refusal>().ok().map(|(_, state)| state.clone())
+        });
+        let team = state.as_ref().map(|state: &State| workspace.team(&[], state, true));
+        let ink = Ink::of(Stream::Out);
+        let mut lines: Vec<String> =
+            found.iter().flat_map(|found| described(found, launcher.cage, ink)).collect();
+        if !found.iter().any(|found| found.program.is_some()) {
+            lines.push("no agent is found: install one, or name your own in aot.toml as [agent.NAME]".into());
+        }
+        match &team {
+            Some(Ok(team)) if !team.is_empty() => {
+                lines.push(format!("a run here would ask {}", screens::run::team(team)));
+            }
+            Some(Err(failure)) => {
+                lines.push(format!("a run here: {}; {}", failure.message(), failure.hint()));
+            }
+            Some(Ok(_)) | None => {}
+        }
+        let json = json!({
             "agents": found.iter().map(|found| object(found, launcher.cage)).collect::<Vec<Value>>(),
             "roles": team.as_ref().and_then(|team| team.as_ref().ok()).map(roles),
-        })),
-        OutputFormat::Text => {
-            let ink = Ink::of(Stream::Out);
-            for found in &found {
-                tell(found, launcher.cage, ink);
-            }
-            if !found.iter().any(|found| found.program.is_some()) {
-                print::line("no agent is found: install one, or name your own in aot.toml as [agent.NAME]");
-            }
-            match &team {
-                Some(Ok(team)) if !team.is_empty() => {
-                    print::line(&format!("a run here would ask {}", screens::run::team(team)));
-                }
-                Some(Err(failure)) => {
-                    print::line(&format!("a run here: {}; {}", failure.message(), failure.hint()))
-                }
-                Some(Ok(_)) | None => {}
-            }
-        }
+        });
+        Ok(Answer::new(lines.join("\n"), json))
     }
-    Ok(())
 }
 
-fn tell(found: &AgentStatus, cage: cage::Kind, ink: Ink) {
+fn described(found: &AgentStatus, cage: cage::Kind, ink: Ink) -> Vec<String> {
     let Some(program) = &found.program else {
-        let text = format!("{:<13} not found", found.name);
-        print::line(&ink.paint(Paint::Dim, &text));
-        return;
+        return vec![ink.paint(Paint::Dim, &format!("{:<13} not found", found.name))];
     };
     let login = match found.login {
         LoginState::Yes => "logged in",
@@ -69,11 +67,14 @@ fn tell(found: &AgentStatus, cage: cage::Kind, ink: Ink) {
         LoginState::Unknown => "login unknown",
     };
     let version = found.version.as_deref().unwrap_or("version unknown");
-    print::line(&format!("{:<13} {version}, {login}", found.name));
-    print::line(&format!("{:<13} answers by {}, cage {cage}, {}", "", found.channel, program.display()));
+    let mut lines = vec![
+        format!("{:<13} {version}, {login}", found.name),
+        format!("{:<13} answers by {}, cage {cage}, {}", "", found.channel, program.display()),
+    ];
     if found.login == LoginState::No && !found.hint.is_empty() {
-        print::line(&format!("{:<13} {}", "", found.hint));
+        lines.push(format!("{:<13} {}", "", found.hint));
     }
+    lines
 }
 
 fn object(found: &AgentStatus, cage: cage::Kind) -> Value {

@@ -1,18 +1,20 @@
-//! `aot confirm`: a person's word on an assertion.
+//! `aot confirm`: a person says whether an assertion holds.
 
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{Check, Checks, Confirmation, Stamp, State};
 use aot_core::verdict::{CheckTree, Jobs};
-use aot_runner::checks::{Occasion, Whose};
+use aot_runner::checks::{Occasion, Whose, quoted};
 use aot_runner::store::{Recorded, Store};
 use clap::Args;
 use serde_json::json;
 
-use super::Invocation;
 use super::workspace::Workspace;
+use super::{Invocation, Verb, recorded_answer};
 use crate::failure::Failure;
-use crate::{place, print};
+use crate::place;
+use crate::print::{self, Answer};
 
+/// Say that an assertion holds, or with `--no` that it does not
 #[derive(Debug, Args)]
 pub struct ConfirmArgs {
     /// The item of the assertion, as `aot verify` shows it
@@ -25,36 +27,32 @@ pub struct ConfirmArgs {
     by: Option<String>,
 }
 
-pub fn run(invocation: &Invocation, args: &ConfirmArgs) -> Result<(), Failure> {
-    invocation.by_person()?;
-    let mut store = invocation.store()?;
-    let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
-    let (_, state) = store.load()?;
-    let item = find(state, &args.item)?;
-    workspace.untampered(state)?;
-    let by = args.by.clone().unwrap_or_else(|| place::person(&workspace.project.root));
-    let (confirmation, recorded) = record(&workspace, &mut store, &item, by, (!args.no).into())?;
-    let Confirmation { by, at, tree, .. } = &confirmation;
-    let word = if args.no { "denied" } else { "confirmed" };
-    let line = format!(
-        "{word} by {by}: {item}\nIt counts until the files change; `aot verify` shows where things stand."
-    );
-    let object = json!({"item": item, "holds": !args.no, "by": by, "at": at, "tree": tree});
-    invocation.told(&recorded, &line, object);
-    Ok(())
-}
-
-/// What a person said of an assertion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Holds,
-    DoesNot,
-}
-
-impl From<bool> for Answer {
-    fn from(yes: bool) -> Answer {
-        if yes { Answer::Holds } else { Answer::DoesNot }
+impl Verb for ConfirmArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        let mut store = invocation.store()?;
+        let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
+        let (_, state) = store.load()?;
+        let item = find(state, &self.item)?;
+        workspace.untampered(state)?;
+        let by = self.by.clone().unwrap_or_else(|| place::person(&workspace.project.root));
+        let claim = if self.no { Claim::Fails } else { Claim::Holds };
+        let (confirmation, recorded) = record(&workspace, &mut store, &item, by, claim)?;
+        let Confirmation { by, at, tree, .. } = &confirmation;
+        let verdict = if self.no { "denied" } else { "confirmed" };
+        let text = format!(
+            "{verdict} by {by}: {item}\nIt counts until the files change; `aot verify` shows where things stand."
+        );
+        let object = json!({"item": item, "holds": !self.no, "by": by, "at": at, "tree": tree});
+        Ok(recorded_answer(&recorded, text, object))
     }
+}
+
+/// What a person says of an assertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    Holds,
+    Fails,
 }
 
 fn record(
@@ -62,7 +60,7 @@ fn record(
     store: &mut Store,
     item: &str,
     by: String,
-    answer: Answer,
+    claim: Claim,
 ) -> Result<(Confirmation, Recorded<()>), Failure> {
     let now = jiff::Timestamp::now();
     let confirmation = Confirmation {
@@ -70,7 +68,7 @@ fn record(
         by,
         at: Stamp::from(now),
         tree: workspace.tree()?.hash().to_owned(),
-        holds: (answer == Answer::DoesNot).then_some(false),
+        holds: (claim == Claim::Fails).then_some(false),
     };
     let recorded = store.change("record a confirmation", now, |ledger| {
         ledger.record(Change::ItemConfirmed { confirmation: confirmation.clone() });
@@ -79,7 +77,7 @@ fn record(
     Ok((confirmation, recorded))
 }
 
-/// Asks whoever sits here for what the base case waits for. Whether something was confirmed.
+/// Asks the person at the terminal for what the base case waits for. Whether something was confirmed.
 pub fn ask(workspace: &Workspace, store: &mut Store) -> Result<bool, Failure> {
     let state = store.load()?.1.clone();
     let Some(checks) = &state.objective.base_case else { return Ok(false) };
@@ -93,16 +91,15 @@ pub fn ask(workspace: &Workspace, store: &mut Store) -> Result<bool, Failure> {
         })
         .collect();
     let mut confirmed = false;
-    for (item, claim) in items {
-        let claim = if claim == item { String::new() } else { format!(" ({claim})") };
-        let answer = match print::question(&format!("{item}{claim}\nDoes it hold? [y/n, Enter: later] ")) {
-            Some(word) if word.eq_ignore_ascii_case("y") || word.eq_ignore_ascii_case("yes") => Answer::Holds,
-            Some(word) if word.eq_ignore_ascii_case("n") || word.eq_ignore_ascii_case("no") => {
-                Answer::DoesNot
-            }
-            Some(_) | None => continue,
+    for (item, assertion) in items {
+        let detail = if assertion == item { String::new() } else { format!(" ({assertion})") };
+        let typed = print::question(&format!("{item}{detail}\nDoes it hold? [y/n, Enter: later] "));
+        let claim = match typed.unwrap_or_default().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Claim::Holds,
+            "n" | "no" => Claim::Fails,
+            _ => continue,
         };
-        record(workspace, store, &item, place::person(&workspace.project.root), answer)?;
+        record(workspace, store, &item, place::person(&workspace.project.root), claim)?;
         confirmed = true;
     }
     Ok(confirmed)
@@ -137,5 +134,12 @@ fn find(state: &State, given: &str) -> Result<String, Failure> {
         false if begins.len() > 1 => "is the beginning of several assertions",
         false => "is no assertion of this state file",
     };
-    Err(Failure::NoAssertion { item: given.to_owned(), problem, known })
+    let hint = match known.is_empty() {
+        true => "there is no `assertion` in the base case or in the check of an atom".to_owned(),
+        false => {
+            let known: Vec<String> = known.iter().map(|item| quoted(item)).collect();
+            format!("what can be confirmed: {}", known.join(", "))
+        }
+    };
+    Err(Failure::refused("no_assertion", format!("`{given}` {problem}")).with_hint(hint))
 }

@@ -7,11 +7,12 @@ use std::path::Path;
 use aot_runner::tree;
 use clap::{Args, Parser};
 
-use super::Cli;
+use super::{Cli, Invocation, Verb};
 use crate::failure::Failure;
 use crate::place::STATE_FILE;
-use crate::print;
+use crate::print::{self, Answer, OutputFormat};
 
+/// Watch a whole loop in a temporary folder: no model, no network, seconds
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Keep the folder afterwards, to look around in it
@@ -19,22 +20,22 @@ pub struct DemoArgs {
     keep: bool,
 }
 
-pub fn run(args: &DemoArgs) -> Result<(), Failure> {
-    let trouble = |error: io::Error| Failure::Input {
-        what: "a temporary folder".into(),
-        problem: error.to_string(),
-        hint: "name another with the variable TMPDIR".into(),
-    };
-    let folder = std::env::temp_dir().join(format!("aot-demo-{}", std::process::id()));
-    make(&folder).map_err(trouble)?;
-    let outcome = show(&folder);
-    if args.keep {
-        print::line(&format!("\nThe folder is kept. Look around in it:\n  cd {}", folder.display()));
-        print::line("  git log --stat; aot graph; aot log");
-    } else {
-        fs::remove_dir_all(&folder).map_err(trouble)?;
+impl Verb for DemoArgs {
+    fn run(&self, _: &Invocation) -> Result<Answer, Failure> {
+        let trouble = |error: io::Error| {
+            Failure::input("a temporary folder", error, "name another with the variable TMPDIR")
+        };
+        let folder = std::env::temp_dir().join(format!("aot-demo-{}", std::process::id()));
+        make(&folder).map_err(trouble)?;
+        let outcome = show(&folder);
+        if self.keep {
+            print::line(&format!("\nThe folder is kept. Look around in it:\n  cd {}", folder.display()));
+            print::line("  git log --stat; aot graph; aot log");
+        } else {
+            fs::remove_dir_all(&folder).map_err(trouble)?;
+        }
+        Ok(Answer::printed().with_exit(outcome?))
     }
-    outcome
 }
 
 fn make(folder: &Path) -> io::Result<()> {
@@ -45,19 +46,23 @@ fn make(folder: &Path) -> io::Result<()> {
     fs::write(folder.join(".gitignore"), ".claude/\n")
 }
 
-fn show(folder: &Path) -> Result<(), Failure> {
+/// Runs the verbs one after the other, and answers with the exit code of the one that failed.
+fn show(folder: &Path) -> Result<u8, Failure> {
     print::line(STORY);
-    tree::begin(folder, "A script that tests what is to come")
-        .map_err(|error| Failure::Ground { problem: error.to_string(), hint: error.hint() })?;
+    tree::begin(folder, "A script that tests what is to come")?;
     let state = folder.join(STATE_FILE);
     for words in [&["graph"][..], &["run"]] {
         print::line(&format!("\n$ aot {}", words.join(" ")));
         let named = ["aot".into(), "--state".into(), state.clone().into_os_string()];
         let words = named.into_iter().chain(words.iter().map(std::ffi::OsString::from));
-        Cli::try_parse_from(words).expect("the words are written here").answer()?;
+        let answer = Cli::try_parse_from(words).expect("the words are written here").answer()?;
+        answer.print(OutputFormat::Text);
+        if answer.exit != 0 {
+            return Ok(answer.exit);
+        }
     }
     print::line(CLOSING);
-    Ok(())
+    Ok(0)
 }
 
 const STORY: &str = "\
@@ -142,7 +147,7 @@ atoms:
     or_group: sorting
     run: "mkdir -p report; tr ' ' '\\n' < text | LC_ALL=C sort > report/sorted; echo sorted"
   - id: A7
-    description: "Search by looking very carefully"
+    description: "Search by unreadable_project very carefully"
     status: pending
     depends_on: [A1]
     or_group: searching

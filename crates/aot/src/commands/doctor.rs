@@ -9,13 +9,13 @@ use aot_runner::process::cage::{self, Choice, Holds, Kind, Ladder, Network, Tria
 use aot_runner::settings::{self, Settings};
 use aot_runner::store::Store;
 use aot_runner::survey;
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::Invocation;
+use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
-use crate::print::OutputFormat;
-use crate::print::{self, COLUMNS, Stream};
+use crate::print::{self, Answer, COLUMNS, Stream};
 use crate::screens::ink::{Ink, Paint};
 
 /// Less than this on the disk is little.
@@ -26,6 +26,12 @@ const INDENT: usize = 17;
 
 /// Columns for what was tried in a cage.
 const TRIED: usize = 47;
+
+/// Tell what is here and what holds, by trying it: git, locks, processes, the cage of workers
+///
+/// Exits with 0 if nothing essential is missing, and 1 otherwise.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {}
 
 /// One thing that was looked at.
 struct Finding {
@@ -55,49 +61,47 @@ fn problem(what: &'static str, said: impl Into<String>, remedy: &str) -> Finding
     Finding { what, mark: Mark::Problem, said: said.into(), remedy: Some(remedy.into()) }
 }
 
-pub fn run(invocation: &Invocation) -> Result<(), Failure> {
-    let guard = Guard::new(place::this_program()?);
-    let scratch = place::Scratch::make()?;
-    let state = invocation.path().ok();
-    let folder = match &state {
-        Some(state) => state.parent().map(Path::to_path_buf).unwrap_or_default(),
-        None => place::here()?,
-    };
-    let folder = folder.canonicalize().unwrap_or(folder);
-    let project = state.as_deref().map_or_else(|| folder.clone(), place::project_root);
+impl Verb for DoctorArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let guard = Guard::new(place::this_program()?);
+        let scratch = place::Scratch::make()?;
+        let state = invocation.path().ok();
+        let folder = match &state {
+            Some(state) => state.parent().map(Path::to_path_buf).unwrap_or_default(),
+            None => place::here()?,
+        };
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let project = state.as_deref().map_or_else(|| folder.clone(), place::project_root);
 
-    let mut found = vec![git(), shell(&guard, scratch.path()), processes(&guard, scratch.path())];
-    found.extend(disk(&folder));
-    found.push(state.as_deref().map_or_else(no_state, state_file));
-    let (settings, said) = read_settings(&project);
-    found.extend(said);
-    let ladder = cage::find(&guard, settings.cage.choice, scratch.path());
-    let trials = match ladder.kind {
-        Kind::None => Vec::new(),
-        kind => cage::prove(&guard, kind, scratch.path()),
-    };
-    found.extend(caged(&ladder, &trials, &settings));
+        let mut found = vec![git(), shell(&guard, scratch.path()), processes(&guard, scratch.path())];
+        found.extend(disk(&folder));
+        found.push(state.as_deref().map_or_else(no_state, state_file));
+        let (settings, said) = read_settings(&project);
+        found.extend(said);
+        let ladder = cage::find(&guard, settings.cage.choice, scratch.path());
+        let trials = match ladder.kind {
+            Kind::None => Vec::new(),
+            kind => cage::prove(&guard, kind, scratch.path()),
+        };
+        found.extend(caged(&ladder, &trials, &settings));
 
-    let is_well = found.iter().all(|finding| finding.mark != Mark::Problem);
-    match invocation.format {
-        OutputFormat::Json => print::json(&json!({
+        let is_well = found.iter().all(|finding| finding.mark != Mark::Problem);
+        let mut lines: Vec<String> = found.iter().map(rendered).collect();
+        if !trials.is_empty() {
+            lines.push(format!("\nIn the {} cage, tried on this machine, a worker", ladder.kind));
+            lines.extend(chapters(&trials));
+        }
+        lines.push(match is_well {
+            true => "\nNothing essential is missing.".into(),
+            false => "\nSomething essential is missing; see the hints.".into(),
+        });
+        let json = json!({
             "healthy": is_well,
             "findings": found.iter().map(object).collect::<Vec<_>>(),
             "cage": cage_object(&ladder, &trials, settings.cage.network),
-        })),
-        OutputFormat::Text => {
-            found.iter().for_each(|finding| print::line(&told(finding)));
-            if !trials.is_empty() {
-                print::line(&format!("\nIn the {} cage, tried on this machine, a worker", ladder.kind));
-                chapters(&trials).iter().for_each(|line| print::line(line));
-            }
-            print::line(match is_well {
-                true => "\nNothing essential is missing.",
-                false => "\nSomething essential is missing; see the hints.",
-            });
-        }
+        });
+        Ok(Answer::new(lines.join("\n"), json).with_exit(u8::from(!is_well)))
     }
-    if is_well { Ok(()) } else { Err(Failure::No) }
 }
 
 fn git() -> Finding {
@@ -308,7 +312,7 @@ fn cage_object(ladder: &Ladder, trials: &[Trial], network: Network) -> Value {
 }
 
 /// A finding in a few lines: a mark, its name, what is so, and the remedy.
-fn told(finding: &Finding) -> String {
+fn rendered(finding: &Finding) -> String {
     let (mark, paint) = match finding.mark {
         Mark::Good => ("✓", Paint::Green),
         Mark::Note => ("!", Paint::Yellow),

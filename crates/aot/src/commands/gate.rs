@@ -5,48 +5,54 @@ use aot_core::verdict::{self, Advice};
 use aot_runner::checks::facts;
 use aot_runner::store::Store;
 use aot_runner::store::error::FileError;
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
-use super::{Invocation, lint, workspace};
+use super::{Invocation, Verb, lint, not_aligned, workspace};
 use crate::failure::Failure;
-use crate::print::OutputFormat;
-use crate::{place, print};
+use crate::place::{self, NoStateFile};
+use crate::print::Answer;
 
-pub fn run(invocation: &Invocation) -> Result<(), Failure> {
-    let opened = invocation.store().and_then(|mut store| Ok((store.answers()?, store)));
-    let (answers, mut store) = match opened {
-        Ok(opened) => opened,
-        // Without a file nothing is agreed on.
-        Err(Failure::NoStateFile { .. } | Failure::File(FileError::Missing { .. })) => {
-            match invocation.format {
-                OutputFormat::Json => {
-                    print::json(&json!({"ready": false, "missing": ["state file"], "status": null}))
-                }
-                OutputFormat::Text => print::line("not aligned; missing: the state file"),
+/// Tell whether the goal is aligned, and what is missing
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct GateArgs {}
+
+impl Verb for GateArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let opened = invocation.store().and_then(|mut store| Ok((store.answers()?, store)));
+        let (answers, mut store) = match opened {
+            Ok(opened) => opened,
+            Err(failure) if is_missing(&failure) => {
+                let json = json!({"ready": false, "missing": ["state file"], "status": null});
+                return Ok(Answer::new("not aligned; missing: the state file", json).with_exit(3));
             }
-            return Err(Failure::NotAligned);
+            Err(failure) => return Err(failure),
+        };
+        let Some(view) = answers.view else {
+            // Fails, with every mistake in the file and its place.
+            store.load()?;
+            return Ok(Answer::printed().with_exit(3));
+        };
+        let is_ready =
+            view.missing.is_empty() && answers.findings.iter().all(|f| f.severity == Severity::Warning);
+        let advice = if is_ready { advice(invocation, &mut store)? } else { Vec::new() };
+        let json = json!({
+            "ready": is_ready, "missing": view.missing, "status": view.status, "findings": advice,
+        });
+        if !is_ready {
+            return Ok(not_aligned(&view.missing, json));
         }
-        Err(failure) => return Err(failure),
-    };
-    let Some(view) = answers.view else {
-        // Names what is wrong, with its place.
-        store.load()?;
-        return Err(Failure::NotAligned);
-    };
-    let ready = view.missing.is_empty() && answers.findings.iter().all(|f| f.severity == Severity::Warning);
-    let advice = if ready { advice(invocation, &mut store)? } else { Vec::new() };
-    match invocation.format {
-        OutputFormat::Json => {
-            let (missing, status) = (view.missing, view.status);
-            print::json(&json!({"ready": ready, "missing": missing, "status": status, "findings": advice}));
-        }
-        OutputFormat::Text if ready => {
-            print::line("aligned: the loop can start");
-            advice.iter().for_each(|advice| print::line(&lint::told(advice)));
-        }
-        OutputFormat::Text => print::line(&format!("not aligned; missing: {}", view.missing.join(", "))),
+        let lines = std::iter::once("aligned: the loop can start".to_owned());
+        Ok(Answer::new(lines.chain(advice.iter().map(lint::lines)).collect::<Vec<_>>().join("\n"), json))
     }
-    if ready { Ok(()) } else { Err(Failure::NotAligned) }
+}
+
+/// Without a file nothing is agreed on.
+fn is_missing(failure: &Failure) -> bool {
+    failure.error::<NoStateFile>().is_some()
+        || matches!(failure.error::<FileError>(), Some(FileError::Missing { .. }))
 }
 
 /// What the linter sees without running anything.

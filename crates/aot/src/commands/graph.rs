@@ -1,18 +1,23 @@
 //! `aot graph`: the AND/OR graph as an outline.
 
-use super::Invocation;
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Invocation, Verb};
 use crate::failure::Failure;
-use crate::print::OutputFormat;
-use crate::print::{self, Stream};
+use crate::print::{Answer, Stream};
 use crate::screens::graph::{draw, object};
 use crate::screens::ink::Ink;
 
-pub fn run(invocation: &Invocation) -> Result<(), Failure> {
-    let mut store = invocation.store()?;
-    let (_, state) = store.load()?;
-    match invocation.format {
-        OutputFormat::Json => print::json(&object(state)),
-        OutputFormat::Text => print::out(|stdout| write!(stdout, "{}", draw(state, Ink::of(Stream::Out)))),
+/// Draw the graph: what waits for what, what was cut into what, which ways there are
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct GraphArgs {}
+
+impl Verb for GraphArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let mut store = invocation.store()?;
+        let (_, state) = store.load()?;
+        Ok(Answer::lazy(invocation.format, || draw(state, Ink::of(Stream::Out)), || object(state)))
     }
-    Ok(())
 }

@@ -2,37 +2,50 @@
 
 use aot_core::state::Limit;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::arguments;
 use crate::failure::Failure;
 
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
 pub struct LimitArgs {
     /// Iterations of the loop
     #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[serde(skip)]
     max_iterations: Option<String>,
     /// Agents at the same time
     #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[serde(skip)]
     max_parallel_agents: Option<String>,
     /// Iterations in a row without progress
     #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[serde(skip)]
     max_stall_count: Option<String>,
     /// The time of one agent: 90s, 30m, 8h
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    #[serde(skip)]
     agent_timeout: Option<String>,
     /// The time of one check
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    #[serde(skip)]
     check_timeout: Option<String>,
     /// The time of the whole loop
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
+    #[serde(skip)]
     max_wall_time: Option<String>,
     /// Money, in US dollars; `none` takes the limit away
     #[arg(long, value_name = "USD", help_heading = "Limits")]
+    #[serde(skip)]
     max_cost_usd: Option<String>,
     /// Tokens; `none` takes the limit away
     #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[serde(skip)]
     max_tokens: Option<String>,
     /// Any of these limits by its name in the file: max_iterations=30
     #[arg(long, value_name = "LIMIT=VALUE", help_heading = "Limits")]
+    #[serde(default, deserialize_with = "arguments::limits")]
+    #[schemars(schema_with = "arguments::limits_schema")]
     set: Vec<String>,
 }
 
@@ -82,6 +95,5 @@ fn read(flag: &str, name: &str, value: &str) -> Result<Limit, Failure> {
 }
 
 fn unreadable(flag: &str, problem: String) -> Failure {
-    let hint = "write it like `--set max_iterations=30` or `--max-wall-time 8h`".into();
-    Failure::Input { what: flag.into(), problem, hint }
+    Failure::input(flag, problem, "write it like `--set max_iterations=30` or `--max-wall-time 8h`")
 }

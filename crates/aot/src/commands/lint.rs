@@ -3,54 +3,58 @@
 use aot_core::verdict::{Advice, Jobs, lint};
 use aot_runner::checks::facts;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
-use super::Invocation;
 use super::verify::watched;
-use super::workspace::{Workspace, looking};
+use super::workspace::{Workspace, unreadable_project};
+use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
-use crate::print::OutputFormat;
-use crate::print::{self, COLUMNS};
+use crate::print::{self, Answer, COLUMNS};
 
-#[derive(Debug, Args)]
+/// Look for what is likely wrong with the base case; runs its checks once
+///
+/// Exits with 0 if there is nothing to say, and 1 otherwise.
+#[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct LintArgs {
     /// Run nothing: leaves out what is already true and what writes into the project
     #[arg(long)]
+    #[serde(default)]
     no_run: bool,
 }
 
-pub fn run(invocation: &Invocation, args: &LintArgs) -> Result<(), Failure> {
-    let mut store = invocation.store()?;
-    let one = Jobs(std::num::NonZeroUsize::MIN);
-    let workspace = Workspace::open(&invocation.path()?, one)?;
-    let (_, state) = store.load()?;
-    let path = place::search_path();
-    let empty = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
-    let facts = match args.no_run || empty {
-        true => facts::still(state, &workspace.project, &path),
-        false => watched(invocation.format, |on| {
-            let checker = workspace.checker();
-            facts::moving(&checker, state, &path, jiff::Timestamp::now(), on)
-        })
-        .map_err(looking)?,
-    };
-    let found = lint(&state.objective, &facts);
-    match invocation.format {
-        OutputFormat::Json => print::json(&json!({"findings": found})),
-        OutputFormat::Text if found.is_empty() => print::line("nothing to say about the base case"),
-        OutputFormat::Text => {
-            found.iter().for_each(|advice| print::line(&told(advice)));
-            let count =
-                if found.len() == 1 { "1 finding".to_owned() } else { format!("{} findings", found.len()) };
-            print::line(&format!("\n{count}"));
-        }
+impl Verb for LintArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let mut store = invocation.store()?;
+        let one = Jobs(std::num::NonZeroUsize::MIN);
+        let workspace = Workspace::open(&invocation.path()?, one)?;
+        let (_, state) = store.load()?;
+        let path = place::search_path();
+        let empty = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
+        let facts = match self.no_run || empty {
+            true => facts::still(state, &workspace.project, &path),
+            false => watched(invocation.format, |on| {
+                let checker = workspace.checker();
+                facts::moving(&checker, state, &path, jiff::Timestamp::now(), on)
+            })
+            .map_err(unreadable_project)?,
+        };
+        let found = lint(&state.objective, &facts);
+        let mut page: Vec<String> = found.iter().map(lines).collect();
+        page.push(match found.len() {
+            0 => "nothing to say about the base case".into(),
+            1 => "\n1 finding".into(),
+            many => format!("\n{many} findings"),
+        });
+        let answer = Answer::new(page.join("\n"), json!({"findings": found}));
+        Ok(answer.with_exit(u8::from(!found.is_empty())))
     }
-    if found.is_empty() { Ok(()) } else { Err(Failure::No) }
 }
 
 /// One finding in a few lines.
-pub fn told(advice: &Advice) -> String {
+pub fn lines(advice: &Advice) -> String {
     const INDENT: usize = 17;
     let item = if advice.item.is_empty() { String::new() } else { format!("{}: ", advice.item) };
     let said = print::wrapped(&format!("{item}{}", advice.message), COLUMNS - INDENT);

@@ -9,100 +9,113 @@ use aot_runner::store::journal::{Before, Entry};
 use aot_runner::tree::{self, KeptWork};
 use clap::Args;
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Invocation, workspace};
-use crate::failure::{self, Failure};
-use crate::print::OutputFormat;
-use crate::print::{self, Stream};
+use super::{Invocation, Verb, workspace};
+use crate::failure::Failure;
+use crate::print::{self, Answer, OutputFormat, Stream};
 use crate::screens::ink::{Ink, Paint};
 use crate::screens::log::{draw, draw_atom, draw_kept, is_about, is_told};
 use crate::screens::words::told;
 
-#[derive(Debug, Args)]
+/// How many entries are shown, unless the user says otherwise.
+const NUMBER: NonZeroUsize = NonZeroUsize::new(20).expect("it is not zero");
+
+/// Tell what happened, newest last
+#[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct LogArgs {
     /// How many of the newest entries
-    #[arg(short, value_name = "N", default_value = "20")]
+    #[arg(short, value_name = "N", default_value_t = NUMBER)]
+    #[serde(default = "number")]
     number: NonZeroUsize,
     /// Only what happened to this atom, attempt by attempt, with what its agents did; `replan` and `base-case` for those
     /// that were asked about the whole
     #[arg(value_name = "ATOM")]
+    #[serde(rename = "atom")]
     about: Option<String>,
     /// The same
     #[arg(long, value_name = "ID", conflicts_with = "about", hide = true)]
+    #[serde(skip)]
     atom: Option<String>,
     /// Show what the agents were told, too
     #[arg(long)]
+    #[serde(skip)]
     briefs: bool,
 }
 
-pub fn run(invocation: &Invocation, args: &LogArgs) -> Result<(), Failure> {
-    let store = invocation.store()?;
-    let atom = args.about.as_deref().or(args.atom.as_deref()).map(AtomId::new);
-    let is_wanted = |entry: &Entry<Change>| match (&atom, invocation.format) {
-        (Some(atom), _) => is_about(entry, atom),
-        (None, OutputFormat::Text) => is_told(entry),
-        (None, OutputFormat::Json) => true,
-    };
-    let newest = store.journal().newest_where(args.number.get(), is_wanted)?;
-    let kept = kept(invocation, atom.as_ref())?;
-    let agents = match &atom {
-        Some(atom) => transcripts_of(&workspace::project(&invocation.path()?)?.sidecar, atom.as_str()),
-        None => Vec::new(),
-    };
-    if invocation.format == OutputFormat::Json {
-        let entries = newest.entries.iter().filter(|entry| is_wanted(entry));
-        print::json(&json!({
-            "entries": entries.map(object).collect::<Vec<Value>>(),
-            "journal": store.journal().is_there(),
-            "earlier": newest.before == Before::More,
-            "unreadable": newest.unreadable,
-            "kept": kept.iter().map(kept_object).collect::<Vec<Value>>(),
-            "agents": agents.iter().map(transcript_object).collect::<Vec<Value>>(),
-        }));
-        return Ok(());
-    }
-    let (ink, zone) = (Ink::of(Stream::Out), TimeZone::system());
-    let page = match &atom {
-        // Whoever deletes it loses the history and nothing else (D32).
-        _ if !store.journal().is_there() => {
-            "there is no journal: nothing was changed through aot, or its folder was deleted".into()
-        }
-        Some(_) if !newest.entries.iter().any(is_wanted) && !agents.is_empty() => String::new(),
-        Some(atom) if !newest.entries.iter().any(is_wanted) => {
-            format!("the journal tells nothing about {atom}")
-        }
-        None if !newest.entries.iter().any(is_wanted) => "the journal tells nothing yet".into(),
-        Some(atom) => draw_atom(&newest, atom, &zone, ink),
-        None => draw(&newest, &zone, ink),
-    };
-    if !page.trim_end().is_empty() {
-        print::line(page.trim_end());
-    }
-    for agent in &agents {
-        print::line(&format!("\n{}", ink.paint(Paint::Bold, &agent.title)));
-        if args.briefs {
-            print::line(&format!("{}\n", agent.brief));
-        }
-        agent.run.lines().for_each(|line| print::line(&print::plain(line)));
-    }
-    print::out(|stdout| write!(stdout, "{}", draw_kept(&kept, args.number.get(), ink)));
-    Ok(())
+fn number() -> NonZeroUsize {
+    NUMBER
 }
 
-/// The work of attempts that did not land.
-fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<Vec<KeptWork>, Failure> {
+impl Verb for LogArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let store = invocation.store()?;
+        let atom = self.about.as_deref().or(self.atom.as_deref()).map(AtomId::new);
+        let is_wanted = |entry: &Entry<Change>| match (&atom, invocation.format) {
+            (Some(atom), _) => is_about(entry, atom),
+            (None, OutputFormat::Text) => is_told(entry),
+            (None, OutputFormat::Json) => true,
+        };
+        let newest = store.journal().newest_where(self.number.get(), is_wanted)?;
+        let (kept, warnings) = kept(invocation, atom.as_ref())?;
+        let agents = match &atom {
+            Some(atom) => transcripts_of(&workspace::project(&invocation.path()?)?.sidecar, atom.as_str()),
+            None => Vec::new(),
+        };
+        let entries = || newest.entries.iter().filter(|entry| is_wanted(entry));
+        let json = || {
+            json!({
+                "entries": entries().map(object).collect::<Vec<Value>>(),
+                "journal": store.journal().is_there(),
+                "earlier": newest.before == Before::More,
+                "unreadable": newest.unreadable,
+                "kept": kept.iter().map(kept_object).collect::<Vec<Value>>(),
+                "agents": agents.iter().map(transcript_object).collect::<Vec<Value>>(),
+            })
+        };
+        let text = || {
+            let (ink, zone) = (Ink::of(Stream::Out), TimeZone::system());
+            let page = match &atom {
+                // A journal that was deleted loses the history and nothing else (D32).
+                _ if !store.journal().is_there() => {
+                    "there is no journal: nothing was changed through aot, or its folder was deleted".into()
+                }
+                Some(_) if entries().next().is_none() && !agents.is_empty() => String::new(),
+                Some(atom) if entries().next().is_none() => {
+                    format!("the journal tells nothing about {atom}")
+                }
+                None if entries().next().is_none() => "the journal tells nothing yet".into(),
+                Some(atom) => draw_atom(&newest, atom, &zone, ink),
+                None => draw(&newest, &zone, ink),
+            };
+            let mut lines: Vec<String> = Some(page.trim_end().to_owned()).into_iter().collect();
+            lines.retain(|page| !page.is_empty());
+            for agent in &agents {
+                lines.push(format!("\n{}", ink.paint(Paint::Bold, &agent.title)));
+                if self.briefs {
+                    lines.push(format!("{}\n", agent.brief));
+                }
+                lines.extend(agent.run.lines().map(print::plain));
+            }
+            lines.push(draw_kept(&kept, self.number.get(), ink));
+            lines.join("\n")
+        };
+        Ok(Answer::lazy(invocation.format, text, json).with_warnings(warnings))
+    }
+}
+
+/// The work of attempts that did not land, and what could not be found out about it.
+fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<(Vec<KeptWork>, Vec<String>), Failure> {
     let project = workspace::project(&invocation.path()?)?;
-    let mut kept = match tree::kept(&project, None) {
-        Ok(kept) => kept,
-        // Without git there is nothing to tell; the journal is told all the same.
-        Err(error) => {
-            failure::complain(&format!("warning: {error}"));
-            Vec::new()
-        }
+    // Without git there is no such work; the journal is shown all the same.
+    let (mut kept, warnings) = match tree::kept(&project, None) {
+        Ok(kept) => (kept, Vec::new()),
+        Err(error) => (Vec::new(), vec![format!("warning: {error}")]),
     };
     kept.retain(|work| atom.is_none_or(|atom| work.atom == *atom));
-    Ok(kept)
+    Ok((kept, warnings))
 }
 
 fn transcript_object(kept: &SavedTranscript) -> Value {

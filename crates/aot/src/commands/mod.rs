@@ -1,11 +1,13 @@
-//! The words of the command line, and which file answers each verb.
+//! The command line: one file and one struct for each verb, and what all of them share.
 
 mod agents;
 mod align;
+mod arguments;
 mod atom;
+pub mod call;
 mod confirm;
-mod counsel;
 mod demo;
+mod dialogue_agent;
 mod doctor;
 mod gate;
 mod graph;
@@ -18,6 +20,8 @@ mod or;
 mod plugin;
 mod ready;
 mod redirect;
+#[cfg(test)]
+mod reference;
 mod run;
 mod schema;
 mod session;
@@ -38,8 +42,8 @@ use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 
 use crate::failure::{self, Failure};
-use crate::print::OutputFormat;
-use crate::{place, print};
+use crate::place;
+use crate::print::{Answer, OutputFormat};
 
 /// Gives a goal to coding agents and stops when the goal is proven done, or says exactly why it cannot be.
 #[derive(Debug, Parser)]
@@ -61,97 +65,99 @@ pub struct Cli {
     #[arg(long, global = true, hide = true)]
     tied: bool,
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
+}
+
+/// A verb with its arguments, which were read from the command line or from a call over a protocol.
+pub trait Verb: std::fmt::Debug {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure>;
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
-    /// Read the state file strictly and list every mistake with its place
-    Validate,
-    /// Tell whether the goal is aligned, and what is missing
-    Gate,
-    /// Tell where the loop stands: what runs, what is next, what failed, what it can still cost
-    Status,
-    /// Draw the graph: what waits for what, what was cut into what, which ways there are
-    Graph,
-    /// Tell what happened, newest last
+enum Command {
+    Validate(validate::ValidateArgs),
+    Gate(gate::GateArgs),
+    Status(status::StatusArgs),
+    Graph(graph::GraphArgs),
     Log(log::LogArgs),
-    /// Show the state
-    Show,
-    /// List the atoms that can start now, in the order in which they would
-    Ready,
+    Show(show::ShowArgs),
+    Ready(ready::ReadyArgs),
     /// Add, start, resolve, fail, decompose or remove an atom
     #[command(subcommand)]
-    Atom(atom::AtomVerb),
+    Atom(atom::AtomCommand),
     /// Add alternatives, or switch to another one
     #[command(subcommand)]
-    Or(or::OrVerb),
-    /// Agree on a goal: what is wanted, what proves it, the first pieces of work
-    ///
-    /// By dialogue at a terminal, or from flags or a file with `--yes`. The checks are looked at and run once, so that
-    /// you see how they stand before you agree.
+    Or(or::OrCommand),
     #[command(visible_alias = "align-goal")]
     Align(Box<align::AlignArgs>),
-    /// Drive the loop until the goal is proven done, or say exactly why not
-    ///
-    /// Exits with 0 if it is done; 3 not aligned or no agent; 10 stopped; 11 stalled; 12 iteration limit; 13 no
-    /// alternative left; 14 deadlock; 15 budget; 16 tampered; 17 needs a person; 130 interrupted.
     #[command(visible_alias = "enter-recursion")]
     Run(run::RunArgs),
-    /// Ask the driver of a loop to stop
     #[command(visible_alias = "exit-recursion")]
     Stop(stop::StopArgs),
-    /// End a turn of a session: the iteration is judged, and the loop halts or says what is next
-    ///
-    /// For hosts without hooks. The session is AOT_SESSION; where the plugin is installed, the host does it.
-    Turn,
-    /// Run the base case and show the evidence
-    ///
-    /// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
-    /// run), 16 if the base case or a protected file was changed.
+    Turn(turn::TurnArgs),
     Verify(verify::VerifyArgs),
-    /// Look for what is likely wrong with the base case; runs its checks once
-    ///
-    /// Exits with 0 if there is nothing to say, and 1 otherwise.
     Lint(lint::LintArgs),
-    /// Say that an assertion holds, or with `--no` that it does not
     Confirm(confirm::ConfirmArgs),
-    /// Change the direction: everything is interrupted, changed at once, and the loop goes on
-    ///
-    /// Goal, base case, atoms, ways, limits and results are changed by flags, or in a dialogue at a terminal. Several
-    /// changes are made together or not at all.
     Redirect(Box<redirect::RedirectArgs>),
-    /// Print the JSON Schema of the frontmatter
-    Schema,
-    /// Tell what is here and what holds, by trying it: git, locks, processes, the cage of workers
-    ///
-    /// Exits with 0 if nothing essential is missing, and 1 otherwise.
-    Doctor,
-    /// List the agents that can be asked: found, version, logged in, how they answer, how they are caged
-    Agents,
+    Schema(schema::SchemaArgs),
+    Doctor(doctor::DoctorArgs),
+    Agents(agents::AgentsArgs),
     /// Answer a hook of Claude Code: its JSON on standard input, the answer on standard output
     ///
     /// Always exits with 0; says nothing when the event is none of our business.
     Hook(hook::HookArgs),
-    /// Serve the verbs to agents over the Model Context Protocol, on standard input and output
-    ///
-    /// A client starts it: Claude Code, Codex, Gemini, opencode or another one. docs/guide/mcp.md shows how each is told.
     Mcp(mcp::McpArgs),
+    #[command(hide = true)]
+    Call(call::CallArgs),
     /// Install the plugin for Claude Code, or tell where it is
     #[command(subcommand)]
-    Plugin(plugin::PluginVerb),
-    /// Watch a whole loop in a temporary folder: no model, no network, seconds
+    Plugin(plugin::PluginCommand),
     Demo(demo::DemoArgs),
 }
 
-/// The program.
-pub fn run() -> Result<(), (Failure, OutputFormat)> {
+impl Command {
+    fn verb(&self) -> &dyn Verb {
+        match self {
+            Command::Validate(verb) => verb,
+            Command::Gate(verb) => verb,
+            Command::Status(verb) => verb,
+            Command::Graph(verb) => verb,
+            Command::Log(verb) => verb,
+            Command::Show(verb) => verb,
+            Command::Ready(verb) => verb,
+            Command::Atom(command) => command.verb(),
+            Command::Or(command) => command.verb(),
+            Command::Align(verb) => &**verb,
+            Command::Run(verb) => verb,
+            Command::Stop(verb) => verb,
+            Command::Turn(verb) => verb,
+            Command::Verify(verb) => verb,
+            Command::Lint(verb) => verb,
+            Command::Confirm(verb) => verb,
+            Command::Redirect(verb) => &**verb,
+            Command::Schema(verb) => verb,
+            Command::Doctor(verb) => verb,
+            Command::Agents(verb) => verb,
+            Command::Hook(verb) => verb,
+            Command::Mcp(verb) => verb,
+            Command::Call(verb) => verb,
+            Command::Plugin(verb) => verb,
+            Command::Demo(verb) => verb,
+        }
+    }
+}
+
+/// The program: reads the command line, prints the answer, and says with which code to exit.
+pub fn run() -> Result<u8, (Failure, OutputFormat)> {
     let asked_for_json = std::env::args_os().any(|word| word == "--json");
     let format = if asked_for_json { OutputFormat::Json } else { OutputFormat::Text };
-    match Cli::try_parse() {
-        Ok(cli) => cli.answer().map_err(|failure| (failure, format)),
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
         Err(error) => std::process::exit(code_of(failure::usage(&error, format))),
-    }
+    };
+    let answer = cli.answer().map_err(|failure| (failure, format))?;
+    answer.print(format);
+    Ok(answer.exit)
 }
 
 fn code_of(code: ExitCode) -> i32 {
@@ -159,46 +165,18 @@ fn code_of(code: ExitCode) -> i32 {
 }
 
 impl Cli {
-    fn answer(self) -> Result<(), Failure> {
+    fn answer(self) -> Result<Answer, Failure> {
         if self.tied {
             aot_runner::host::end_with_parent();
         }
-        let invocation = Invocation {
-            state: self.state,
-            format: if self.json { OutputFormat::Json } else { OutputFormat::Text },
-        };
-        match self.verb {
-            Verb::Validate => validate::run(&invocation),
-            Verb::Gate => gate::run(&invocation),
-            Verb::Status => status::run(&invocation),
-            Verb::Graph => graph::run(&invocation),
-            Verb::Log(args) => log::run(&invocation, &args),
-            Verb::Show => show::run(&invocation),
-            Verb::Ready => ready::run(&invocation),
-            Verb::Atom(verb) => atom::run(&invocation, verb),
-            Verb::Or(verb) => or::run(&invocation, verb),
-            Verb::Align(args) => align::run(&invocation, &args),
-            Verb::Run(args) => run::run(&invocation, &args),
-            Verb::Stop(args) => stop::run(&invocation, &args),
-            Verb::Turn => turn::run(&invocation),
-            Verb::Verify(args) => verify::run(&invocation, &args),
-            Verb::Lint(args) => lint::run(&invocation, &args),
-            Verb::Confirm(args) => confirm::run(&invocation, &args),
-            Verb::Redirect(args) => redirect::run(&invocation, &args),
-            Verb::Schema => schema::run(),
-            Verb::Doctor => doctor::run(&invocation),
-            Verb::Agents => agents::run(&invocation),
-            Verb::Hook(args) => hook::by_name(&args),
-            Verb::Mcp(args) => mcp::run(&invocation, &args),
-            Verb::Plugin(verb) => plugin::run(&invocation, &verb),
-            Verb::Demo(args) => demo::run(&args),
-        }
+        let format = if self.json { OutputFormat::Json } else { OutputFormat::Text };
+        self.command.verb().run(&Invocation { state: self.state, format })
     }
 }
 
 /// What every verb gets from the command line: the state file that was named, and the format of the answer.
 #[derive(Debug)]
-struct Invocation {
+pub struct Invocation {
     state: Option<PathBuf>,
     format: OutputFormat,
 }
@@ -210,7 +188,12 @@ impl Invocation {
 
     /// Only a person, or a host, writes the state; what `aot` itself started does not (D27).
     fn by_person(&self) -> Result<(), Failure> {
-        if place::is_in_job() { Err(Failure::NotAPerson) } else { Ok(()) }
+        if !place::is_in_job() {
+            return Ok(());
+        }
+        let message = "this was started by aot as a part of a loop: it may look, but not write the state";
+        Err(Failure::refused("not_a_person", message)
+            .with_hint("a person types it in a terminal of their own"))
     }
 
     /// The state file as it was named or found; it may be a link.
@@ -218,44 +201,42 @@ impl Invocation {
         place::state_file(self.state.as_deref())
     }
 
-    /// One operation on the state: decided by rules under the lock, written, and told.
+    /// One operation on the state: decided by rules under the lock, and written.
     fn operate<T>(
         &self,
         purpose: &str,
         decide: impl FnMut(&mut Ledger) -> Result<T, Refusal>,
         tell: impl FnOnce(&T, &[Change]) -> (String, Value),
-    ) -> Result<(), Failure> {
+    ) -> Result<Answer, Failure> {
         self.by_person()?;
         let recorded = self.store()?.change(purpose, jiff::Timestamp::now(), decide)?;
-        let (line, object) = tell(&recorded.value, &recorded.changes);
-        self.told(&recorded, &line, object);
-        Ok(())
+        let (text, object) = tell(&recorded.value, &recorded.changes);
+        Ok(recorded_answer(&recorded, text, object))
     }
+}
 
-    fn told<T>(&self, recorded: &Recorded<T>, line: &str, mut object: Value) {
-        let notes: Vec<String> = recorded.notes.iter().map(Note::to_string).collect();
-        match self.format {
-            OutputFormat::Json => {
-                object["success"] = json!(true);
-                object["changes"] = json!(recorded.changes);
-                if !notes.is_empty() {
-                    object["notes"] = json!(notes);
-                }
-                print::json(&object);
-            }
-            OutputFormat::Text => {
-                notes.iter().for_each(|note| failure::complain(&format!("warning: {note}")));
-                print::line(line);
-            }
-        }
+/// The answer of a verb that has changed the state file.
+fn recorded_answer<T>(recorded: &Recorded<T>, text: String, mut object: Value) -> Answer {
+    let notes: Vec<String> = recorded.notes.iter().map(Note::to_string).collect();
+    object["success"] = json!(true);
+    object["changes"] = json!(recorded.changes);
+    if !notes.is_empty() {
+        object["notes"] = json!(notes);
     }
+    let warnings = notes.iter().map(|note| format!("warning: {note}")).collect();
+    Answer::new(text, object).with_warnings(warnings)
+}
+
+/// The answer of a verb that needs an aligned goal.
+fn not_aligned(missing: &[String], mut object: Value) -> Answer {
+    object["missing"] = json!(missing);
+    Answer::new(format!("not aligned; missing: {}", missing.join(", ")), object).with_exit(3)
 }
 
 /// A summary or a reason stands in the file for people to read: it may not be blank.
 fn says_something(flag: &str, text: &str) -> Result<(), Failure> {
-    if !text.trim().is_empty() {
-        return Ok(());
+    if text.trim().is_empty() {
+        return Err(Failure::input(flag, "it is empty", "say it in a sentence"));
     }
-    let hint = "say it in a sentence".into();
-    Err(Failure::Input { what: flag.into(), problem: "it is empty".into(), hint })
+    Ok(())
 }

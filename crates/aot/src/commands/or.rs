@@ -2,69 +2,92 @@
 
 use aot_core::rules::{Change, backtrack, reshape};
 use aot_core::state::{AtomId, GroupName};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
-use super::{Invocation, says_something};
+use super::{Invocation, Verb, says_something};
 use crate::failure::Failure;
+use crate::print::Answer;
 
 #[derive(Debug, Subcommand)]
-pub enum OrVerb {
-    /// Make an OR group of existing atoms, or add choices to one
-    Add {
-        group: String,
-        /// Atoms, in the order in which they are tried
-        #[arg(long, value_delimiter = ',', required = true, value_name = "A4,A5")]
-        choices: Vec<String>,
-    },
-    /// Select another choice; what was done under the old one, or rests on it, is undone
-    Switch {
-        group: String,
-        choice: String,
-        #[arg(long)]
-        reason: String,
-    },
+pub enum OrCommand {
+    Add(OrAddArgs),
+    Switch(OrSwitchArgs),
 }
 
-pub fn run(invocation: &Invocation, verb: OrVerb) -> Result<(), Failure> {
-    match verb {
-        OrVerb::Add { group, choices } => {
-            let group = GroupName::new(group);
-            let choices: Vec<AtomId> = choices.iter().map(|id| AtomId::new(id.trim())).collect();
-            invocation.operate(
-                "add choices",
-                |ledger| {
-                    reshape::add_choices(ledger, &group, &choices)?;
-                    Ok(ledger.state().or_groups[&group].clone())
-                },
-                |entry, _| {
-                    let listed = entry.choices.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
-                    (
-                        format!("{group}: {listed}; {} is selected", entry.selected),
-                        json!({"group": group, "choices": entry.choices, "selected": entry.selected}),
-                    )
-                },
-            )
+impl OrCommand {
+    pub fn verb(&self) -> &dyn Verb {
+        match self {
+            OrCommand::Add(verb) => verb,
+            OrCommand::Switch(verb) => verb,
         }
-        OrVerb::Switch { group, choice, reason } => {
-            says_something("--reason", &reason)?;
-            let (group, choice) = (GroupName::new(group), AtomId::new(choice));
-            invocation.operate(
-                "switch a choice",
-                |ledger| backtrack::switch(ledger, &group, &choice, &reason),
-                |(), changes| {
-                    let reset = undone(changes);
-                    let also = match &reset[..] {
-                        [] => String::new(),
-                        atoms => format!("; pending again: {}", atoms.join(", ")),
-                    };
-                    (
-                        format!("{group} has selected {choice}{also}"),
-                        json!({"group": group, "selected": choice, "reset": reset}),
-                    )
-                },
-            )
-        }
+    }
+}
+
+/// Make an OR group of existing atoms, or add choices to one
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct OrAddArgs {
+    /// The group's name
+    group: String,
+    /// Atoms, in the order in which they are tried
+    #[arg(long, value_delimiter = ',', required = true, value_name = "A4,A5")]
+    choices: Vec<String>,
+}
+
+impl Verb for OrAddArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let group = GroupName::new(&self.group);
+        let choices: Vec<AtomId> = self.choices.iter().map(|id| AtomId::new(id.trim())).collect();
+        invocation.operate(
+            "add choices",
+            |ledger| {
+                reshape::add_choices(ledger, &group, &choices)?;
+                Ok(ledger.state().or_groups[&group].clone())
+            },
+            |entry, _| {
+                let listed = entry.choices.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
+                (
+                    format!("{group}: {listed}; {} is selected", entry.selected),
+                    json!({"group": group, "choices": entry.choices, "selected": entry.selected}),
+                )
+            },
+        )
+    }
+}
+
+/// Select another choice; what was done under the old one, or rests on it, is undone
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct OrSwitchArgs {
+    /// The group's name
+    group: String,
+    /// The atom to take
+    choice: String,
+    /// Why
+    #[arg(long)]
+    reason: String,
+}
+
+impl Verb for OrSwitchArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        says_something("--reason", &self.reason)?;
+        let (group, choice) = (GroupName::new(&self.group), AtomId::new(&self.choice));
+        invocation.operate(
+            "switch a choice",
+            |ledger| backtrack::switch(ledger, &group, &choice, &self.reason),
+            |(), changes| {
+                let reset = undone(changes);
+                let also = match &reset[..] {
+                    [] => String::new(),
+                    atoms => format!("; pending again: {}", atoms.join(", ")),
+                };
+                (
+                    format!("{group} has selected {choice}{also}"),
+                    json!({"group": group, "selected": choice, "reset": reset}),
+                )
+            },
+        )
     }
 }
 

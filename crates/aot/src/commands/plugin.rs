@@ -7,10 +7,10 @@ use aot_runner::host;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::Invocation;
+use super::{Invocation, Verb};
 use crate::failure::Failure;
-use crate::print::OutputFormat;
-use crate::{place, print};
+use crate::place;
+use crate::print::Answer;
 
 /// The name that the host knows it by.
 const NAME: &str = "aot";
@@ -36,17 +36,17 @@ const FILES: [(&str, &[u8]); 16] = [
 ];
 
 #[derive(Debug, Subcommand)]
-pub enum PluginVerb {
+pub enum PluginCommand {
     /// Write the plugin where Claude Code finds it, with this program in it
-    Install(Scope),
+    Install(PluginScope),
     /// Take it away again
-    Uninstall(Scope),
+    Uninstall(PluginScope),
     /// Write the plugin into the user's data folder and print that folder, for `claude --plugin-dir`
     Path,
 }
 
 #[derive(Debug, Args)]
-pub struct Scope {
+pub struct PluginScope {
     /// For all projects of this user (the default)
     #[arg(long, conflicts_with = "project")]
     user: bool,
@@ -55,58 +55,50 @@ pub struct Scope {
     project: bool,
 }
 
-pub fn run(invocation: &Invocation, verb: &PluginVerb) -> Result<(), Failure> {
-    invocation.by_person()?;
-    match verb {
-        PluginVerb::Path => {
-            let folder = data()?;
-            write(&folder)?;
-            match invocation.format {
-                OutputFormat::Json => print::json(&json!({"success": true, "path": folder})),
-                OutputFormat::Text => print::line(&folder.display().to_string()),
+impl Verb for PluginCommand {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        let (text, folder) = match self {
+            PluginCommand::Path => {
+                let folder = data()?;
+                write(&folder)?;
+                (folder.display().to_string(), folder)
             }
-        }
-        PluginVerb::Install(scope) if scope.project => {
-            let market = market()?;
-            let folder = market.join(NAME);
-            write(&folder)?;
-            let listed = json!({
-                "name": NAME, "description": "The aot loop", "owner": {"name": "the aot authors"},
-                "plugins": [{"name": NAME, "source": format!("./{NAME}"), "description": "The aot loop"}],
-            });
-            put(&market.join(".claude-plugin/marketplace.json"), listed.to_string().as_bytes())?;
-            let market = market.display().to_string();
-            ask(&["plugin", "marketplace", "add", &market, "--scope", "project"])?;
-            ask(&["plugin", "install", "aot@aot", "--scope", "project"])?;
-            tell(invocation, "installed for this project: `/aot:help` in a new session", &folder);
-        }
-        PluginVerb::Install(_) => {
-            let folder = user()?;
-            write(&folder)?;
-            tell(invocation, "installed for this user: `/aot:help` in a new session", &folder);
-        }
-        PluginVerb::Uninstall(scope) if scope.project => {
-            ask(&["plugin", "uninstall", "aot@aot", "--scope", "project"])?;
-            ask(&["plugin", "marketplace", "remove", NAME, "--scope", "project"])?;
-            remove(&market()?)?;
-            remove(&host_config()?.join("plugins/cache").join(NAME))?;
-            forget(&place::here()?.join(".claude/settings.json"))?;
-            tell(invocation, "uninstalled from this project", &market()?);
-        }
-        PluginVerb::Uninstall(_) => {
-            let folder = user()?;
-            remove(&folder)?;
-            remove(&data()?)?;
-            tell(invocation, "uninstalled", &folder);
-        }
-    }
-    Ok(())
-}
-
-fn tell(invocation: &Invocation, line: &str, folder: &Path) {
-    match invocation.format {
-        OutputFormat::Json => print::json(&json!({"success": true, "path": folder})),
-        OutputFormat::Text => print::line(line),
+            PluginCommand::Install(scope) if scope.project => {
+                let market = market()?;
+                let folder = market.join(NAME);
+                write(&folder)?;
+                let listed = json!({
+                    "name": NAME, "description": "The aot loop", "owner": {"name": "the aot authors"},
+                    "plugins": [{"name": NAME, "source": format!("./{NAME}"), "description": "The aot loop"}],
+                });
+                put(&market.join(".claude-plugin/marketplace.json"), listed.to_string().as_bytes())?;
+                let market = market.display().to_string();
+                ask(&["plugin", "marketplace", "add", &market, "--scope", "project"])?;
+                ask(&["plugin", "install", "aot@aot", "--scope", "project"])?;
+                ("installed for this project: `/aot:help` in a new session".to_owned(), folder)
+            }
+            PluginCommand::Install(_) => {
+                let folder = user()?;
+                write(&folder)?;
+                ("installed for this user: `/aot:help` in a new session".to_owned(), folder)
+            }
+            PluginCommand::Uninstall(scope) if scope.project => {
+                ask(&["plugin", "uninstall", "aot@aot", "--scope", "project"])?;
+                ask(&["plugin", "marketplace", "remove", NAME, "--scope", "project"])?;
+                remove(&market()?)?;
+                remove(&host_config()?.join("plugins/cache").join(NAME))?;
+                forget(&place::here()?.join(".claude/settings.json"))?;
+                ("uninstalled from this project".to_owned(), market()?)
+            }
+            PluginCommand::Uninstall(_) => {
+                let folder = user()?;
+                remove(&folder)?;
+                remove(&data()?)?;
+                ("uninstalled".to_owned(), folder)
+            }
+        };
+        Ok(Answer::new(text, json!({"success": true, "path": folder})))
     }
 }
 
@@ -116,24 +108,25 @@ fn user() -> Result<PathBuf, Failure> {
 }
 
 fn host_config() -> Result<PathBuf, Failure> {
-    place::host_config().ok_or_else(|| world("find the folder of Claude Code", "there is no home folder"))
+    place::host_config()
+        .ok_or_else(|| Failure::world("find the folder of Claude Code", "there is no home folder"))
 }
 
 fn data() -> Result<PathBuf, Failure> {
-    let folder =
-        place::user_data().ok_or_else(|| world("find the user's data", "there is no home folder"))?;
+    let folder = place::user_data()
+        .ok_or_else(|| Failure::world("find the user's data", "there is no home folder"))?;
     Ok(folder.join("plugin"))
 }
 
 fn market() -> Result<PathBuf, Failure> {
-    let folder =
-        place::user_data().ok_or_else(|| world("find the user's data", "there is no home folder"))?;
+    let folder = place::user_data()
+        .ok_or_else(|| Failure::world("find the user's data", "there is no home folder"))?;
     Ok(folder.join("market"))
 }
 
 /// All files, and this very program beside them.
 fn write(folder: &Path) -> Result<(), Failure> {
-    // This very program may be the one that lies there: the old folder goes when the new one is whole.
+    // This very program may run from the old folder, which is therefore removed only when the new one is whole.
     let aside = folder.with_extension(format!("{}.new", std::process::id()));
     remove(&aside)?;
     for (path, content) in FILES {
@@ -149,7 +142,7 @@ fn write(folder: &Path) -> Result<(), Failure> {
     });
     swapped.map_err(|error| {
         let _ = fs::remove_dir_all(&aside);
-        world("write the plugin", &error.to_string())
+        Failure::world("write the plugin", error)
     })
 }
 
@@ -157,13 +150,13 @@ fn put(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(path, content))
-        .map_err(|error| world("write the plugin", &error.to_string()))
+        .map_err(|error| Failure::world("write the plugin", error))
 }
 
 fn remove(folder: &Path) -> Result<(), Failure> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(world("remove the plugin", &error.to_string()))
+            Err(Failure::world("remove the plugin", error))
         }
         Ok(()) | Err(_) => Ok(()),
     }
@@ -181,21 +174,14 @@ fn forget(settings: &Path) -> Result<(), Failure> {
         true => fs::remove_file(settings),
         false => fs::write(settings, format!("{:#}\n", Value::Object(table))),
     };
-    written.map_err(|error| world("clean the settings of the project", &error.to_string()))
+    written.map_err(|error| Failure::world("clean the settings of the project", error))
 }
 
 /// Asks the host's own program to register what was written.
 fn ask(words: &[&str]) -> Result<(), Failure> {
     let Some(program) = place::program("claude") else {
-        return Err(Failure::Input {
-            what: "claude".into(),
-            problem: "Claude Code is not found".into(),
-            hint: "install it first; or use `claude --plugin-dir $(aot plugin path)`".into(),
-        });
+        let hint = "install it first; or use `claude --plugin-dir $(aot plugin path)`";
+        return Err(Failure::input("claude", "Claude Code is not found", hint));
     };
-    host::ask(&program, words).map_err(|problem| world("register the plugin", &problem))
-}
-
-fn world(doing: &'static str, problem: &str) -> Failure {
-    Failure::World { doing, problem: problem.to_owned() }
+    host::ask(&program, words).map_err(|problem| Failure::world("register the plugin", problem))
 }

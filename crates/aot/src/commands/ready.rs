@@ -1,31 +1,30 @@
 //! `aot ready`: what can start now.
 
-use super::Invocation;
-use crate::failure::Failure;
-use crate::print;
-use crate::print::OutputFormat;
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-pub fn run(invocation: &Invocation) -> Result<(), Failure> {
-    let mut store = invocation.store()?;
-    let ready = store.ready()?;
-    match invocation.format {
-        OutputFormat::Json => print::out(|stdout| {
-            stdout.write_all(b"{\"atoms\":[")?;
-            for (place, (id, _)) in ready.lines().enumerate() {
-                if place > 0 {
-                    stdout.write_all(b",")?;
-                }
-                serde_json::to_writer(&mut *stdout, id)?;
+use super::{Invocation, Verb};
+use crate::failure::Failure;
+use crate::print::{self, Answer};
+
+/// List the atoms that can start now, in the order in which they would
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct ReadyArgs {}
+
+impl Verb for ReadyArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let mut store = invocation.store()?;
+        let ready = store.ready()?;
+        let text = || {
+            if ready.is_empty() {
+                return "nothing can start now".to_owned();
             }
-            stdout.write_all(b"]}\n")
-        }),
-        OutputFormat::Text if ready.is_empty() => print::line("nothing can start now"),
-        OutputFormat::Text => print::out(|stdout| {
-            for (id, description) in ready.lines() {
-                writeln!(stdout, "{id:<8} {}", print::fit(description, 70))?;
-            }
-            Ok(())
-        }),
+            let line = |(id, description): (&str, &str)| format!("{id:<8} {}\n", print::fit(description, 70));
+            ready.lines().map(line).collect()
+        };
+        let json = || json!({"atoms": ready.lines().map(|(id, _)| json!(id)).collect::<Vec<Value>>()});
+        Ok(Answer::lazy(invocation.format, text, json))
     }
-    Ok(())
 }

@@ -7,28 +7,29 @@ use std::time::{Duration, Instant};
 use aot_core::coordinator::{Agents, Dispatch, OnRefusedStart, Presence, Settings, Trees, forecast};
 use aot_core::rules::Ledger;
 use aot_core::rules::bound::{self, Bound};
-use aot_core::rules::certificate::{Certificate, Verdict};
-use aot_core::rules::gate::gate;
+use aot_core::rules::certificate::Verdict;
+use aot_core::rules::gate::{Aligned, gate};
 use aot_core::rules::plan;
 use aot_core::state::{IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{AgentFlag, Team};
 use aot_runner::checks::facts;
 use aot_runner::crew::Message;
-use aot_runner::driver::{self, Asked, DriverLockError};
+use aot_runner::driver::{self, Asked};
 use aot_runner::shell::{Notice, Ran};
 use aot_runner::store::Store;
 use aot_runner::tree::Kind;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::workspace::Workspace;
-use super::{Invocation, confirm, lint, session};
+use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::Failure;
-use crate::print::OutputFormat;
-use crate::print::{self, Stream};
+use crate::print::{self, Answer, OutputFormat, Stream};
 use crate::screens::ink::Ink;
 use crate::screens::run as screen;
 use crate::{failure, place};
@@ -36,15 +37,19 @@ use crate::{failure, place};
 /// How often the line at the bottom of a terminal is drawn anew.
 const TICK: Duration = Duration::from_secs(1);
 
-/// So many findings of the linter are told.
+/// How many findings of the linter are shown.
 const ADVICE: usize = 5;
 
-const NOBODY: Agents =
+const NO_AGENTS: Agents =
     Agents { worker: Presence::Absent, probe: Presence::Absent, coordinator: Presence::Absent };
 
-/// The exit code of whoever was interrupted.
+/// The exit code after an interrupt.
 pub const INTERRUPTED: u8 = 130;
 
+/// Drive the loop until the goal is proven done, or say exactly why not
+///
+/// Exits with 0 if it is done; 3 not aligned or no agent; 10 stopped; 11 stalled; 12 iteration limit; 13 no
+/// alternative left; 14 deadlock; 15 budget; 16 tampered; 17 needs a person; 130 interrupted.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Show the order, the parallelism and the bound, and start nothing
@@ -63,9 +68,24 @@ pub struct RunArgs {
     /// Let a host's session drive it, step by step: this one, or the one that this command is typed in
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dry_run", "branch", "agent", "no_park"])]
     session: Option<String>,
+    #[command(flatten)]
+    enter: EnterArgs,
+}
+
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+#[schemars(description = "Take the loop for this session, and say what to do first")]
+pub struct EnterArgs {
     /// Take it from the session that it belongs to, because that one is gone
     #[arg(long)]
+    #[serde(default)]
     take_over: bool,
+}
+
+impl Verb for EnterArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        session::begin(invocation, "", self.take_over)
+    }
 }
 
 impl RunArgs {
@@ -74,70 +94,47 @@ impl RunArgs {
     }
 }
 
-pub fn run(invocation: &Invocation, args: &RunArgs) -> Result<(), Failure> {
-    invocation.by_person()?;
-    if let Some(session) = &args.session {
-        return session::begin(invocation, session, args.take_over);
-    }
-    let mut store = invocation.store()?;
-    if !args.dry_run {
-        session::release(&mut store, args.take_over)?;
-    }
-    let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
-    let state = store.load()?.1.clone();
-    let aligned = match gate(state.clone()) {
-        Ok(aligned) => aligned,
-        Err(lacking) => {
-            match invocation.format {
-                OutputFormat::Json => {
-                    print::json(&json!({"type": "not_aligned", "missing": lacking.missing}))
-                }
-                OutputFormat::Text => {
-                    print::line(&format!("not aligned; missing: {}", lacking.missing.join(", ")))
-                }
+impl Verb for RunArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        if let Some(session) = &self.session {
+            return session::begin(invocation, session, self.enter.take_over);
+        }
+        let mut store = invocation.store()?;
+        if !self.dry_run {
+            session::release(&mut store, self.enter.take_over)?;
+        }
+        let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
+        let state = store.load()?.1.clone();
+        let aligned = match gate(state.clone()) {
+            Ok(aligned) => aligned,
+            Err(lacking) => return Ok(not_aligned(&lacking.missing, json!({"type": "not_aligned"}))),
+        };
+        let alone =
+            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), NO_AGENTS).is_empty();
+        let team = workspace.team(&self.agent, &state, alone);
+        if self.dry_run {
+            return Ok(dry_run(aligned, &state, team.ok().as_ref()));
+        }
+        let team = team?;
+        if invocation.format == OutputFormat::Text {
+            head(&state, &workspace, &team);
+        }
+        let interrupts = listen()?;
+        loop {
+            let ran = drive(invocation, store, (&workspace, &team), self, &interrupts)?;
+            if ran.interrupted {
+                return Ok(Answer::printed().with_exit(INTERRUPTED));
             }
-            return Err(Failure::NotAligned);
-        }
-    };
-    let alone = !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), NOBODY).is_empty();
-    let team = workspace.team(&args.agent, &state, alone);
-    if args.dry_run {
-        let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
-        let trees = match mode {
-            Some(IsolationMode::InPlace) => Trees::Shared,
-            Some(IsolationMode::Worktree | IsolationMode::None) | None => Trees::Separate,
-        };
-        // Without an agent that is found the order and the bound are the same.
-        let agents = match &team {
-            Ok(team) => driver::seats(team, &state),
-            Err(_) => NOBODY,
-        };
-        let settings =
-            Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start: OnRefusedStart::Park };
-        let ahead = forecast(aligned, settings, jiff::Timestamp::now());
-        return dry_run(invocation, &state, &ahead);
-    }
-    let team = team?;
-    if invocation.format == OutputFormat::Text {
-        head(&state, &workspace, &team);
-    }
-    let ear = listen()?;
-    loop {
-        let ran = drive(invocation, store, (&workspace, &team), args, &ear)?;
-        if ran.interrupted {
-            return Err(Failure::Halted(INTERRUPTED));
-        }
-        store = invocation.store()?;
-        // A person who sits here can be asked right away; then the loop goes on.
-        let asked = ran.certificate.verdict == Verdict::NeedsPerson
-            && invocation.format == OutputFormat::Text
-            && print::is_answered()
-            && confirm::ask(&workspace, &mut store)?;
-        if !asked {
-            return match ran.certificate.exit {
-                0 => Ok(()),
-                code => Err(Failure::Halted(code)),
-            };
+            store = invocation.store()?;
+            // A person at the terminal can be asked right away; then the loop goes on.
+            let asked = ran.certificate.verdict == Verdict::NeedsPerson
+                && invocation.format == OutputFormat::Text
+                && print::is_answered()
+                && confirm::ask(&workspace, &mut store)?;
+            if !asked {
+                return Ok(Answer::printed().with_exit(ran.certificate.exit));
+            }
         }
     }
 }
@@ -148,15 +145,12 @@ fn drive(
     store: Store,
     (workspace, team): (&Workspace, &Team),
     args: &RunArgs,
-    ear: &Ear,
+    interrupts: &Interrupts,
 ) -> Result<Ran, Failure> {
-    let seated = driver::acquire(store.file().home()).map_err(|error| match error {
-        DriverLockError::Taken { holder } => Failure::Driven { holder },
-        DriverLockError::File(error) => Failure::File(error),
-    })?;
+    let lock = driver::acquire(store.file().home())?;
     let began = Instant::now();
     let (words, inbox) = channel();
-    *ear.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
+    *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
     let live = invocation.format == OutputFormat::Text && print::is_watched();
     let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
@@ -181,25 +175,26 @@ fn drive(
             }
         }
     };
-    let ran = driver::run(store, seated, run_config, &asked, (words, inbox), &mut tell);
+    let ran = driver::run(store, lock, run_config, &asked, (words, inbox), &mut tell);
     if live {
         print::live(&[]);
     }
-    ear.lock().unwrap_or_else(PoisonError::into_inner).take();
+    interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();
     let ran = ran?;
-    tell_end(invocation, &ran, began.elapsed())?;
+    let mut store = invocation.store()?;
+    halt_answer(&ran, store.load()?.1, began.elapsed()).print(invocation.format);
     Ok(ran)
 }
 
-/// Whom a signal is told to: the run that goes on, or nobody.
-type Ear = Arc<Mutex<Option<Sender<Message>>>>;
+/// Where a signal is sent: to the run that goes on, if there is one.
+type Interrupts = Arc<Mutex<Option<Sender<Message>>>>;
 
 /// Ctrl-C once: stop now, state kept. Twice, or while nothing runs: at once; guards clear what runs.
-fn listen() -> Result<Ear, Failure> {
-    let ear = Ear::default();
+fn listen() -> Result<Interrupts, Failure> {
+    let interrupts = Interrupts::default();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| Failure::World { doing: "listen to signals", problem: error.to_string() })?;
-    let hearing = Arc::clone(&ear);
+        .map_err(|error| Failure::world("listen to signals", error))?;
+    let hearing = Arc::clone(&interrupts);
     std::thread::spawn(move || {
         for _ in signals.forever() {
             let words = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -209,7 +204,7 @@ fn listen() -> Result<Ear, Failure> {
             failure::complain("\nstopping: what runs is killed, the state is kept (again: at once)");
         }
     });
-    Ok(ear)
+    Ok(interrupts)
 }
 
 fn head(state: &State, workspace: &Workspace, team: &Team) {
@@ -228,7 +223,7 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
     let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint(&state.objective, &facts);
     for advice in advice.iter().take(ADVICE) {
-        print::line(&format!("lint     {}", print::fit(&lint::told(advice), print::COLUMNS - 9)));
+        print::line(&format!("lint     {}", print::fit(&lint::lines(advice), print::COLUMNS - 9)));
     }
     if advice.len() > ADVICE {
         print::line(&format!("         and {} more: aot lint", advice.len() - ADVICE));
@@ -240,33 +235,29 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
     }
 }
 
-fn dry_run(
-    invocation: &Invocation,
-    state: &State,
-    ahead: &aot_core::coordinator::Forecast,
-) -> Result<(), Failure> {
+/// The order and the bound, which are the same without an agent.
+fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
+    let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
+    let trees = match mode {
+        Some(IsolationMode::InPlace) => Trees::Shared,
+        Some(IsolationMode::Worktree | IsolationMode::None) | None => Trees::Separate,
+    };
+    let agents = team.map_or(NO_AGENTS, |team| driver::seats(team, state));
+    let settings =
+        Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start: OnRefusedStart::Park };
+    let ahead = forecast(aligned, settings, jiff::Timestamp::now());
     let total = bound::written(state);
     let parallel = state.constraints().max_parallel_agents;
     let widest = ahead.steps.iter().map(Vec::len).max().unwrap_or(0);
-    match invocation.format {
-        OutputFormat::Json => {
-            let mut object = bound_json(&total);
-            object["type"] = json!("plan");
-            object["steps"] = json!(ahead.steps);
-            object["parallel"] = json!(parallel);
-            object["widest"] = json!(widest);
-            print::json(&object);
-        }
-        OutputFormat::Text => {
-            let ink = Ink::of(Stream::Out);
-            screen::plan(ink, ahead).iter().for_each(|line| print::line(line));
-            print::line(&format!(
-                "parallel {parallel} at a time are allowed, {widest} at a time can be used"
-            ));
-            print::line(&format!("bound    {}", screen::bound(&total)));
-        }
-    }
-    Ok(())
+    let mut lines = screen::plan(Ink::of(Stream::Out), &ahead);
+    lines.push(format!("parallel {parallel} at a time are allowed, {widest} at a time can be used"));
+    lines.push(format!("bound    {}", screen::bound(&total)));
+    let mut object = bound_json(&total);
+    object["type"] = json!("plan");
+    object["steps"] = json!(ahead.steps);
+    object["parallel"] = json!(parallel);
+    object["widest"] = json!(widest);
+    Answer::new(lines.join("\n"), object)
 }
 
 fn bound_json(bound: &Bound) -> Value {
@@ -351,37 +342,18 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
     all
 }
 
-fn tell_end(invocation: &Invocation, ran: &Ran, took: Duration) -> Result<(), Failure> {
-    let mut store = invocation.store()?;
-    let state = store.load()?.1;
+fn halt_answer(ran: &Ran, state: &State, took: Duration) -> Answer {
     let Ran { certificate, interrupted, altered } = ran;
-    match invocation.format {
-        OutputFormat::Json => print::json(&halted(certificate, state, *interrupted, altered, took)),
-        OutputFormat::Text => {
-            let ink = Ink::of(Stream::Out);
-            screen::halt(ink, certificate, state, took).iter().for_each(|line| print::line(line));
-        }
-    }
-    Ok(())
-}
-
-fn halted(
-    certificate: &Certificate,
-    state: &State,
-    interrupted: bool,
-    altered: &[aot_runner::checks::seal::Altered],
-    took: Duration,
-) -> Value {
     let mut object = json!(certificate);
     object["type"] = json!("halted");
     object["status"] = json!(state.control.status);
     object["interrupted"] = json!(interrupted);
     object["milliseconds"] = json!(took.as_millis() as u64);
-    if interrupted {
+    if *interrupted {
         object["exit"] = json!(INTERRUPTED);
     }
     if !altered.is_empty() {
         object["changed"] = json!(altered);
     }
-    object
+    Answer::new(screen::halt(Ink::of(Stream::Out), certificate, state, took).join("\n"), object)
 }

@@ -1,13 +1,18 @@
 //! `aot schema`: the JSON Schema of the frontmatter.
 
-use crate::failure::Failure;
-use crate::print;
+use clap::Args;
 
-pub fn run() -> Result<(), Failure> {
-    let schema = aot_core::contract::schema();
-    print::out(|stdout| {
-        serde_json::to_writer_pretty(&mut *stdout, &schema)?;
-        writeln!(stdout)
-    });
-    Ok(())
+use super::{Invocation, Verb};
+use crate::failure::Failure;
+use crate::print::Answer;
+
+/// Print the JSON Schema of the frontmatter
+#[derive(Debug, Args)]
+pub struct SchemaArgs {}
+
+impl Verb for SchemaArgs {
+    fn run(&self, _: &Invocation) -> Result<Answer, Failure> {
+        let schema = aot_core::contract::schema();
+        Ok(Answer::new(format!("{schema:#}"), schema))
+    }
 }

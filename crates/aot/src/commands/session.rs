@@ -10,12 +10,12 @@ use aot_runner::session::{self, SessionMemory, Started, StepReport};
 use aot_runner::store::Store;
 use serde_json::{Value, json};
 
-use super::Invocation;
 use super::hook::text;
 use super::workspace::Workspace;
-use crate::failure::{self, Failure};
-use crate::print::OutputFormat;
-use crate::{place, print, screens};
+use super::{Invocation, not_aligned};
+use crate::failure::{self, Failure, FailureKind};
+use crate::print::Answer;
+use crate::{place, screens};
 
 /// Whether the loop is driven by a host's session, step by step.
 pub fn has_one(state: &State) -> bool {
@@ -30,14 +30,14 @@ pub fn owns(invocation: &Invocation) -> Result<bool, Failure> {
     if !has_one(state) {
         // A session that goes on with a loop that has ended would work where nobody counts it.
         let own = state.control.session.is_some() && state.control.session == place::session();
-        return if own { Err(Failure::AtRest) } else { Ok(false) };
+        return if own { Err(at_rest()) } else { Ok(false) };
     }
     let owner = state.control.session.clone().unwrap_or_default();
     if let Some(holder) = driver::holder(store.file().home()) {
-        return Err(Failure::Driven { holder });
+        return Err(failure::driven(&holder));
     }
     match place::session() {
-        Some(here) if here != owner => Err(Failure::Owned { session: owner }),
+        Some(here) if here != owner => Err(owned(&owner)),
         Some(_) | None => Ok(true),
     }
 }
@@ -47,7 +47,7 @@ pub fn release(store: &mut Store, take_over: bool) -> Result<(), Failure> {
     let state = store.load()?.1;
     let Some(session) = state.control.session.clone() else { return Ok(()) };
     if has_one(state) && !take_over {
-        return Err(Failure::Owned { session });
+        return Err(owned(&session));
     }
     store.change("take the loop from a session", jiff::Timestamp::now(), |ledger| {
         ledger.record(Change::SessionTaken { session: None });
@@ -57,26 +57,23 @@ pub fn release(store: &mut Store, take_over: bool) -> Result<(), Failure> {
 }
 
 /// Takes the loop for a session.
-pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<(), Failure> {
+pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<Answer, Failure> {
     let here = Some(named.to_owned()).filter(|named| !named.is_empty()).or_else(place::session);
-    let Some(here) = here else { return Err(Failure::NoSession) };
+    let Some(here) = here else {
+        return Err(Failure::new(FailureKind::Usage, "no_session", "there is no session of a host here")
+            .with_hint("name it: `aot run --session ID`"));
+    };
     let mut store = invocation.store()?;
     let state = store.load()?.1.clone();
     if let Some(holder) = driver::holder(store.file().home()) {
-        return Err(Failure::Driven { holder });
+        return Err(failure::driven(&holder));
     }
     let owner = state.control.session.clone().filter(|owner| *owner != here && has_one(&state));
     if let Some(session) = owner.filter(|_| !take_over) {
-        return Err(Failure::Owned { session });
+        return Err(owned(&session));
     }
     if let Err(lacking) = aot_core::rules::gate::gate(state.clone()) {
-        match invocation.format {
-            OutputFormat::Json => print::json(&json!({"success": false, "missing": lacking.missing})),
-            OutputFormat::Text => {
-                print::line(&format!("not aligned; missing: {}", lacking.missing.join(", ")))
-            }
-        }
-        return Err(Failure::NotAligned);
+        return Ok(not_aligned(&lacking.missing, json!({"success": false})));
     }
     let run_config = run_config(invocation, &state)?;
     let bound = bound::hosted(&state);
@@ -88,55 +85,57 @@ pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<()
         came.seen.notes.push(text.into());
     }
     let line = format!("the loop is this session's: {}", screens::run::bound(&bound));
-    tell(invocation, &came, &line, json!({"session": here, "bound": bound}));
-    Ok(())
+    Ok(answer(&came, &line, json!({"session": here, "bound": bound})))
 }
 
-pub fn start(invocation: &Invocation, id: &AtomId) -> Result<(), Failure> {
+pub fn start(invocation: &Invocation, id: &AtomId) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
     let came = session::start(store, run_config, id)?;
     if let Some(refusal) = came.refused {
-        return Err(Failure::Refused(refusal));
+        return Err(refusal.into());
     }
     match &came.started {
-        Some(started) => {
-            tell_started(invocation, started, &came.changes);
-            Ok(())
-        }
-        None => ended(invocation, id, &came),
+        Some(started) => Ok(started_answer(started, &came.changes)),
+        None => ended(id, &came),
     }
 }
 
-pub fn brief(invocation: &Invocation, id: &AtomId) -> Result<(), Failure> {
+pub fn brief(invocation: &Invocation, id: &AtomId) -> Result<Answer, Failure> {
     let (mut store, run_config) = open(invocation)?;
     match session::brief_of(&mut store, run_config, id)? {
-        Ok(started) => {
-            tell_started(invocation, &started, &[]);
-            Ok(())
-        }
-        Err(refusal) => Err(Failure::Refused(refusal)),
+        Ok(started) => Ok(started_answer(&started, &[])),
+        Err(refusal) => Err(refusal.into()),
     }
 }
 
-pub fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result<(), Failure> {
+pub fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
     let came = session::resolve(store, run_config, id, binding)?;
     if let Some(refusal) = came.refused {
-        return Err(Failure::Refused(refusal));
+        return Err(refusal.into());
     }
     if let Some(unproven) = came.unproven.as_ref().filter(|unproven| unproven.left > 0) {
-        let (atom, left) = (id.clone(), unproven.left);
-        return Err(Failure::Unproven { atom, left, reason: why(&unproven.check) });
+        let (reason, left) = (why(&unproven.check), unproven.left);
+        let message = format!("{id} is not resolved: {reason}");
+        return Err(Failure::refused("check_failed", message).with_hint(format!(
+            "its tree is as it was: let the worker mend it and resolve it again ({left} left), or give it up with \
+             `aot atom fail {id} --reason …`"
+        )));
     }
-    ended(invocation, id, &came)
+    ended(id, &came)
 }
 
-pub fn fail(invocation: &Invocation, id: &AtomId, reason: String, too_large: bool) -> Result<(), Failure> {
+pub fn fail(
+    invocation: &Invocation,
+    id: &AtomId,
+    reason: String,
+    too_large: bool,
+) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
     let outcome = if too_large { Outcome::TooLarge { reason } } else { Outcome::Failed { reason } };
     let came = session::fail(store, run_config, id, outcome)?;
     if let Some(refusal) = came.refused {
-        return Err(Failure::Refused(refusal));
+        return Err(refusal.into());
     }
     let mut object = json!({"atom": id, "status": "pending"});
     let switched = came.changes.iter().find_map(|change| match change {
@@ -155,11 +154,10 @@ pub fn fail(invocation: &Invocation, id: &AtomId, reason: String, too_large: boo
             format!("{id} failed and is pending again; its work is kept, `aot log {id}` tells where")
         }
     };
-    tell(invocation, &came, &line, object);
-    Ok(())
+    Ok(answer(&came, &line, object))
 }
 
-pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Result<(), Failure> {
+pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
     let how = if now { StopMode::Now } else { StopMode::Finish };
     let came = session::stop(store, run_config, how, reason.clone())?;
@@ -169,8 +167,7 @@ pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Resul
             "asked the session to stop: what is in progress may be resolved or failed, nothing new starts"
         }
     };
-    tell(invocation, &came, line, json!({"stopping": true, "now": now, "reason": reason}));
-    Ok(())
+    Ok(answer(&came, line, json!({"stopping": true, "now": now, "reason": reason})))
 }
 
 /// What the world offers to a step.
@@ -192,7 +189,7 @@ fn open(invocation: &Invocation) -> Result<(Store, RunConfig), Failure> {
 }
 
 /// How an atom's attempt ended, if it ended here.
-fn ended(invocation: &Invocation, id: &AtomId, came: &StepReport) -> Result<(), Failure> {
+fn ended(id: &AtomId, came: &StepReport) -> Result<Answer, Failure> {
     let resolved: Vec<&str> = came
         .changes
         .iter()
@@ -204,11 +201,12 @@ fn ended(invocation: &Invocation, id: &AtomId, came: &StepReport) -> Result<(), 
     if resolved.is_empty() {
         let reason = came.unproven.as_ref().map(|unproven| why(&unproven.check));
         let reason = reason.or_else(|| came.seen.notes.last().cloned()).unwrap_or_default();
-        return Err(Failure::NotLanded { atom: id.clone(), reason });
+        let message = format!("{id} is not resolved: {reason}");
+        return Err(Failure::refused("not_landed", message)
+            .with_hint(format!("it is pending again; its work is kept, `aot log {id}` tells where")));
     }
     let line = format!("resolved {}", resolved.join(", and with it "));
-    tell(invocation, came, &line, json!({"atom": id, "status": "resolved", "resolved": resolved}));
-    Ok(())
+    Ok(answer(came, &line, json!({"atom": id, "status": "resolved", "resolved": resolved})))
 }
 
 fn why(check: &CheckOutcome) -> String {
@@ -220,45 +218,51 @@ fn why(check: &CheckOutcome) -> String {
     }
 }
 
-fn tell_started(invocation: &Invocation, started: &Started, changes: &[Change]) {
+fn started_answer(started: &Started, changes: &[Change]) -> Answer {
     let Started { atom, attempt, folder, brief } = started;
-    match invocation.format {
-        OutputFormat::Json => print::json(&json!({
-            "success": true, "atom": atom, "status": "in_progress", "attempt": attempt, "tree": folder,
-            "brief": brief, "changes": changes,
-        })),
-        OutputFormat::Text => {
-            let folder = folder.display();
-            print::line(&format!(
-                "{atom} is in progress, attempt {attempt}, in {folder}\nIts worker needs this prompt: \"Solve {atom} in \
-                 {folder}; `aot atom brief {atom}` is your brief.\"\n\n{brief}"
-            ));
-        }
-    }
+    let json = json!({
+        "success": true, "atom": atom, "status": "in_progress", "attempt": attempt, "tree": folder,
+        "brief": brief, "changes": changes,
+    });
+    let folder = folder.display();
+    let text = format!(
+        "{atom} is in progress, attempt {attempt}, in {folder}\nIts worker needs this prompt: \"Solve {atom} in \
+         {folder}; `aot atom brief {atom}` is your brief.\"\n\n{brief}"
+    );
+    Answer::new(text, json)
 }
 
-fn tell(invocation: &Invocation, came: &StepReport, line: &str, mut object: Value) {
-    let next = came.next.as_ref().filter(|_| came.halted.is_none()).map(text::instruction);
-    match invocation.format {
-        OutputFormat::Json => {
-            object["success"] = json!(true);
-            object["changes"] = json!(came.changes);
-            object["notes"] = json!(came.seen.notes);
-            object["halted"] = json!(came.halted);
-            if let Some(next) = next {
+fn answer(came: &StepReport, line: &str, mut object: Value) -> Answer {
+    object["success"] = json!(true);
+    object["changes"] = json!(came.changes);
+    object["notes"] = json!(came.seen.notes);
+    object["halted"] = json!(came.halted);
+    let next = match &came.halted {
+        Some(certificate) => text::halted(certificate),
+        None => {
+            let next = came.next.as_ref().map(text::instruction);
+            if let Some(next) = &next {
                 object["next"] = json!(next);
             }
-            print::json(&object);
+            next.unwrap_or_default()
         }
-        OutputFormat::Text => {
-            came.seen.notes.iter().for_each(|note| failure::complain(&format!("note: {note}")));
-            print::line(line);
-            match &came.halted {
-                Some(certificate) => print::line(&text::halted(certificate)),
-                None => print::line(&next.unwrap_or_default()),
-            }
-        }
-    }
+    };
+    let notes = came.seen.notes.iter().map(|note| format!("note: {note}")).collect();
+    Answer::new(format!("{line}\n{next}"), object).with_warnings(notes)
+}
+
+/// The loop belongs to a session of a host.
+fn owned(session: &str) -> Failure {
+    Failure::refused("owned", format!("this loop belongs to the session {session} of a host")).with_hint(
+        "leave it to that session; if it is gone: `/aot:enter-recursion take over` in a new one, or \
+         `aot run --take-over` here",
+    )
+}
+
+/// The loop of this session does not run.
+pub fn at_rest() -> Failure {
+    Failure::refused("at_rest", "the loop of this session is not running")
+        .with_hint("`aot status` says why; `aot run --session` takes it up again")
 }
 
 /// What the loop's own session has said and heard so far.

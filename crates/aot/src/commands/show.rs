@@ -1,26 +1,109 @@
 //! `aot show`: the state, for people or whole as JSON.
 
-use std::io::{self, Write};
+use std::fmt::{self, Write};
+use std::num::NonZeroUsize;
 
 use aot_core::contract::Document;
-use aot_core::state::{Atom, AtomStatus, Graph, LoopStatus, State};
+use aot_core::rules::Refusal;
+use aot_core::state::{Atom, AtomId, AtomStatus, Graph, LoopStatus, State};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Invocation;
+use super::{Invocation, Verb};
 use crate::failure::Failure;
-use crate::print;
-use crate::print::OutputFormat;
+use crate::mcp::answers::{LONGEST, first};
+use crate::print::{self, Answer, COLUMNS};
 
-const COLUMNS: usize = 80;
+/// The parts of the state that can be asked for.
+const SECTIONS: [&str; 9] = [
+    "objective",
+    "control",
+    "atoms",
+    "decompositions",
+    "or_groups",
+    "bindings",
+    "trail",
+    "corrections",
+    "body",
+];
 
-pub fn run(invocation: &Invocation) -> Result<(), Failure> {
-    let mut store = invocation.store()?;
-    let (document, state) = store.load()?;
-    match invocation.format {
-        OutputFormat::Json => print::json(&whole(document, state)),
-        OutputFormat::Text => print::out(|stdout| draw(stdout, state)),
+/// Show the state
+#[derive(Debug, Default, Args, Deserialize, JsonSchema)]
+pub struct ShowArgs {
+    /// Only what concerns this atom: itself, its result, its failures
+    #[arg(skip)]
+    atom: Option<String>,
+    /// Only this part of the state
+    #[arg(skip)]
+    #[schemars(extend("enum" = SECTIONS))]
+    section: Option<String>,
+    /// With `section`: begin after so many entries
+    #[arg(skip)]
+    from: Option<NonZeroUsize>,
+}
+
+impl Verb for ShowArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let mut store = invocation.store()?;
+        let (document, state) = store.load()?;
+        let text = || {
+            let mut text = String::new();
+            draw(&mut text, state).expect("a text takes everything");
+            text
+        };
+        if let Some(id) = self.atom.as_ref().filter(|id| !state.atoms.contains_key(id.as_str())) {
+            return Err(Refusal::UnknownAtom(AtomId::new(id)).into());
+        }
+        Ok(Answer::lazy(invocation.format, text, || self.part(whole(document, state))))
     }
-    Ok(())
+}
+
+impl ShowArgs {
+    /// The part of the state that was asked for.
+    fn part(&self, state: Value) -> Value {
+        match (&self.atom, &self.section) {
+            (Some(id), _) => about(&state, id),
+            (None, Some(section)) => page(&state[section], section, self.from.map_or(0, NonZeroUsize::get)),
+            (None, None) => state,
+        }
+    }
+}
+
+/// All that the state says of one atom.
+fn about(state: &Value, id: &str) -> Value {
+    let entries = |key: &str| state[key].as_array().into_iter().flatten();
+    let atom = entries("atoms").find(|atom| atom["id"] == id);
+    let group = atom.and_then(|atom| atom["or_group"].as_str());
+    let concerns = |entry: &&Value| entry["atom"] == id || entry["selected"] == id;
+    json!({
+        "atom": atom,
+        "binding": state["bindings"].get(id),
+        "or_group": group.and_then(|group| state["or_groups"].get(group)),
+        "decomposition": entries("decompositions").find(|entry| entry["parent"] == id),
+        "trail": entries("trail").filter(concerns).collect::<Vec<_>>(),
+        "needed_by": entries("atoms").filter(|other| {
+            other["depends_on"].as_array().is_some_and(|needs| needs.iter().any(|need| need == id))
+        }).map(|other| &other["id"]).collect::<Vec<_>>(),
+    })
+}
+
+/// As many entries of a section as an agent's answer holds, and where the next begin.
+fn page(section: &Value, name: &str, from: usize) -> Value {
+    let total = match section {
+        Value::Array(entries) => entries.len(),
+        Value::Object(entries) => entries.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            return json!({ name: section });
+        }
+    };
+    let (entries, shown) = first(section, from, LONGEST - 200);
+    let mut page = json!({ name: entries, "total": total });
+    if from + shown < total {
+        page["next_from"] = json!(from + shown);
+    }
+    page
 }
 
 /// All that stands in the file, unknown keys too, with the defaults that were taken, and the body.
@@ -56,7 +139,7 @@ fn fill(written: &mut Value, taken: Value) {
     }
 }
 
-fn draw(out: &mut dyn Write, state: &State) -> io::Result<()> {
+fn draw(out: &mut dyn Write, state: &State) -> fmt::Result {
     let control = &state.control;
     let limits = state.constraints();
     let status = match control.status {
@@ -126,4 +209,26 @@ fn relations(state: &State, atom: &Atom) -> String {
         parts.push(format!("<- {}", wanted.join(", ")));
     }
     parts.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_come_one_after_the_other() {
+        let atoms: Vec<Value> = (0..10_000).map(|id| json!({"id": format!("A{id}")})).collect();
+        let state = json!({ "atoms": atoms });
+        let (mut from, mut seen) = (0, 0);
+        loop {
+            let section = Some("atoms".to_owned());
+            let page = ShowArgs { atom: None, section, from: NonZeroUsize::new(from) }.part(state.clone());
+            assert!(page.to_string().len() <= LONGEST);
+            assert_eq!(page["atoms"][0]["id"], format!("A{from}"));
+            seen += page["atoms"].as_array().expect("a list").len();
+            let Some(next) = page["next_from"].as_u64() else { break };
+            from = next as usize;
+        }
+        assert_eq!(seen, 10_000);
+    }
 }

@@ -9,45 +9,43 @@ use aot_core::view::{BaseCaseCheck, View};
 use aot_runner::checks::kept::{Kept, Line};
 use aot_runner::store::Store;
 use aot_runner::store::journal::Entry;
+use clap::Args;
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Invocation, workspace};
+use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
-use crate::print::OutputFormat;
-use crate::print::{self, Stream};
+use crate::print::{Answer, Stream};
 use crate::screens::ink::Ink;
 use crate::screens::status::{Beside, LastSeen, draw};
 
 /// So many of the newest journal entries are searched for the start of what runs.
 const SEARCHED: usize = 500;
 
-pub fn run(invocation: &Invocation) -> Result<(), Failure> {
-    let mut store = invocation.store()?;
-    let Some(view) = store.answers()?.view else {
-        // Names what is wrong, with its place.
-        store.load()?;
-        return Err(Failure::No);
-    };
-    let lines = Kept::of(&workspace::project(&invocation.path()?)?).recent();
-    let beside = Beside {
-        now: Timestamp::now(),
-        since: started(&store, &view.running),
-        base_case: last_seen(&view.base_case, &lines),
-        driver: driver(&store),
-    };
-    match invocation.format {
-        OutputFormat::Json => print::json(&object(&view, &beside)),
-        OutputFormat::Text => {
-            print::out(|stdout| write!(stdout, "{}", draw(&view, &beside, Ink::of(Stream::Out))))
-        }
-    }
-    Ok(())
-}
+/// Tell where the loop stands: what runs, what is next, what failed, what it can still cost
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct StatusArgs {}
 
-/// Who drives the loop.
-fn driver(store: &Store) -> Option<String> {
-    aot_runner::driver::holder(store.file().home())
+impl Verb for StatusArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let mut store = invocation.store()?;
+        let Some(view) = store.answers()?.view else {
+            // Fails, with every mistake in the file and its place.
+            store.load()?;
+            return Ok(Answer::printed().with_exit(1));
+        };
+        let lines = Kept::of(&workspace::project(&invocation.path()?)?).recent();
+        let beside = Beside {
+            now: Timestamp::now(),
+            since: started(&store, &view.running),
+            base_case: last_seen(&view.base_case, &lines),
+            driver: aot_runner::driver::holder(store.file().home()),
+        };
+        let text = || draw(&view, &beside, Ink::of(Stream::Out));
+        Ok(Answer::lazy(invocation.format, text, || object(&view, &beside)))
+    }
 }
 
 /// When each of these was last started, as far as the journal tells; without it that is left unsaid (D32).

@@ -4,48 +4,58 @@ use aot_core::rules::{Change, Refusal};
 use aot_core::state::{LoopStatus, Verdict};
 use aot_runner::driver;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
-use super::{Invocation, session};
+use super::{Invocation, Verb, arguments, recorded_answer, session};
 use crate::failure::Failure;
+use crate::print::Answer;
 
-#[derive(Debug, Args)]
+/// Ask the driver of a loop to stop
+#[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct StopArgs {
     /// Why; it stands in the state file and in the report
+    #[serde(default, deserialize_with = "arguments::text")]
+    #[schemars(with = "String")]
     reason: Vec<String>,
     /// Kill what runs, instead of letting it finish
     #[arg(long)]
+    #[serde(default)]
     now: bool,
 }
 
-pub fn run(invocation: &Invocation, args: &StopArgs) -> Result<(), Failure> {
-    invocation.by_person()?;
-    let reason = Some(args.reason.join(" ")).filter(|reason| !reason.trim().is_empty());
-    let mut store = invocation.store()?;
-    let driver = driver::holder(store.file().home());
-    if driver.is_none() && session::has_one(store.load()?.1) {
-        return session::stop(invocation, args.now, reason);
-    }
-    let recorded = store.change("ask for a stop", jiff::Timestamp::now(), |ledger| {
-        let running = ledger.state().control.status == LoopStatus::Running;
-        if running {
-            ledger.record(Change::StopRequested { reason: reason.clone(), now: args.now });
-            if driver.is_none() {
-                // Nobody is there to do it.
-                let reason = reason.clone().unwrap_or_else(|| "stopped by hand".into());
-                let verdict = Some(Verdict::StoppedByHand);
-                ledger.record(Change::Stopped { reason, verdict });
-            }
+impl Verb for StopArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        let reason = Some(self.reason.join(" ")).filter(|reason| !reason.trim().is_empty());
+        let mut store = invocation.store()?;
+        let driver = driver::holder(store.file().home());
+        if driver.is_none() && session::has_one(store.load()?.1) {
+            return session::stop(invocation, self.now, reason);
         }
-        Ok::<bool, Refusal>(running)
-    })?;
-    let line = match (recorded.value, &driver, args.now) {
-        (false, _, _) => "nothing to stop: the loop is not running".to_owned(),
-        (true, None, _) => "stopped; nobody was driving it. `aot run` takes it up again".to_owned(),
-        (true, Some(who), true) => format!("asked {who} to stop now: what runs is killed"),
-        (true, Some(who), false) => format!("asked {who} to stop: what runs finishes, nothing new starts"),
-    };
-    let object = json!({"stopping": recorded.value, "now": args.now, "reason": reason, "driver": driver});
-    invocation.told(&recorded, &line, object);
-    Ok(())
+        let recorded = store.change("ask for a stop", jiff::Timestamp::now(), |ledger| {
+            let running = ledger.state().control.status == LoopStatus::Running;
+            if running {
+                ledger.record(Change::StopRequested { reason: reason.clone(), now: self.now });
+                if driver.is_none() {
+                    // No driver will read the request, so that the loop is stopped here.
+                    let reason = reason.clone().unwrap_or_else(|| "stopped by hand".into());
+                    let verdict = Some(Verdict::StoppedByHand);
+                    ledger.record(Change::Stopped { reason, verdict });
+                }
+            }
+            Ok::<bool, Refusal>(running)
+        })?;
+        let text = match (recorded.value, &driver, self.now) {
+            (false, _, _) => "nothing to stop: the loop is not running".to_owned(),
+            (true, None, _) => "stopped; nobody was driving it. `aot run` takes it up again".to_owned(),
+            (true, Some(who), true) => format!("asked {who} to stop now: what runs is killed"),
+            (true, Some(who), false) => {
+                format!("asked {who} to stop: what runs finishes, nothing new starts")
+            }
+        };
+        let object = json!({"stopping": recorded.value, "now": self.now, "reason": reason, "driver": driver});
+        Ok(recorded_answer(&recorded, text, object))
+    }
 }

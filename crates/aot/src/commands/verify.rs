@@ -9,13 +9,14 @@ use aot_core::state::Check;
 use aot_core::verdict::{CheckNode, Evidence, Jobs, Leaf, Outcome, Source, Verdict};
 use aot_runner::checks::{Evaluation, Occasion, Progress, Whose, quoted};
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Invocation;
 use super::workspace::Workspace;
-use crate::failure::Failure;
-use crate::print::OutputFormat;
-use crate::print::{self, COLUMNS};
+use super::{Invocation, Verb};
+use crate::failure::{Failure, FailureKind};
+use crate::print::{self, Answer, COLUMNS, OutputFormat};
 use crate::screens::ink::{Ink, Paint};
 
 /// Of an output so many lines are shown.
@@ -24,40 +25,59 @@ const LINES_SHOWN: usize = 6;
 /// How often the line that says what runs is drawn anew.
 const TICK: Duration = Duration::from_millis(250);
 
-#[derive(Debug, Args)]
+/// How many checks run at a time, unless the user says otherwise.
+const JOBS: NonZeroUsize = NonZeroUsize::new(8).expect("it is not zero");
+
+/// Run the base case and show the evidence
+///
+/// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
+/// run), 16 if the base case or a protected file was changed.
+#[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct VerifyArgs {
     /// Run everything, also what passed on this very tree before
     #[arg(long)]
+    #[serde(default)]
     fresh: bool,
     /// How many checks run at a time; 1 is strictly one after the other
-    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(long, value_name = "N", default_value_t = JOBS)]
+    #[serde(skip, default = "jobs")]
     jobs: NonZeroUsize,
 }
 
-pub fn run(invocation: &Invocation, args: &VerifyArgs) -> Result<(), Failure> {
-    let mut store = invocation.store()?;
-    let workspace = Workspace::open(&invocation.path()?, Jobs(args.jobs))?;
-    let (_, state) = store.load()?;
-    let base_case = match &state.objective.base_case {
-        None => return Err(Failure::NoBaseCase("there is no base case, so nothing can be proven")),
-        Some(checks) if checks.has_empty_set() => {
-            return Err(Failure::NoBaseCase("the base case has an empty list in it, which proves nothing"));
-        }
-        Some(checks) => checks,
-    };
-    workspace.untampered(state)?;
-    let occasion = if args.fresh { Occasion::LookAfresh } else { Occasion::Look };
-    let seen =
-        watched(invocation.format, |on| workspace.evaluate(state, base_case, Whose::BaseCase, occasion, on))?;
-    match invocation.format {
-        OutputFormat::Json => print::json(&object(&seen)),
-        OutputFormat::Text => print::line(&table(&seen, print::Stream::Out)),
+fn jobs() -> NonZeroUsize {
+    JOBS
+}
+
+impl Verb for VerifyArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let mut store = invocation.store()?;
+        let workspace = Workspace::open(&invocation.path()?, Jobs(self.jobs))?;
+        let (_, state) = store.load()?;
+        let base_case = match &state.objective.base_case {
+            None => return Err(no_base_case("there is no base case, so nothing can be proven")),
+            Some(checks) if checks.has_empty_set() => {
+                return Err(no_base_case("the base case has an empty list in it, which proves nothing"));
+            }
+            Some(checks) => checks,
+        };
+        workspace.untampered(state)?;
+        let occasion = if self.fresh { Occasion::LookAfresh } else { Occasion::Look };
+        let seen = watched(invocation.format, |on| {
+            workspace.evaluate(state, base_case, Whose::BaseCase, occasion, on)
+        })?;
+        let exit = match seen.verdict {
+            Verdict::Passed => 0,
+            Verdict::Failed => 1,
+            Verdict::Error | Verdict::Pending => 17,
+        };
+        let text = || table(&seen, print::Stream::Out);
+        Ok(Answer::lazy(invocation.format, text, || object(&seen)).with_exit(exit))
     }
-    match seen.verdict {
-        Verdict::Passed => Ok(()),
-        Verdict::Failed => Err(Failure::No),
-        Verdict::Error | Verdict::Pending => Err(Failure::NeedsPerson),
-    }
+}
+
+fn no_base_case(problem: &str) -> Failure {
+    Failure::new(FailureKind::NotReady, "no_base_case", problem)
+        .with_hint("write `objective.base_case`: a `checklist` with at least one item")
 }
 
 /// Runs checks while a line on the terminal says what runs.

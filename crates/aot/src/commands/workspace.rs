@@ -1,4 +1,4 @@
-//! What every verb that runs checks needs: the project, its settings, the shell, the guard, the judge.
+//! What every verb that runs checks or agents needs: the project, its settings, the shell, the guard, the judge.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use aot_core::state::{Checks, State};
 use aot_core::verdict::Jobs;
 use aot_runner::agents::{AgentFlag, AgentLauncher, AgentSettings, Team};
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
-use aot_runner::checks::seal::Seal;
+use aot_runner::checks::seal::{Altered, Seal};
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
 use aot_runner::crew::{Caging, JudgeCommand, RunConfig};
 use aot_runner::environment;
@@ -17,9 +17,13 @@ use aot_runner::settings::{self, Settings};
 use aot_runner::store::home::Home;
 use aot_runner::tree::{Project, Tree};
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, FailureKind};
 use crate::place;
 
+/// How many changed files one message lists.
+const MAX_LISTED: usize = 10;
+
+/// A project with its settings: what a run config, a checker or a team of agents is made from.
 #[derive(Debug)]
 pub struct Workspace {
     pub project: Project,
@@ -33,15 +37,15 @@ impl Workspace {
     pub fn open(state: &Path, jobs: Jobs) -> Result<Workspace, Failure> {
         let project = project(state)?;
         if place::checking().is_some_and(|checked| checked == project.state) {
-            return Err(Failure::WithinCheck);
+            let message = "this is a check of the same state file; it cannot ask for itself";
+            return Err(
+                Failure::refused("within_check", message).with_hint("let the check look at the work itself")
+            );
         }
         let guard = Guard::new(place::this_program()?);
         let read = settings::read(&project.root, place::user_settings().as_deref()).map_err(|fault| {
-            Failure::Input {
-                what: format!("{}:{}:{}", fault.path.display(), fault.line, fault.column),
-                problem: fault.message,
-                hint: "correct the file; docs/reference/config.md has every key".into(),
-            }
+            let place = format!("{}:{}:{}", fault.path.display(), fault.line, fault.column);
+            Failure::input(place, fault.message, "correct the file; docs/reference/config.md has every key")
         })?;
         for warning in &read.warnings {
             failure::complain(&format!("warning: {warning}"));
@@ -63,7 +67,7 @@ impl Workspace {
         Workspace::open(state.unwrap_or(&loop_less), Jobs::default())
     }
 
-    /// What workers are given. What does not hold them in is told.
+    /// What a run of the loop needs.
     pub fn run_config(&self, team: Team, on_refused_start: OnRefusedStart) -> Result<RunConfig, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
         Home::of(&self.project.state)?.ready()?;
@@ -93,17 +97,14 @@ impl Workspace {
     /// What the runs of agents need. The cage is found by trying.
     pub fn launcher(&self) -> Result<AgentLauncher, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
-        // Where there is no loop there is no folder of ours, and none is made just to look.
+        // A folder without a loop has no sidecar, and none is made only to try the cage.
         let scratch = place::Scratch::make()?;
         let there = self.project.sidecar.is_dir();
         let trial = if there { &self.project.sidecar } else { scratch.path() };
         let ladder = cage::find(&self.guard, wanted.choice, trial);
         if let Err(why) = ladder.as_wanted() {
-            return Err(Failure::Input {
-                what: "the cage that aot.toml asks for".into(),
-                problem: why.to_owned(),
-                hint: "`aot doctor` shows what holds here; `kind = \"auto\"` takes the best of it".into(),
-            });
+            let hint = "`aot doctor` shows what holds here; `kind = \"auto\"` takes the best of it";
+            return Err(Failure::input("the cage that aot.toml asks for", why, hint));
         }
         Ok(AgentLauncher {
             itself: place::program_file()?,
@@ -117,10 +118,13 @@ impl Workspace {
         })
     }
 
-    /// Who is asked in which role.
+    /// The agents of each role.
     pub fn team(&self, flags: &[AgentFlag], state: &State, alone: bool) -> Result<Team, Failure> {
         let gathered = Team::choose(flags, &self.settings.agents, state, alone, &place::program);
-        gathered.map_err(|error| Failure::Team { hint: error.hint(), problem: error.to_string() })
+        gathered.map_err(|error| {
+            let hint = error.hint();
+            Failure::new(FailureKind::NotReady, "agent", error).with_hint(hint)
+        })
     }
 
     pub fn chosen(&self) -> &AgentSettings {
@@ -149,7 +153,7 @@ impl Workspace {
         let evaluation = self
             .checker()
             .evaluate(state, checks, whose, occasion, jiff::Timestamp::now(), on)
-            .map_err(looking)?;
+            .map_err(unreadable_project)?;
         if let Some(problem) = &evaluation.not_kept {
             failure::complain(&format!("warning: the evidence could not be kept: {problem}"));
         }
@@ -157,15 +161,15 @@ impl Workspace {
     }
 
     pub fn tree(&self) -> Result<Tree, Failure> {
-        Tree::of(&self.project).map_err(looking)
+        Tree::of(&self.project).map_err(unreadable_project)
     }
 
-    /// Refuses what was changed since the alignment (D21). Writes nothing: a fingerprint is taken by whoever agrees.
+    /// Refuses to go on if the agreement was changed since the alignment (D21). Writes no fingerprint: only an agreement does.
     pub fn untampered(&self, state: &State) -> Result<(), Failure> {
         let Some(agreed) = &state.control.fingerprint else { return Ok(()) };
-        let now = Seal::of(&state.objective, &self.project.root).map_err(looking)?;
+        let now = Seal::of(&state.objective, &self.project.root).map_err(unreadable_project)?;
         let altered = now.altered(agreed, &self.project);
-        if altered.is_empty() { Ok(()) } else { Err(Failure::Tampered(altered)) }
+        if altered.is_empty() { Ok(()) } else { Err(tampered(&altered)) }
     }
 }
 
@@ -179,6 +183,20 @@ pub fn project_of(home: &Home, root: PathBuf) -> Project {
     Project { root, state: home.state().to_path_buf(), sidecar: home.sidecar().to_path_buf() }
 }
 
-pub fn looking(error: std::io::Error) -> Failure {
-    Failure::World { doing: "look at the project's files", problem: error.to_string() }
+pub fn unreadable_project(error: std::io::Error) -> Failure {
+    Failure::world("look at the project's files", error)
+}
+
+/// What was agreed on was changed (D21).
+pub fn tampered(altered: &[Altered]) -> Failure {
+    let listed = altered.iter().take(MAX_LISTED).map(|altered| format!("\n  {}", altered.told()));
+    let more = altered.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    let message = format!(
+        "what was agreed on at the alignment is no longer the same:{}{more}",
+        listed.collect::<String>()
+    );
+    Failure::new(FailureKind::Tampered, "tampered", message)
+        .with_hint("put it back; or, if a person meant it, accept it with `aot redirect --accept`")
+        .with_detail("changed", altered)
 }

@@ -1,5 +1,5 @@
-//! What a verb said, in the shape in which an agent reads it: the part that was wanted, no more than it can take in, and
-//! an error with what to do about it. Knows no protocol.
+//! What a verb answers, in the shape in which an agent reads it: no longer than an agent can read, and an error with what
+//! to do about it. Knows no protocol.
 
 use serde_json::{Map, Value, json};
 
@@ -8,19 +8,19 @@ use aot_runner::host;
 /// No answer is longer, in bytes; about ten thousand tokens.
 pub const LONGEST: usize = 40_000;
 
-/// What an agent is given.
+/// What an agent reads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Given {
+pub struct ToolAnswer {
     pub error: bool,
     pub text: String,
     pub object: Value,
 }
 
-/// Stands behind every instruction: the host does not see that a turn has ended.
+/// Follows every instruction, because the host does not see that a turn has ended.
 const TURNS: &str =
     "\nHere your turn ends when you call `turn`; for each `aot …` there is a tool of that name.";
 
-/// A brief is written for an agent that is started for it; here it is read by whoever started the atom.
+/// A brief is written for an agent that is started for it; over the protocol the agent that started the atom reads it.
 fn here(brief: &str, tree: &str) -> String {
     format!(
         "{brief}\n## Here\nThe current folder of this brief is {tree}: work there and nowhere else. Instead of an answer in \
@@ -28,17 +28,18 @@ fn here(brief: &str, tree: &str) -> String {
     )
 }
 
-/// The one object that a verb prints, whatever came of it.
+/// The one object that a verb prints, or an error if it printed none.
 pub fn object(answer: &host::Answer) -> Value {
     let last = answer.out.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
     match serde_json::from_slice(last) {
         Ok(object @ Value::Object(_)) => object,
-        Ok(_) | Err(_) => fault("world", &unsaid(answer), "call `status`; the state file is always whole"),
+        Ok(_) | Err(_) => {
+            error_object("world", &no_answer(answer), "call `status`; the state file is always whole")
+        }
     }
 }
 
-/// A verb that printed no object.
-fn unsaid(answer: &host::Answer) -> String {
+fn no_answer(answer: &host::Answer) -> String {
     let how = match answer.exit {
         Some(code) => format!("exit code {code}"),
         None => "it was ended".to_owned(),
@@ -50,18 +51,18 @@ fn unsaid(answer: &host::Answer) -> String {
 }
 
 /// An error of our own, in the shape of a verb's.
-pub fn fault(code: &str, message: &str, hint: &str) -> Value {
+pub fn error_object(code: &str, message: &str, hint: &str) -> Value {
     json!({"error": {"code": code, "message": message, "hint": hint}})
 }
 
 /// An object of a verb, for an agent.
-pub fn given(mut object: Value) -> Given {
+pub fn of_object(mut object: Value) -> ToolAnswer {
     if let Some(error) = object.get("error").filter(|error| error.is_object()) {
-        let word = |key: &str| error[key].as_str().unwrap_or_default().trim().to_owned();
-        let (message, hint) = (word("message"), hint(&word("code"), &word("hint")));
+        let field = |key: &str| error[key].as_str().unwrap_or_default().trim().to_owned();
+        let (message, hint) = (field("message"), hint(&field("code"), &field("hint")));
         object["error"]["hint"] = json!(hint);
         let text = [message.trim_end_matches('.'), &capital(&hint)].join(". ");
-        return Given { error: true, text, object };
+        return ToolAnswer { error: true, text, object };
     }
     if object["success"] == json!(false) {
         let missing: Vec<&str> =
@@ -71,7 +72,7 @@ pub fn given(mut object: Value) -> Given {
              added.",
             missing.join(", ")
         );
-        return Given { error: true, text, object };
+        return ToolAnswer { error: true, text, object };
     }
     if let Some(next) = object["next"].as_str().map(|next| next.to_owned() + TURNS) {
         object["next"] = json!(next);
@@ -81,7 +82,7 @@ pub fn given(mut object: Value) -> Given {
         object["brief"] = json!(brief);
     }
     let object = within(object, LONGEST);
-    Given { error: false, text: object.to_string(), object }
+    ToolAnswer { error: false, text: object.to_string(), object }
 }
 
 fn capital(sentence: &str) -> String {
@@ -89,7 +90,7 @@ fn capital(sentence: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A verb's hint is for whoever types; some things are done otherwise here.
+/// A verb's hint names commands; some of them are tools of another name here.
 fn hint(code: &str, hint: &str) -> String {
     match code {
         "no_state_file" => "There is no loop here: agree on a goal with the user, then call `align`".into(),
@@ -103,67 +104,16 @@ fn hint(code: &str, hint: &str) -> String {
 }
 
 /// A text that a verb drew for people.
-pub fn drawn(name: &str, text: &str) -> Given {
+pub fn of_text(name: &str, text: &str) -> ToolAnswer {
     let object = within(json!({ name: text }), LONGEST);
     let mut text = object[name].as_str().unwrap_or_default().to_owned();
     if let Some(cut) = object.get("cut") {
         text += &format!("\n… {cut}");
     }
-    Given { error: false, text, object }
+    ToolAnswer { error: false, text, object }
 }
 
-/// The part of a state that was asked for.
-pub fn part(state: Value, wanted: &Map<String, Value>) -> Value {
-    if state.get("error").is_some() {
-        return state;
-    }
-    if let Some(id) = wanted.get("atom").and_then(Value::as_str) {
-        return about(&state, id);
-    }
-    let Some(section) = wanted.get("section").and_then(Value::as_str) else { return state };
-    let from = wanted.get("from").and_then(Value::as_u64).map_or(0, |from| from as usize);
-    page(&state[section], section, from)
-}
-
-/// All that the state says of one atom.
-fn about(state: &Value, id: &str) -> Value {
-    let entries = |key: &str| state[key].as_array().into_iter().flatten();
-    let Some(atom) = entries("atoms").find(|atom| atom["id"] == id) else {
-        let hint = "`show` with the section `atoms` lists them";
-        return fault("unknown_atom", &format!("there is no atom `{id}`"), hint);
-    };
-    let group = atom["or_group"].as_str();
-    let said = |entry: &&Value| entry["atom"] == id || entry["selected"] == id;
-    json!({
-        "atom": atom,
-        "binding": state["bindings"].get(id),
-        "or_group": group.and_then(|group| state["or_groups"].get(group)),
-        "decomposition": entries("decompositions").find(|entry| entry["parent"] == id),
-        "trail": entries("trail").filter(said).collect::<Vec<_>>(),
-        "needed_by": entries("atoms").filter(|other| {
-            other["depends_on"].as_array().is_some_and(|needs| needs.iter().any(|need| need == id))
-        }).map(|other| &other["id"]).collect::<Vec<_>>(),
-    })
-}
-
-/// As many entries of a section as an answer holds, and where the next begin.
-fn page(section: &Value, name: &str, from: usize) -> Value {
-    let total = match section {
-        Value::Array(entries) => entries.len(),
-        Value::Object(entries) => entries.len(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            return json!({ name: section });
-        }
-    };
-    let (kept, shown) = first(section, from, LONGEST - 200);
-    let mut page = json!({ name: kept, "total": total });
-    if from + shown < total {
-        page["next_from"] = json!(from + shown);
-    }
-    page
-}
-
-/// The object, with its longest parts cut until it is short enough; what was cut is said.
+/// The object, with its longest parts cut until it is short enough; `cut` says what is missing.
 fn within(mut object: Value, longest: usize) -> Value {
     let mut cut = Map::new();
     while object.to_string().len() > longest {
@@ -190,8 +140,8 @@ fn within(mut object: Value, longest: usize) -> Value {
     object
 }
 
-/// What comes first of a value and has room, and how many entries or bytes that are.
-fn first(value: &Value, from: usize, room: usize) -> (Value, usize) {
+/// The beginning of a value that fits into so many bytes, and how many entries or bytes that are.
+pub fn first(value: &Value, from: usize, room: usize) -> (Value, usize) {
     let mut left = room;
     let mut fits = |length: usize| {
         let fits = length < left;
@@ -252,32 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn pages_come_one_after_the_other() {
-        let atoms: Vec<Value> = (0..10_000).map(|id| json!({"id": format!("A{id}")})).collect();
-        let state = json!({ "atoms": atoms });
-        let (mut from, mut seen) = (0, 0);
-        loop {
-            let wanted = json!({"section": "atoms", "from": from});
-            let page = part(state.clone(), wanted.as_object().expect("an object"));
-            assert!(page.to_string().len() <= LONGEST);
-            assert_eq!(page["atoms"][0]["id"], format!("A{from}"));
-            seen += page["atoms"].as_array().expect("a list").len();
-            let Some(next) = page["next_from"].as_u64() else { break };
-            from = next as usize;
-        }
-        assert_eq!(seen, 10_000);
-    }
-
-    #[test]
     fn errors_say_what_to_do() {
-        let said = given(fault("owned", "this loop belongs to x.", "type something"));
+        let said = of_object(error_object("owned", "this loop belongs to x.", "type something"));
         assert!(said.error);
         assert_eq!(
             said.text,
             "this loop belongs to x. Leave it to that session; if the user says that it is gone, call `enter` with \
              `take_over`"
         );
-        assert!(given(json!({"success": false, "missing": ["atoms"]})).error);
-        assert!(!given(json!({"ready": false, "missing": ["atoms"]})).error);
+        assert!(of_object(json!({"success": false, "missing": ["atoms"]})).error);
+        assert!(!of_object(json!({"ready": false, "missing": ["atoms"]})).error);
     }
 }

@@ -1,16 +1,15 @@
-//! The verbs over the Model Context Protocol: every call becomes words that this same program is started with, and what
-//! it prints becomes the answer. So refusals, locks and exit codes are those of the command line. The only file that
-//! knows the protocol.
+//! The verbs over the Model Context Protocol: for every call this same program is started (`aot call`), and the object that
+//! it prints is the answer. So refusals and locks are those of the command line, and a call can be killed. The only file
+//! that knows the protocol.
 
-mod answers;
+pub mod answers;
 mod prompts;
 mod resources;
-mod tools;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use aot_runner::host::{self, Verb};
+use aot_runner::host;
 use aot_runner::process::Switch;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
@@ -26,11 +25,11 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value};
 use tokio::io::{Stdin, Stdout};
 
+use crate::commands::call::{self, AnswerForm, TOOLS, Tool, ToolEffect};
 use crate::place;
-use answers::{Given, drawn, fault, given, object, part};
+use answers::{ToolAnswer, error_object, object, of_object, of_text};
 use prompts::PROMPTS;
 use resources::{RESOURCES, Source};
-use tools::{Form, Manner, TOOLS, Tool};
 
 const INSTRUCTIONS: &str = "\
 aot keeps a loop: a goal that was agreed on, a graph of atoms, and checks that prove it done. To run it here: `enter`, then \
@@ -39,52 +38,51 @@ that the loop has halted. Only the program completes the loop, by running the ch
 Without a loop, agree on a goal with the user and call `align`. Where an answer names a command like `aot atom fail`, the \
 tool is `atom_fail`.";
 
-/// Who serves, and on whose behalf.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub program: PathBuf,
     pub state: Option<PathBuf>,
     pub session: String,
-    /// Ends every call.
+    /// Ends every call when it is turned off.
     pub switch: Switch,
 }
 
-/// Until standard input ends.
+/// Serves until standard input ends.
 pub fn serve(server: Server) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let served = runtime.block_on(async {
-        let line = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout());
-        match server.serve(Line { line, begun: false }).await {
+        let inner = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout());
+        match server.serve(StdioTransport { inner, begun: false }).await {
             Ok(serving) => serving.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     });
-    // Somebody may still be reading standard input, and need not be waited for.
+    // The thread that reads standard input may still wait for a line, and is not waited for.
     runtime.shutdown_background();
     served
 }
 
-/// Standard input and output. What comes before the first request is no reason to end.
-struct Line {
-    line: AsyncRwTransport<RoleServer, Stdin, Stdout>,
+/// Standard input and output. A message before the first request does not end the server.
+struct StdioTransport {
+    inner: AsyncRwTransport<RoleServer, Stdin, Stdout>,
     begun: bool,
 }
 
-impl Transport<RoleServer> for Line {
+impl Transport<RoleServer> for StdioTransport {
     type Error = std::io::Error;
 
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), std::io::Error>> + Send + 'static {
-        self.line.send(item)
+        self.inner.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let message = self.line.receive().await?;
+            let message = self.inner.receive().await?;
             self.begun |= matches!(message, JsonRpcMessage::Request(_));
             if self.begun {
                 return Some(message);
@@ -93,108 +91,92 @@ impl Transport<RoleServer> for Line {
     }
 
     async fn close(&mut self) -> Result<(), std::io::Error> {
-        self.line.close().await
+        self.inner.close().await
     }
 }
 
 impl Server {
-    /// This program, started with these words, until it ends or the call is cancelled.
-    async fn ask(
+    /// The object that a verb answers with: this program is started, until it ends or the call is cancelled.
+    async fn call(
         &self,
-        words: impl IntoIterator<Item = OsString>,
-        input: Vec<u8>,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        context: &RequestContext<RoleServer>,
+    ) -> Value {
+        match self.start(tool, arguments, context).await {
+            Ok(answer) => object(&answer),
+            Err(problem) => {
+                error_object("world", &format!("the verb cannot be started: {problem}"), "try again")
+            }
+        }
+    }
+
+    async fn start(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<host::Answer, String> {
-        let mut all: Vec<OsString> = vec!["--tied".into()];
+        let mut words: Vec<OsString> = vec!["--tied".into(), "--json".into()];
         if let Some(state) = &self.state {
-            let mut word = OsString::from("--state=");
-            word.push(state);
-            all.push(word);
+            words.extend(["--state".into(), state.clone().into_os_string()]);
         }
-        all.extend(words);
+        words.extend(["call".into(), tool.into()]);
         let variables = vec![("AOT_SESSION".into(), OsString::from(&self.session))];
-        let verb = Verb { words: all, variables, input };
+        let input = Value::Object(arguments.clone()).to_string().into_bytes();
+        let verb = host::Verb { words, variables, input };
         let (program, whole, call) = (self.program.clone(), self.switch.clone(), Switch::default());
         let (cancelled, end) = (context.ct.clone(), call.clone());
         let watching = tokio::spawn(async move {
             cancelled.cancelled().await;
             end.turn_off();
         });
-        let asked = tokio::task::spawn_blocking(move || {
+        let running = tokio::task::spawn_blocking(move || {
             let end = call.clone();
             let wire = whole.connect(move || end.turn_off());
             let answer = host::answer(&program, &verb, &call);
             drop(wire);
             answer
         });
-        let answer = asked.await;
+        let answer = running.await;
         watching.abort();
         answer.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
-    /// The object that a verb answers with.
-    async fn object(
-        &self,
-        words: Vec<OsString>,
-        input: Vec<u8>,
-        context: &RequestContext<RoleServer>,
-    ) -> Value {
-        let words = std::iter::once(OsString::from("--json")).chain(words);
-        match self.ask(words, input, context).await {
-            Ok(answer) => object(&answer),
-            Err(problem) => {
-                fault("world", &format!("the verb cannot be started: {problem}"), "shorten what you give")
-            }
-        }
-    }
-
-    async fn call(
+    async fn answer(
         &self,
         tool: &Tool,
         arguments: &Map<String, Value>,
         context: &RequestContext<RoleServer>,
-    ) -> Given {
-        let typed = match tool.typed(arguments, &self.session) {
-            Ok(typed) => typed,
-            Err(wrong) => {
-                let hint = "Nothing was done: correct it and call again";
-                return given(fault("usage", &wrong, hint));
-            }
-        };
-        match tool.form {
-            Form::Json => given(self.object(typed.words, typed.input, context).await),
-            Form::State => given(part(self.object(typed.words, typed.input, context).await, arguments)),
-            Form::Text(name) => match self.ask(typed.words.clone(), typed.input.clone(), context).await {
-                Ok(answer) if answer.exit == Some(0) => drawn(name, &String::from_utf8_lossy(&answer.out)),
-                // As an object it says more precisely why not.
-                Ok(_) | Err(_) => given(self.object(typed.words, typed.input, context).await),
-            },
+    ) -> ToolAnswer {
+        let object = self.call(tool.name, arguments, context).await;
+        match (tool.form, object[tool.name].as_str()) {
+            (AnswerForm::Text, Some(text)) => of_text(tool.name, text),
+            (AnswerForm::Text | AnswerForm::Object, _) => of_object(object),
         }
     }
 
     async fn read(&self, source: Source, context: &RequestContext<RoleServer>) -> Result<String, String> {
-        match source {
-            Source::File => {
-                let path = place::state_file(self.state.as_deref());
-                let path = path.map_err(|failure| missing(&failure.message()))?;
-                std::fs::read(&path)
-                    .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-                    .map_err(|error| missing(&format!("{}: {error}", path.display())))
-            }
-            Source::Verb(words) => {
-                let answer = self.ask(words.iter().map(OsString::from), Vec::new(), context).await?;
-                if answer.exit == Some(0) {
-                    return Ok(String::from_utf8_lossy(&answer.out).into_owned());
-                }
-                let words = words.iter().filter(|word| **word != "--json").map(OsString::from).collect();
-                Err(given(self.object(words, Vec::new(), context).await).text)
-            }
+        let (Source::Object(tool) | Source::Text(tool)) = source else { return self.state_file() };
+        let object = self.call(tool, &Map::new(), context).await;
+        match (source, object[tool].as_str()) {
+            _ if object.get("error").is_some() => Err(of_object(object).text),
+            (Source::Text(_), Some(text)) => Ok(text.to_owned()),
+            _ => Ok(object.to_string()),
         }
+    }
+
+    fn state_file(&self) -> Result<String, String> {
+        let path = place::state_file(self.state.as_deref());
+        let path = path.map_err(|failure| missing(&failure.message()))?;
+        std::fs::read(&path)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .map_err(|error| missing(&format!("{}: {error}", path.display())))
     }
 }
 
 fn missing(problem: &str) -> String {
-    given(fault("no_state_file", problem, "")).text
+    of_object(error_object("no_state_file", problem, "")).text
 }
 
 impl ServerHandler for Server {
@@ -216,20 +198,20 @@ impl ServerHandler for Server {
 
     async fn call_tool(
         &self,
-        call: CallToolRequestParams,
+        request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::named(&call.name) else {
-            let why = format!("there is no tool `{}`", call.name);
+        let Some(tool) = call::named(&request.name) else {
+            let why = format!("there is no tool `{}`", request.name);
             return Err(ErrorData::invalid_params(why, None));
         };
-        let given = self.call(tool, &call.arguments.unwrap_or_default(), &context).await;
-        let content = vec![ContentBlock::text(given.text)];
-        let mut result = match given.error {
+        let answer = self.answer(tool, &request.arguments.unwrap_or_default(), &context).await;
+        let content = vec![ContentBlock::text(answer.text)];
+        let mut result = match answer.error {
             true => CallToolResult::error(content),
             false => CallToolResult::success(content),
         };
-        result.structured_content = Some(given.object);
+        result.structured_content = Some(answer.object);
         Ok(result.into())
     }
 
@@ -249,12 +231,12 @@ impl ServerHandler for Server {
 
     async fn read_resource(
         &self,
-        wanted: ReadResourceRequestParams,
+        request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let Some(resource) = resources::at(&wanted.uri) else {
+        let Some(resource) = resources::at(&request.uri) else {
             let known: Vec<&str> = RESOURCES.iter().map(|resource| resource.uri).collect();
-            let why = format!("there is no `{}`, only {}", wanted.uri, known.join(", "));
+            let why = format!("there is no `{}`, only {}", request.uri, known.join(", "));
             return Err(ErrorData::resource_not_found(why, None));
         };
         let text = self.read(resource.source, &context).await;
@@ -280,32 +262,34 @@ impl ServerHandler for Server {
 
     async fn get_prompt(
         &self,
-        wanted: GetPromptRequestParams,
+        request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let Some(prompt) = prompts::named(&wanted.name) else {
+        let Some(prompt) = prompts::named(&request.name) else {
             let known: Vec<&str> = PROMPTS.iter().map(|prompt| prompt.name).collect();
-            let why = format!("there is no prompt `{}`, only {}", wanted.name, known.join(", "));
+            let why = format!("there is no prompt `{}`, only {}", request.name, known.join(", "));
             return Err(ErrorData::invalid_params(why, None));
         };
-        let said = wanted.arguments.as_ref().and_then(|given| given.get(prompt.argument));
-        let text = prompt.text(said.and_then(Value::as_str));
+        let argument = request.arguments.as_ref().and_then(|all| all.get(prompt.argument));
+        let text = prompt.text(argument.and_then(Value::as_str));
         let message = PromptMessage::new_text(Role::User, text);
         Ok(GetPromptResult::new(vec![message]).with_description(prompt.description).into())
     }
 }
 
 fn described(tool: &Tool) -> rmcp::model::Tool {
-    let (looks, destructive, idempotent) = match tool.manner {
-        Manner::Looks => (true, false, true),
-        Manner::Runs => (false, false, true),
-        Manner::Steps => (false, false, false),
-        Manner::Undoes => (false, true, false),
+    let (read_only, destructive, idempotent) = match tool.effect {
+        ToolEffect::ReadOnly => (true, false, true),
+        ToolEffect::RunsChecks => (false, false, true),
+        ToolEffect::Changes => (false, false, false),
+        ToolEffect::Destructive => (false, true, false),
     };
     let hints = ToolAnnotations::with_title(tool.title)
-        .read_only(looks)
+        .read_only(read_only)
         .destructive(destructive)
         .idempotent(idempotent)
         .open_world(false);
-    rmcp::model::Tool::new(tool.name, tool.description, tool.schema()).with_title(tool.title).annotate(hints)
+    rmcp::model::Tool::new(tool.name, tool.description(), tool.schema())
+        .with_title(tool.title)
+        .annotate(hints)
 }

@@ -1,4 +1,4 @@
-//! The four commands as prompts: what an agent is asked to do when a person takes one. Knows no protocol.
+//! The four commands as prompts: what an agent is asked to do when a person picks one. Knows no protocol.
 
 /// One command of a person.
 #[derive(Debug)]
@@ -6,7 +6,7 @@ pub struct Prompt {
     pub name: &'static str,
     pub title: &'static str,
     pub description: &'static str,
-    /// What may be said with it.
+    /// The name of its one argument.
     pub argument: &'static str,
     pub argument_description: &'static str,
     text: &'static str,
@@ -83,10 +83,10 @@ pub fn named(name: &str) -> Option<&'static Prompt> {
 }
 
 impl Prompt {
-    /// The text, with what the person said.
-    pub fn text(&self, said: Option<&str>) -> String {
-        match said.map(str::trim).filter(|said| !said.is_empty()) {
-            Some(said) => format!("The user said: {said}\n\n{}", self.text),
+    /// The text, with the argument that the person gave.
+    pub fn text(&self, argument: Option<&str>) -> String {
+        match argument.map(str::trim).filter(|argument| !argument.is_empty()) {
+            Some(argument) => format!("The user said: {argument}\n\n{}", self.text),
             None => self.text.to_owned(),
         }
     }

@@ -1,6 +1,6 @@
-//! What can be read without a call: the state, the graph, where the loop stands. Knows no protocol.
+//! What clients read without a call: the state, the graph, where the loop stands. Knows no protocol.
 
-/// Something that can be read.
+/// One text that clients can read.
 #[derive(Debug)]
 pub struct Resource {
     pub uri: &'static str,
@@ -16,8 +16,10 @@ pub struct Resource {
 pub enum Source {
     /// The state file, as it is.
     File,
-    /// What a verb prints.
-    Verb(&'static [&'static str]),
+    /// The object of this tool.
+    Object(&'static str),
+    /// The text that this tool draws.
+    Text(&'static str),
 }
 
 pub const RESOURCES: [Resource; 3] = [
@@ -35,7 +37,7 @@ pub const RESOURCES: [Resource; 3] = [
         title: "The graph",
         description: "What waits for what, what was cut into what, which ways there are",
         kind: "text/plain",
-        source: Source::Verb(&["graph"]),
+        source: Source::Text("graph"),
     },
     Resource {
         uri: "aot://status",
@@ -43,7 +45,7 @@ pub const RESOURCES: [Resource; 3] = [
         title: "Where the loop stands",
         description: "What runs, what is next, what failed, what it can still cost",
         kind: "application/json",
-        source: Source::Verb(&["status", "--json"]),
+        source: Source::Object("status"),
     },
 ];
 

@@ -15,4 +15,5 @@ mod verification;
 mod repo;
 /// The same with a scripted model behind it, for real agents.
 mod scene;
+mod schemas;
 mod terminal;

@@ -1,10 +1,10 @@
-//! `aot align`: what is wanted becomes an agreement that a loop can be run on. Everything that is agreed on is a text
-//! first, whoever brought it: flags, a file, a dialogue, an agent. It is read strictly, shown, tried once, and written
-//! when somebody has said yes.
+//! `aot align`: a wish becomes an agreement that a loop can be run on. An agreement is a text first, whether it comes
+//! from flags, a file, a dialogue or an agent. It is read strictly, shown, tried once, and written when a person has
+//! agreed.
 
-mod given;
-mod look;
+mod flags;
 mod talk;
+mod trial;
 
 use std::path::{Path, PathBuf};
 
@@ -14,139 +14,165 @@ use aot_core::rules::{Change, Refusal, gate};
 use aot_core::state::State;
 use aot_core::verdict::Jobs;
 use aot_runner::checks::seal::Seal;
-use aot_runner::driver::{self, DriverLockError};
+use aot_runner::driver;
 use aot_runner::habits;
 use aot_runner::store::error::FileError;
 use aot_runner::store::home::Home;
 use aot_runner::store::{Begun, Over, Store, Unreadable};
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
-use super::counsel::{Ask, Counsel, CounselArgs};
+use super::dialogue_agent::{Ask, DialogueAgent, DialogueAgentArgs};
 use super::limits::LimitArgs;
-use super::workspace::{Workspace, looking, project};
-use super::{Invocation, lint};
+use super::workspace::{Workspace, project, unreadable_project};
+use super::{Invocation, Verb, arguments, lint};
 use crate::dialogue::Dialogue;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, FailureKind};
 use crate::place;
-use crate::print::OutputFormat;
-use crate::print::{self, Stream};
+use crate::print::{self, Answer, OutputFormat, Stream};
 use crate::screens::agreement::{self, Beside};
 use crate::screens::ink::Ink;
-use look::Seen;
 use talk::Talk;
+use trial::TrialResult;
 
-pub use given::{atom, read};
+pub use flags::atom;
 pub use talk::{answered, check_in_words};
 
-#[derive(Debug, Args)]
+/// Agree on a goal: what is wanted, what proves it, the first pieces of work
+///
+/// By dialogue at a terminal, or from flags or a file with `--yes`. The checks are looked at and run once, so that
+/// you see how they stand before you agree.
+#[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct AlignArgs {
     /// What is wanted, in your own words; it is kept below the state
+    #[serde(default, deserialize_with = "arguments::text")]
+    #[schemars(with = "String")]
     request: Vec<String>,
     /// Take the agreement from a file: a whole state file or YAML with its keys; `-` for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = given::FLAGS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = flags::FLAGS)]
+    #[serde(skip)]
     from: Option<String>,
     #[command(flatten)]
-    given: given::GivenArgs,
+    #[serde(flatten)]
+    agreement: flags::AgreementArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     limits: LimitArgs,
     /// Agree without being asked
     #[arg(long, short)]
+    #[serde(skip, default = "agreed")]
     yes: bool,
     /// Take the place of a state file that is there; it is kept as a backup
     #[arg(long)]
+    #[serde(default)]
     force: bool,
     /// Do not run the checks to see how they stand now
     #[arg(long)]
+    #[serde(default)]
     no_run: bool,
     #[command(flatten)]
-    counsel: CounselArgs,
+    #[serde(skip)]
+    dialogue_agent: DialogueAgentArgs,
 }
 
-/// What is told to whoever goes away.
+/// Over a protocol the user has agreed before the call.
+fn agreed() -> bool {
+    true
+}
+
+/// What can be named as an agreement, or as a part of one.
+pub const FILE_HINT: &str = "name a state file, a YAML file with its keys, or `-` for standard input";
+
+/// What a person reads who leaves the dialogue.
 const LEFT: &str = "nothing was agreed on, and nothing was written";
 
-pub fn run(invocation: &Invocation, args: &AlignArgs) -> Result<(), Failure> {
-    invocation.by_person()?;
-    let path = place::new_state_file(invocation.state.as_deref())?;
-    not_driven(&path)?;
-    let sitting = invocation.format == OutputFormat::Text && print::is_answered() && !args.yes;
-    if sitting { converse(invocation, args, &path) } else { take(invocation, args, &path) }
+impl Verb for AlignArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        let path = place::new_state_file(invocation.state.as_deref())?;
+        if let Some(holder) = driver::holder(&Home::of(&path)?) {
+            return Err(failure::driven(&holder));
+        }
+        let is_dialogue = invocation.format == OutputFormat::Text && print::is_answered() && !self.yes;
+        if is_dialogue { converse(invocation, self, &path) } else { take(invocation, self, &path) }
+    }
 }
 
-/// Without anybody to ask: what was given is whole, or refused.
-fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
-    let draft = given(args)?;
+/// Without a dialogue: an agreement that is not whole is refused.
+fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer, Failure> {
+    let draft = draft_of(args)?;
     if path.exists() && !args.force {
         let path = Home::of(path)?.state().to_path_buf();
-        return Err(Failure::File(FileError::Exists { path }));
+        return Err(FileError::Exists { path }.into());
     }
     let state = draft.whole()?;
     if !args.yes {
-        return Err(Failure::NoYes);
+        let message = "nobody has said yes to it, and nobody can be asked here";
+        return Err(Failure::new(FailureKind::Usage, "no_yes", message)
+            .with_hint("add `--yes`, or sit at a terminal"));
     }
-    tell_left_out(&draft);
-    let seen = look::at(invocation, path, &state, args.no_run)?;
+    warn_of_progress(&draft);
+    let tried = trial::run(invocation, path, &state, args.no_run)?;
     if invocation.format == OutputFormat::Text {
         let ink = Ink::of(Stream::Out);
         print::line(&ink.shown(draft.page(ink, print::COLUMNS).trim_end()));
-        tell_seen(&seen);
+        print_trial(&tried);
     }
     let over = if args.force { Over::Another } else { Over::Nothing };
     let written = write(path, &draft, over)?;
-    tell(invocation, path, &state, &seen, &written);
-    Ok(())
+    Ok(answer(path, &state, &tried, &written))
 }
 
-/// With somebody who is asked.
-fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<(), Failure> {
+/// With a person at the terminal.
+fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer, Failure> {
     let dialogue = Dialogue::open(LEFT, || ())?;
     let workspace = Workspace::open(path, Jobs::default())?;
     let habits = habits::look(&workspace.project.root);
-    let agreement = given::agreement(&args.request.join(" "), &args.given, &args.limits)?;
-    let counsel = match args.from {
+    let agreement = flags::agreement(&args.request.join(" "), &args.agreement, &args.limits)?;
+    let agent = match args.from {
         Some(_) => None,
-        None => Counsel::find(&args.counsel, &workspace, &agreement.state(), Some(&dialogue))?,
+        None => DialogueAgent::find(&args.dialogue_agent, &workspace, &agreement.state(), Some(&dialogue))?,
     };
-    let ask = counsel.as_ref().map(|counsel| |brief: &Brief| counsel.ask(brief));
+    let ask = agent.as_ref().map(|agent| |brief: &Brief| agent.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
     let talk = Talk { invocation, path, dialogue: &dialogue, habits: &habits, ask, no_run: args.no_run };
     let agreed = match args.from {
         Some(_) => {
-            let draft = given(args)?;
-            tell_left_out(&draft);
+            let draft = draft_of(args)?;
+            warn_of_progress(&draft);
             talk.settled(draft)?
         }
         None => talk.agree(agreement)?,
     };
-    let Some(draft) = agreed else { return declined(&dialogue) };
+    let Some(draft) = agreed else { return Ok(declined(&dialogue)) };
     let over = if args.force { Some(Over::Another) } else { talk.may_replace()? };
-    let Some(over) = over else { return declined(&dialogue) };
+    let Some(over) = over else { return Ok(declined(&dialogue)) };
     let written = dialogue.undisturbed(|| write(path, &draft, over))?;
-    let seen = Seen { standing: None, checks: Vec::new(), advice: Vec::new() };
-    tell(invocation, path, &draft.whole()?, &seen, &written);
-    Ok(())
+    let tried = TrialResult { standing: None, checks: Vec::new(), advice: Vec::new() };
+    Ok(answer(path, &draft.whole()?, &tried, &written))
 }
 
-fn declined(dialogue: &Dialogue) -> Result<(), Failure> {
+fn declined(dialogue: &Dialogue) -> Answer {
     dialogue.say(LEFT);
-    Err(Failure::No)
+    Answer::printed().with_exit(1)
 }
 
-fn given(args: &AlignArgs) -> Result<Draft, Failure> {
+fn draft_of(args: &AlignArgs) -> Result<Draft, Failure> {
     match &args.from {
-        Some(from) => Draft::brought(from, &args.limits),
+        Some(from) => Draft::from_file(from, &args.limits),
         None => {
-            let mut agreement = given::agreement(&args.request.join(" "), &args.given, &args.limits)?;
+            let mut agreement = flags::agreement(&args.request.join(" "), &args.agreement, &args.limits)?;
             if agreement.objective.goal.is_empty() {
-                agreement.objective.goal = given::goal_of(&agreement.request);
+                agreement.objective.goal = flags::goal_of(&agreement.request);
             }
             Draft::of(&agreement)
         }
     }
 }
 
-fn tell_left_out(draft: &Draft) {
+fn warn_of_progress(draft: &Draft) {
     if draft.progress_left_out {
         failure::complain(
             "warning: it tells of work done; a loop that begins has done none, so that is left out",
@@ -159,22 +185,21 @@ fn tell_left_out(draft: &Draft) {
 pub struct Draft {
     pub document: Document,
     pub name: PathBuf,
-    /// It told of work done, which a loop that begins does not take over.
+    /// The text has work done in it, which a loop that begins does not take over.
     pub progress_left_out: bool,
 }
 
 impl Draft {
     pub fn of(agreement: &aot_core::state::Agreement) -> Result<Draft, Failure> {
         if let Some(id) = agreement.taken_twice() {
-            return Err(Failure::Refused(Refusal::IdTaken(id.clone())));
+            return Err(Refusal::IdTaken(id.clone()).into());
         }
-        let document =
-            contract::draft(agreement).map_err(|reason| Failure::NotWritten(reason.to_string()))?;
+        let document = contract::draft(agreement).map_err(failure::not_written)?;
         Ok(Draft { document, name: "the agreement".into(), progress_left_out: false })
     }
 
-    fn brought(from: &str, limits: &LimitArgs) -> Result<Draft, Failure> {
-        let (name, bytes) = given::read(from)?;
+    fn from_file(from: &str, limits: &LimitArgs) -> Result<Draft, Failure> {
+        let (name, bytes) = arguments::read_file(from, FILE_HINT)?;
         let draft = Draft::read(name, bytes)?;
         draft.with_limits(limits)
     }
@@ -189,7 +214,7 @@ impl Draft {
             }
             Err(finding) => {
                 let findings = vec![finding];
-                Err(Failure::NotAgreed(Box::new(Unreadable { path: name, text, findings })))
+                Err(not_agreed(&Unreadable { path: name, text, findings }))
             }
         }
     }
@@ -203,12 +228,11 @@ impl Draft {
         for limit in limits.limits()? {
             new.objective.constraints = limit.within(new.objective.constraints);
         }
-        let document = contract::write(&self.document, &old, &new)
-            .map_err(|reason| Failure::NotWritten(reason.to_string()))?;
+        let document = contract::write(&self.document, &old, &new).map_err(failure::not_written)?;
         Ok(Draft { document, ..self })
     }
 
-    /// What it says, complete or not; a text with mistakes is told with all of them.
+    /// The state, complete or not; fails with all mistakes in the text.
     pub fn state(&self) -> Result<State, Failure> {
         let reading = Reading::of(self.document.clone());
         match reading.state {
@@ -216,11 +240,11 @@ impl Draft {
             None => {
                 let findings = reading.findings;
                 let findings = findings.into_iter().filter(|finding| finding.severity == Severity::Error);
-                Err(Failure::NotAgreed(Box::new(Unreadable {
+                Err(not_agreed(&Unreadable {
                     path: self.name.clone(),
                     text: self.document.text().to_owned(),
                     findings: findings.collect(),
-                })))
+                }))
             }
         }
     }
@@ -232,11 +256,15 @@ impl Draft {
         if missing.is_empty() {
             return Ok(state);
         }
-        let missing = missing.into_iter().map(|name| match given::flag_of(&name) {
+        let missing = missing.into_iter().map(|name| match flags::flag_of(&name) {
             Some(flag) => format!("{name} ({flag})"),
             None => name,
         });
-        Err(Failure::Lacking { missing: missing.collect() })
+        let missing: Vec<String> = missing.collect();
+        let message = format!("the goal is not aligned yet; missing: {}", missing.join(", "));
+        Err(Failure::new(FailureKind::NotReady, "not_aligned", message)
+            .with_hint("say it by flags (`aot align --help`) or `--from FILE`, or sit at a terminal")
+            .with_detail("missing", missing))
     }
 
     pub fn page(&self, ink: Ink, columns: usize) -> String {
@@ -246,14 +274,16 @@ impl Draft {
     }
 }
 
-fn not_driven(path: &Path) -> Result<(), Failure> {
-    match driver::holder(&Home::of(path)?) {
-        Some(holder) => Err(Failure::Driven { holder }),
-        None => Ok(()),
-    }
+/// What is to be agreed on cannot be read as a state file.
+pub fn not_agreed(unreadable: &Unreadable) -> Failure {
+    let first = unreadable.findings.iter().find(|finding| finding.severity == Severity::Error);
+    let first = first.map(|finding| format!(": {}", finding.message)).unwrap_or_default();
+    let message = format!("{} cannot be agreed on{first}", unreadable.path.display());
+    Failure::unreadable(FailureKind::Usage, "input", message, unreadable)
+        .with_hint("correct it and give the command again; nothing was changed")
 }
 
-/// What came of writing it.
+/// A loop that was written.
 #[derive(Debug)]
 struct Written {
     loop_id: String,
@@ -264,59 +294,52 @@ struct Written {
 fn write(path: &Path, draft: &Draft, over: Over) -> Result<Written, Failure> {
     let state = draft.whole()?;
     let home = Home::of(path)?;
-    // Nobody may begin to drive the loop that is being replaced.
-    let seat = driver::acquire(&home).map_err(|error| match error {
-        DriverLockError::Taken { holder } => Failure::Driven { holder },
-        DriverLockError::File(error) => Failure::File(error),
-    })?;
+    // No driver may start on the loop that is being replaced.
+    let lock = driver::acquire(&home)?;
     let project = project(path)?;
-    let seal = Seal::of(&state.objective, &project.root).map_err(looking)?;
+    let seal = Seal::of(&state.objective, &project.root).map_err(unreadable_project)?;
     let (loop_id, fingerprint) = (driver::new_id(), seal.fingerprint());
     let mut begun = state.clone();
     begun.control.loop_id = Some(loop_id.clone());
     begun.control.fingerprint = Some(fingerprint.clone());
-    let document = contract::write(&draft.document, &state, &begun)
-        .map_err(|reason| Failure::NotWritten(reason.to_string()))?;
+    let document = contract::write(&draft.document, &state, &begun).map_err(failure::not_written)?;
     let told = vec![Change::LoopNamed { id: loop_id.clone() }, Change::FingerprintTaken { fingerprint }];
     let mut store = Store::open(path, &place::build_mark())?;
     let begun = Begun { document, state: begun, told };
     let backup = store.begin::<Refusal>(begun, over, jiff::Timestamp::now())?;
-    seal.keep(&project).map_err(looking)?;
-    drop(seat);
+    seal.keep(&project).map_err(unreadable_project)?;
+    drop(lock);
     Ok(Written { loop_id, backup })
 }
 
-/// How the checks stand, and what the linter thinks of them.
-fn tell_seen(seen: &Seen) {
-    if let Some(standing) = &seen.standing {
+/// How the checks end now, and what the linter finds.
+fn print_trial(tried: &TrialResult) {
+    if let Some(standing) = &tried.standing {
         print::line(&format!("\n{standing}"));
     }
-    if !seen.advice.is_empty() {
+    if !tried.advice.is_empty() {
         print::line("");
-        seen.advice.iter().for_each(|advice| print::line(&lint::told(advice)));
+        tried.advice.iter().for_each(|advice| print::line(&lint::lines(advice)));
     }
 }
 
-fn tell(invocation: &Invocation, path: &Path, state: &State, seen: &Seen, written: &Written) {
+fn answer(path: &Path, state: &State, tried: &TrialResult, written: &Written) -> Answer {
     let Written { loop_id, backup } = written;
-    match invocation.format {
-        OutputFormat::Json => print::json(&json!({
-            "success": true,
-            "path": path,
-            "loop": loop_id,
-            "goal": state.objective.goal,
-            "atoms": state.atoms.len(),
-            "backup": backup,
-            "standing": seen.standing,
-            "checks": seen.checks,
-            "findings": seen.advice,
-        })),
-        OutputFormat::Text => {
-            print::line(&format!("\nagreed: {}", path.display()));
-            if let Some(backup) = backup {
-                print::line(&format!("the one before is kept in {}", backup.display()));
-            }
-            print::line("Next: aot run");
-        }
+    let mut lines = vec![format!("\nagreed: {}", path.display())];
+    if let Some(backup) = backup {
+        lines.push(format!("the one before is kept in {}", backup.display()));
     }
+    lines.push("Next: aot run".into());
+    let json = json!({
+        "success": true,
+        "path": path,
+        "loop": loop_id,
+        "goal": state.objective.goal,
+        "atoms": state.atoms.len(),
+        "backup": backup,
+        "standing": tried.standing,
+        "checks": tried.checks,
+        "findings": tried.advice,
+    });
+    Answer::new(lines.join("\n"), json)
 }

@@ -11,10 +11,10 @@ use aot_runner::editor::{self, Edited};
 use aot_runner::habits::Habits;
 use aot_runner::store::Over;
 
-use super::look::{self, Seen};
-use super::{Draft, given, tell_seen};
+use super::trial::{self, TrialResult};
+use super::{Draft, flags, print_trial};
 use crate::commands::Invocation;
-use crate::commands::counsel::Ask;
+use crate::commands::dialogue_agent::Ask;
 use crate::dialogue::Dialogue;
 use crate::failure::Failure;
 use crate::place;
@@ -66,7 +66,7 @@ impl Talk<'_> {
 
     /// A draft that came from elsewhere needs no questions but the last.
     pub fn settled(&self, mut draft: Draft) -> Result<Option<Draft>, Failure> {
-        let mut seen: Option<(Option<Checks>, Seen)> = None;
+        let mut seen: Option<(Option<Checks>, TrialResult)> = None;
         loop {
             let state = match draft.state() {
                 Ok(state) => state,
@@ -82,10 +82,10 @@ impl Talk<'_> {
             if missing.is_empty() {
                 let checks = state.objective.base_case.clone();
                 if seen.as_ref().is_none_or(|(looked_at, _)| *looked_at != checks) {
-                    seen = Some((checks, look::at(self.invocation, self.path, &state, self.no_run)?));
+                    seen = Some((checks, trial::run(self.invocation, self.path, &state, self.no_run)?));
                 }
                 if let Some((_, seen)) = &seen {
-                    tell_seen(seen);
+                    print_trial(seen);
                 }
             } else {
                 self.dialogue.tell(&format!("\nStill missing: {}", missing.join(", ")));
@@ -124,7 +124,7 @@ impl Talk<'_> {
         let file = scratch.path().join("agreement.md");
         let mut text = draft.document.text().to_owned();
         loop {
-            let world = |error: std::io::Error| Failure::World { doing: "edit", problem: error.to_string() };
+            let world = |error: std::io::Error| Failure::world("edit", error);
             let edited = self.dialogue.undisturbed(|| editor::edit(&program, &file, &text)).map_err(world)?;
             let Edited::Text(bytes) = edited else {
                 self.dialogue.tell("The editor gave up; the agreement is as it was.");
@@ -234,7 +234,7 @@ impl Talk<'_> {
         let open = |text: &str| again == Again::Yes || text.trim().is_empty();
         match part {
             Part::Goal if open(&objective.goal) => {
-                let derived = given::goal_of(&agreement.request);
+                let derived = flags::goal_of(&agreement.request);
                 let suggested = standing(&objective.goal).or(standing(&derived)).map(str::to_owned);
                 objective.goal = dialogue.ask("\nThe goal, in a sentence", suggested.as_deref())?;
             }
@@ -302,7 +302,7 @@ impl Talk<'_> {
             for line in self.dialogue.ask_for_several(question)? {
                 let named = line.parse::<usize>().ok().and_then(|number| found.get(number.checked_sub(1)?));
                 items.push(match named {
-                    Some(habit) => given::command(&habit.command),
+                    Some(habit) => flags::command(&habit.command),
                     None => check_in_words(&line),
                 });
             }
@@ -311,7 +311,7 @@ impl Talk<'_> {
                 (true, Some(first)) => {
                     let first = &first.command;
                     self.dialogue.say(&format!("  {first}"));
-                    return Ok(vec![given::command(first)]);
+                    return Ok(vec![flags::command(first)]);
                 }
                 (true, None) => question = "Something has to prove it; at least one line",
             }
@@ -323,7 +323,7 @@ impl Talk<'_> {
                         what it needs. An empty line ends it; without any, the goal is the one piece.";
         let lines = self.dialogue.ask_for_several(question)?;
         let atoms: Vec<NewAtom> =
-            lines.iter().map(|line| given::atom("a piece of work", line)).collect::<Result<_, _>>()?;
+            lines.iter().map(|line| flags::atom("a piece of work", line)).collect::<Result<_, _>>()?;
         let whole = || vec![NewAtom { description: goal.to_owned(), ..NewAtom::default() }];
         Ok(if atoms.is_empty() { whole() } else { atoms })
     }
@@ -436,7 +436,7 @@ pub fn check_in_words(line: &str) -> Item {
     if let Some(value) = after("confirm ") {
         return named(value.clone(), Check::Assertion { value });
     }
-    given::command(line)
+    flags::command(line)
 }
 
 /// A base case in words for people.

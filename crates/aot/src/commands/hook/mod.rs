@@ -21,10 +21,10 @@ use aot_runner::store::{Store, StoreError, Unreadable};
 use clap::Args;
 
 use super::workspace::project_of;
-use super::{Invocation, session as step};
+use super::{Invocation, Verb, session as step};
 use crate::failure::{self, Failure};
 use crate::place;
-use crate::print::OutputFormat;
+use crate::print::{Answer, OutputFormat};
 use client::HookInput;
 
 /// No client sends as much, so the rest of a longer input is not read.
@@ -52,9 +52,11 @@ pub fn run(words: &[OsString]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-pub fn by_name(args: &HookArgs) -> Result<(), Failure> {
-    answer(&args.event);
-    Ok(())
+impl Verb for HookArgs {
+    fn run(&self, _: &Invocation) -> Result<Answer, Failure> {
+        answer(&self.event);
+        Ok(Answer::printed())
+    }
 }
 
 fn answer(event: &str) {

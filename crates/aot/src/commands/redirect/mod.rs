@@ -1,8 +1,8 @@
-//! `aot redirect`: a person changes what was agreed on, while the loop runs or when it has stopped. Everything is
-//! interrupted first; what is changed is one transaction; whoever cancels lets the loop go on as it was.
+//! `aot redirect`: a person changes the agreement, while the loop runs or when it has stopped. Everything is interrupted
+//! first; all changes are one transaction; a redirect that is cancelled lets the loop go on as it was.
 
+mod changes;
 mod talk;
-mod wanted;
 
 use std::path::Path;
 
@@ -15,107 +15,120 @@ use aot_core::view::View;
 use aot_runner::checks::seal::{Altered, Seal};
 use aot_runner::driver;
 use aot_runner::interrupt::{self, Interrupted, NotInterrupted};
-use aot_runner::store::{Recorded, Store, StoreError};
+use aot_runner::store::{Recorded, Store};
 use aot_runner::tree::Project;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Invocation;
-use super::counsel::{Ask, Counsel, CounselArgs};
+use super::dialogue_agent::{Ask, DialogueAgent, DialogueAgentArgs};
 use super::limits::LimitArgs;
-use super::workspace::{Workspace, looking, project};
+use super::workspace::{Workspace, project, tampered, unreadable_project};
+use super::{Invocation, Verb, arguments, recorded_answer};
 use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure};
-use crate::print::OutputFormat;
-use crate::{place, print};
+use crate::place;
+use crate::print::{self, Answer, OutputFormat};
+use changes::{ChangeArgs, Changes};
 use talk::Talk;
-use wanted::{Wanted, WantedArgs};
 
-#[derive(Debug, Args)]
+/// Change the direction: everything is interrupted, changed at once, and the loop goes on
+///
+/// Goal, base case, atoms, ways, limits and results are changed by flags, or in a dialogue at a terminal. Several
+/// changes are made together or not at all.
+#[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct RedirectArgs {
     /// What is to be different, in your own words; beside flags it is the reason
+    #[serde(default, rename = "reason", deserialize_with = "arguments::text")]
+    #[schemars(with = "String")]
     text: Vec<String>,
     #[command(flatten)]
-    wanted: WantedArgs,
+    #[serde(flatten)]
+    changes: ChangeArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
-    counsel: CounselArgs,
+    #[serde(skip)]
+    dialogue_agent: DialogueAgentArgs,
     /// Interrupt the loop and hold it, for a dialogue of several commands: until the next redirect, or `--cancel`
-    #[arg(long, conflicts_with_all = wanted::FLAGS)]
+    #[arg(long, conflicts_with_all = changes::FLAGS)]
+    #[serde(default)]
     hold: bool,
     /// Who holds it
     #[arg(long, value_name = "ID", requires = "hold")]
+    #[serde(skip, default = "place::session")]
     session: Option<String>,
     /// End a redirect that is held, and let the loop go on as it was
-    #[arg(long, conflicts_with_all = wanted::FLAGS, conflicts_with = "hold")]
+    #[arg(long, conflicts_with_all = changes::FLAGS, conflicts_with = "hold")]
+    #[serde(default)]
     cancel: bool,
 }
 
-pub fn run(invocation: &Invocation, args: &RedirectArgs) -> Result<(), Failure> {
-    invocation.by_person()?;
-    let mut store = invocation.store()?;
-    if args.cancel {
-        return cancel(invocation, &mut store);
+impl Verb for RedirectArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        let mut store = invocation.store()?;
+        if self.cancel {
+            return cancel(&mut store);
+        }
+        if self.hold {
+            return hold(&mut store, self.session.as_deref());
+        }
+        let changes = changes::read(&self.changes, &self.limits, &self.text.join(" "))?;
+        if !changes.is_empty() {
+            return take(invocation, &mut store, &changes);
+        }
+        if invocation.format == OutputFormat::Text && print::is_answered() {
+            return converse(invocation, self, store);
+        }
+        let hint = "say what by flags (`aot redirect --help` lists them), or sit at a terminal";
+        Err(Failure::input("redirect", "nothing is to be changed", hint))
     }
-    if args.hold {
-        return hold(invocation, &mut store, args.session.as_deref());
-    }
-    let wanted = wanted::read(&args.wanted, &args.limits, &args.text.join(" "))?;
-    if !wanted.is_empty() {
-        return take(invocation, &mut store, &wanted);
-    }
-    if invocation.format == OutputFormat::Text && print::is_answered() {
-        return converse(invocation, args, store);
-    }
-    Err(Failure::Input {
-        what: "redirect".into(),
-        problem: "nothing is to be changed".into(),
-        hint: "say what by flags (`aot redirect --help` lists them), or sit at a terminal".into(),
-    })
 }
 
-/// What is told to whoever goes away.
+/// What a person reads who leaves the dialogue.
 const LEFT: &str = "the redirect is interrupted, and nothing was changed; `aot run` takes the loop up again";
 
-/// With somebody who is asked. Everything is interrupted first, and whoever goes away has changed nothing.
-fn converse(invocation: &Invocation, args: &RedirectArgs, mut store: Store) -> Result<(), Failure> {
+/// With a person at the terminal. Everything is interrupted first; a person who leaves has changed nothing.
+fn converse(invocation: &Invocation, args: &RedirectArgs, mut store: Store) -> Result<Answer, Failure> {
     store.load()?;
     let path = invocation.path()?;
     let leaving = path.clone();
     let dialogue = Dialogue::open(LEFT, move || let_go(&leaving))?;
     let workspace = Workspace::open(&path, Jobs::default())?;
-    let standing = interrupt::interrupt(&mut store)?;
-    let told = standing.told();
-    dialogue.say(&told.line);
+    let interrupted = interrupt::interrupt(&mut store)?;
+    let driven = interrupted.driver.is_some();
+    dialogue.say(&interruption(&interrupted).0);
     let talked = talk(args, &dialogue, &workspace, &mut store);
-    let wanted = match talked {
-        Ok(Some(wanted)) => wanted,
+    let changes = match talked {
+        Ok(Some(changes)) => changes,
         Ok(None) => {
             interrupt::answer(&mut store)?;
-            standing.go_on();
-            dialogue.say(if told.driven { "cancelled; the loop goes on as it was" } else { "cancelled" });
-            return Err(Failure::No);
+            interrupted.go_on();
+            dialogue.say(if driven { "cancelled; the loop goes on as it was" } else { "cancelled" });
+            return Ok(Answer::printed().with_exit(1));
         }
         Err(failure) => {
-            if !told.driven {
-                // There is no driver that would see that nobody is here any more.
+            if !driven {
+                // There is no driver that would see that the person has left.
                 interrupt::answer(&mut store)?;
             }
             return Err(failure);
         }
     };
     dialogue.undisturbed(|| {
-        let made = make(&mut store, &wanted, &workspace.project);
-        finish(invocation, &mut store, standing, made)
+        let made = make(&mut store, &changes, &workspace.project);
+        finish(&mut store, interrupted, made)
     })
 }
 
-/// Where nobody drives, nobody would see that the redirect is over.
+/// Ends the redirect of a loop without a driver, because no one else would.
 fn let_go(path: &Path) {
     let Ok(mut store) = Store::open(path, &place::build_mark()) else { return };
     if driver::holder(store.file().home()).is_none() {
-        // Whoever leaves cannot be told; the next redirect finds it as it is.
+        // The person has left and reads no error; the next redirect takes over from here.
         let _ = interrupt::answer(&mut store);
     }
 }
@@ -125,101 +138,105 @@ fn talk(
     dialogue: &Dialogue,
     workspace: &Workspace,
     store: &mut Store,
-) -> Result<Option<Wanted>, Failure> {
+) -> Result<Option<Changes>, Failure> {
     let state = store.load()?.1.clone();
-    let counsel = Counsel::find(&args.counsel, workspace, &state, Some(dialogue))?;
-    let ask = counsel.as_ref().map(|counsel| |brief: &Brief| counsel.ask(brief));
+    let agent = DialogueAgent::find(&args.dialogue_agent, workspace, &state, Some(dialogue))?;
+    let ask = agent.as_ref().map(|agent| |brief: &Brief| agent.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
     let talk = Talk { dialogue, project: &workspace.project, state: &state, ask };
     talk.agree(&args.text.join(" "))
 }
 
-/// What was asked for by flags.
-fn take(invocation: &Invocation, store: &mut Store, wanted: &Wanted) -> Result<(), Failure> {
+/// The changes that flags ask for.
+fn take(invocation: &Invocation, store: &mut Store, changes: &Changes) -> Result<Answer, Failure> {
     let project = project(&invocation.path()?)?;
-    // What would be refused anyway is refused before anything is killed.
+    // A change that the rules refuse anyway is refused before anything is killed.
     let (_, state) = store.load()?;
     let mut trial = Ledger::open(state.clone(), jiff::Timestamp::now());
     interrupted_state(&mut trial);
-    decide(&mut trial, wanted, &project)?;
-    let standing = interrupt::interrupt(store)?;
-    let made = make(store, wanted, &project);
-    finish(invocation, store, standing, made)
+    decide(&mut trial, changes, &project)?;
+    let interrupted = interrupt::interrupt(store)?;
+    let made = make(store, changes, &project);
+    finish(store, interrupted, made)
 }
 
-/// Lets the loop go on, with the change or as it was.
+/// Lets the loop go on, with the changes or as it was.
 fn finish(
-    invocation: &Invocation,
     store: &mut Store,
-    standing: Interrupted,
-    made: Result<Recorded<Made>, Failure>,
-) -> Result<(), Failure> {
-    let told = standing.told();
-    let recorded = match made {
-        Ok(recorded) => recorded,
-        Err(failure) => {
-            interrupt::answer(store)?;
-            standing.go_on();
-            return Err(failure);
-        }
-    };
-    standing.go_on();
-    tell(invocation, &recorded, &told);
-    Ok(())
+    interrupted: Interrupted,
+    made: Result<Recorded<Redirected>, Failure>,
+) -> Result<Answer, Failure> {
+    let (line, mut object) = interruption(&interrupted);
+    let driven = interrupted.driver.is_some();
+    if made.is_err() {
+        interrupt::answer(store)?;
+    }
+    interrupted.go_on();
+    let recorded = made?;
+    let corrections = &recorded.value.corrections;
+    let mut lines = if driven { vec![line] } else { Vec::new() };
+    for correction in corrections {
+        let trail = if correction.trail_cleared { " (the history of choices begins anew)" } else { "" };
+        lines.push(format!("changed: {}{trail}", correction.description));
+    }
+    lines.push(if driven { "the loop goes on".into() } else { "Next: aot run".into() });
+    object["corrections"] = json!(corrections);
+    let mut answer = recorded_answer(&recorded, lines.join("\n"), object);
+    if corrections.is_empty() {
+        answer.warnings.push("warning: nothing was changed".into());
+    }
+    Ok(answer)
 }
 
-/// Makes all of it, in one write.
-fn make(store: &mut Store, wanted: &Wanted, project: &Project) -> Result<Recorded<Made>, Failure> {
+/// Makes all changes, in one write.
+fn make(store: &mut Store, changes: &Changes, project: &Project) -> Result<Recorded<Redirected>, Failure> {
     let recorded = store.change("redirect the loop", jiff::Timestamp::now(), |ledger| {
         let before = ledger.state().corrections.len();
-        let seal = decide(ledger, wanted, project)?;
+        let seal = decide(ledger, changes, project)?;
         if ledger.state().control.redirect_requested {
             ledger.record(Change::RedirectEnded);
         }
-        Ok(Made { corrections: ledger.state().corrections[before..].to_vec(), seal })
+        Ok::<Redirected, RedirectError>(Redirected {
+            corrections: ledger.state().corrections[before..].to_vec(),
+            seal,
+        })
     });
-    let recorded = recorded.map_err(|error: StoreError<Declined>| match error {
-        StoreError::Refused(declined) => declined.into(),
-        StoreError::File(error) => Failure::File(error),
-        StoreError::Unreadable(unreadable) => Failure::Unreadable(unreadable),
-        StoreError::Conflict { why, kept } => Failure::Conflict { why, kept },
-        StoreError::NotWritten(reason) => Failure::NotWritten(reason.to_string()),
-    })?;
+    let recorded = recorded.map_err(failure::of_store)?;
     if let Some(seal) = &recorded.value.seal {
-        seal.keep(project).map_err(looking)?;
+        seal.keep(project).map_err(unreadable_project)?;
     }
     Ok(recorded)
 }
 
-/// What was made.
+/// A redirect that was written.
 #[derive(Debug)]
-struct Made {
+struct Redirected {
     corrections: Vec<Correction>,
-    /// What was agreed on anew.
+    /// The base case and the protected files, if they were agreed on anew.
     seal: Option<Seal>,
 }
 
 /// Why a redirect is not made; the file is as it was.
 #[derive(Debug)]
-enum Declined {
+enum RedirectError {
     Refused(Refusal),
-    /// Protected files were changed by somebody; another list of them would hide it (D21).
+    /// Protected files were changed meanwhile; another list of them would hide it (D21).
     Tampered(Vec<Altered>),
     World(std::io::Error),
 }
 
-impl From<Refusal> for Declined {
-    fn from(refusal: Refusal) -> Declined {
-        Declined::Refused(refusal)
+impl From<Refusal> for RedirectError {
+    fn from(refusal: Refusal) -> RedirectError {
+        RedirectError::Refused(refusal)
     }
 }
 
-impl From<Declined> for Failure {
-    fn from(declined: Declined) -> Failure {
-        match declined {
-            Declined::Refused(refusal) => Failure::Refused(refusal),
-            Declined::Tampered(altered) => Failure::Tampered(altered),
-            Declined::World(error) => looking(error),
+impl From<RedirectError> for Failure {
+    fn from(error: RedirectError) -> Failure {
+        match error {
+            RedirectError::Refused(refusal) => refusal.into(),
+            RedirectError::Tampered(altered) => tampered(&altered),
+            RedirectError::World(error) => unreadable_project(error),
         }
     }
 }
@@ -227,37 +244,37 @@ impl From<Declined> for Failure {
 impl From<NotInterrupted> for Failure {
     fn from(error: NotInterrupted) -> Failure {
         match error {
-            NotInterrupted::Held { holder } => Failure::Redirected { holder },
-            NotInterrupted::Store(error) => error.into(),
-            NotInterrupted::Hangs { .. } => {
-                Failure::World { doing: "interrupt the loop", problem: error.to_string() }
+            NotInterrupted::Held { .. } => {
+                Failure::refused("redirected", error).with_hint("wait until that redirect is made")
             }
+            NotInterrupted::Store(error) => error.into(),
+            NotInterrupted::Hangs { .. } => Failure::world("interrupt the loop", error),
         }
     }
 }
 
 /// All corrections on a ledger, and the seal of what is agreed on now, if that is something else.
-fn decide(ledger: &mut Ledger, wanted: &Wanted, project: &Project) -> Result<Option<Seal>, Declined> {
+fn decide(ledger: &mut Ledger, changes: &Changes, project: &Project) -> Result<Option<Seal>, RedirectError> {
     let before = ledger.state().objective.clone();
     let agreed = ledger.state().control.fingerprint.clone();
-    let now = Seal::of(&before, &project.root).map_err(Declined::World)?;
-    let corrections = wanted.corrections(ledger.state(), &now);
+    let now = Seal::of(&before, &project.root).map_err(RedirectError::World)?;
+    let corrections = changes.corrections(ledger.state(), &now);
     aot_core::rules::redirect::redirect(ledger, corrections)?;
     let after = ledger.state().objective.clone();
     let base_case = before.base_case != after.base_case;
     let protected = before.protected != after.protected;
     if !base_case && !protected {
-        return Ok(wanted.accepts().then_some(now));
+        return Ok(changes.accepts().then_some(now));
     }
     let Some(mut fingerprint) = ledger.state().control.fingerprint.clone() else { return Ok(None) };
-    let seal = Seal::of(&after, &project.root).map_err(Declined::World)?;
+    let seal = Seal::of(&after, &project.root).map_err(RedirectError::World)?;
     if base_case {
         fingerprint.base_case = seal.base_case.clone();
     }
     if protected {
-        let altered = agreed.filter(|agreed| !wanted.accepts() && agreed.protected != now.protected);
+        let altered = agreed.filter(|agreed| !changes.accepts() && agreed.protected != now.protected);
         if let Some(agreed) = altered {
-            return Err(Declined::Tampered(now.altered(&agreed, project)));
+            return Err(RedirectError::Tampered(now.altered(&agreed, project)));
         }
         fingerprint.protected = seal.protected.clone();
     }
@@ -266,92 +283,51 @@ fn decide(ledger: &mut Ledger, wanted: &Wanted, project: &Project) -> Result<Opt
 }
 
 /// Stops everything and leaves it so.
-fn hold(invocation: &Invocation, store: &mut Store, session: Option<&str>) -> Result<(), Failure> {
-    let standing = interrupt::interrupt(store)?;
-    // A loop that nobody drives is held by its flag, so that no host starts anything meanwhile.
+fn hold(store: &mut Store, session: Option<&str>) -> Result<Answer, Failure> {
+    let interrupted = interrupt::interrupt(store)?;
+    // A loop without a driver is held by its flag, so that no host starts anything meanwhile.
     let recorded = store.change("hold the loop", jiff::Timestamp::now(), |ledger| {
         if !ledger.state().control.redirect_requested {
             ledger.record(Change::RedirectRequested);
         }
         Ok::<State, Refusal>(ledger.state().clone())
     })?;
-    let told = standing.told();
-    standing.hand_over(session.unwrap_or("a host's dialogue"))?;
-    let line = format!(
-        "{}\nheld: `aot redirect …` makes the change, `aot redirect --cancel` lets the loop go on as it was",
-        told.line
+    let (line, mut object) = interruption(&interrupted);
+    interrupted.hand_over(session.unwrap_or("a host's dialogue"))?;
+    let text = format!(
+        "{line}\nheld: `aot redirect …` makes the change, `aot redirect --cancel` lets the loop go on as it was"
     );
-    let view = View::of(&recorded.value);
-    let mut object = told.object;
     object["held"] = json!(true);
-    object["state"] = json!(view);
-    invocation.told(&recorded, &line, object);
-    Ok(())
+    object["state"] = json!(View::of(&recorded.value));
+    Ok(recorded_answer(&recorded, text, object))
 }
 
-fn cancel(invocation: &Invocation, store: &mut Store) -> Result<(), Failure> {
-    let asked = store.load()?.1.control.redirect_requested;
-    let standing = interrupt_to_cancel(store, asked)?;
+fn cancel(store: &mut Store) -> Result<Answer, Failure> {
+    let interrupted = match store.load::<Refusal>()?.1.control.redirect_requested {
+        true => Some(interrupt::interrupt(store)?),
+        false => None,
+    };
     let ended = interrupt::answer(store)?;
-    if let Some(standing) = standing {
-        standing.go_on();
+    if let Some(interrupted) = interrupted {
+        interrupted.go_on();
     }
-    let line =
+    let text =
         if ended { "the loop goes on as it was" } else { "nothing to cancel: no redirect is under way" };
-    match invocation.format {
-        OutputFormat::Json => print::json(&json!({"success": true, "cancelled": ended})),
-        OutputFormat::Text => print::line(line),
-    }
-    Ok(())
-}
-
-/// Takes the redirect over, if there is one.
-fn interrupt_to_cancel(store: &mut Store, asked: bool) -> Result<Option<Interrupted>, Failure> {
-    if asked { Ok(Some(interrupt::interrupt(store)?)) } else { Ok(None) }
+    Ok(Answer::new(text, json!({"success": true, "cancelled": ended})))
 }
 
 /// What an interruption came to, for people and for programs.
-#[derive(Debug)]
-struct Stopped {
-    line: String,
-    object: Value,
-    /// Somebody drives, and goes on with it.
-    driven: bool,
-}
-
-trait Told {
-    fn told(&self) -> Stopped;
-}
-
-impl Told for Interrupted {
-    fn told(&self) -> Stopped {
-        let Interrupted { driver, killed, took, .. } = self;
-        let milliseconds = took.as_millis() as u64;
-        let line = match (driver, killed) {
-            (None, 0) => "nothing runs: nobody drives this loop".to_owned(),
-            (None, 1) => "interrupted: what 1 worker of a host does comes too late; end it".to_owned(),
-            (None, many) => format!("interrupted: what {many} workers of a host do comes too late; end them"),
-            (Some(who), 0) => format!("interrupted after {milliseconds} ms: {who}"),
-            (Some(who), 1) => format!("all stopped after {milliseconds} ms: 1 worker of {who}"),
-            (Some(who), many) => format!("all stopped after {milliseconds} ms: {many} workers of {who}"),
-        };
-        let object = json!({"driver": driver, "killed": killed, "milliseconds": milliseconds});
-        Stopped { line, object: json!({"interrupted": object}), driven: driver.is_some() }
-    }
-}
-
-fn tell(invocation: &Invocation, recorded: &Recorded<Made>, told: &Stopped) {
-    let Made { corrections, .. } = &recorded.value;
-    let mut lines = if told.driven { vec![told.line.clone()] } else { Vec::new() };
-    for correction in corrections {
-        let trail = if correction.trail_cleared { " (the history of choices begins anew)" } else { "" };
-        lines.push(format!("changed: {}{trail}", correction.description));
-    }
-    lines.push(if told.driven { "the loop goes on".into() } else { "Next: aot run".into() });
-    let mut object = told.object.clone();
-    object["corrections"] = json!(corrections);
-    invocation.told(recorded, &lines.join("\n"), object);
-    if invocation.format == OutputFormat::Text && corrections.is_empty() {
-        failure::complain("warning: nothing was changed");
-    }
+fn interruption(interrupted: &Interrupted) -> (String, Value) {
+    let Interrupted { driver, killed, took, .. } = interrupted;
+    let milliseconds = took.as_millis() as u64;
+    let line = match (driver, killed) {
+        (None, 0) => "nothing runs: nobody drives this loop".to_owned(),
+        (None, 1) => "interrupted: what 1 worker of a host does comes too late; end it".to_owned(),
+        (None, many) => format!("interrupted: what {many} workers of a host do comes too late; end them"),
+        (Some(who), 0) => format!("interrupted after {milliseconds} ms: {who}"),
+        (Some(who), 1) => format!("all stopped after {milliseconds} ms: 1 worker of {who}"),
+        (Some(who), many) => format!("all stopped after {milliseconds} ms: {many} workers of {who}"),
+    };
+    let object = json!({"driver": driver, "killed": killed, "milliseconds": milliseconds});
+    (line, json!({"interrupted": object}))
 }

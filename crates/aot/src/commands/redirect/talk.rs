@@ -7,11 +7,11 @@ use aot_core::rules::redirect::CorrectionRequest;
 use aot_core::state::{AtomId, Checks, Clarification, Graph, State};
 use aot_runner::tree::Project;
 
+use super::changes::{self, Changes};
 use super::decide;
-use super::wanted::{self, Wanted};
 use crate::commands::align;
-use crate::commands::counsel::Ask;
-use crate::dialogue::Dialogue;
+use crate::commands::dialogue_agent::Ask;
+use crate::dialogue::{Dialogue, PersonLeft};
 use crate::failure::Failure;
 use crate::screens::{agreement, difference};
 
@@ -40,11 +40,11 @@ impl std::fmt::Debug for Talk<'_> {
 
 impl Talk<'_> {
     /// What somebody has said yes to; `None` if they cancelled.
-    pub fn agree(&self, words: &str) -> Result<Option<Wanted>, Failure> {
+    pub fn agree(&self, words: &str) -> Result<Option<Changes>, Failure> {
         let page = agreement::now(self.state, self.dialogue.ink(), self.dialogue.columns());
         self.dialogue.say(&format!("\n{}", page.trim_end()));
         let mut words = words.trim().to_owned();
-        let mut wanted = Wanted::default();
+        let mut changes = Changes::default();
         let mut answers = Vec::new();
         loop {
             let proposed = match self.ask {
@@ -56,19 +56,19 @@ impl Talk<'_> {
                 }
                 None => None,
             };
-            wanted = match proposed {
-                Some(wanted) => wanted,
-                None => match self.menu(wanted)? {
-                    Some(wanted) => wanted,
+            changes = match proposed {
+                Some(changes) => changes,
+                None => match self.menu(changes)? {
+                    Some(changes) => changes,
                     None => return Ok(None),
                 },
             };
-            let after = self.after(&wanted)?;
+            let after = self.after(&changes)?;
             let drawn = difference::draw(self.state, &after, self.dialogue.ink(), self.dialogue.columns());
             self.dialogue.say(&format!("\n{}", drawn.trim_end()));
             let choices = [("yes", Word::Yes), ("edit", Word::Edit), ("cancel", Word::Cancel)];
             match self.dialogue.choose("\nMake this change?", &choices)? {
-                Word::Yes => return Ok(Some(wanted)),
+                Word::Yes => return Ok(Some(changes)),
                 Word::Cancel => return Ok(None),
                 Word::Edit if self.ask.is_some() => {
                     let more = self.dialogue.ask("What is to be different about it?", None)?;
@@ -81,9 +81,9 @@ impl Talk<'_> {
     }
 
     /// The state as it would be.
-    fn after(&self, wanted: &Wanted) -> Result<State, Failure> {
+    fn after(&self, changes: &Changes) -> Result<State, Failure> {
         let mut trial = Ledger::open(self.state.clone(), jiff::Timestamp::now());
-        decide(&mut trial, wanted, self.project)?;
+        decide(&mut trial, changes, self.project)?;
         Ok(trial.close().0)
     }
 
@@ -93,7 +93,7 @@ impl Talk<'_> {
         ask: Ask<'_>,
         words: &str,
         answers: &mut Vec<Clarification>,
-    ) -> Result<Option<Wanted>, Failure> {
+    ) -> Result<Option<Changes>, Failure> {
         let graph = Graph::new(self.state);
         let mut refused: Option<String> = None;
         for _ in 0..ROUNDS {
@@ -106,9 +106,9 @@ impl Talk<'_> {
                     answers.extend(align::answered(self.dialogue, &questions)?);
                 }
                 Ok(RedirectAnswer::Corrections { corrections, protect, unprotect }) => {
-                    let wanted = Wanted { corrections, protect, unprotect, accept: false };
-                    match self.after(&wanted) {
-                        Ok(_) => return Ok(Some(wanted)),
+                    let changes = Changes { corrections, protect, unprotect, accept: false };
+                    match self.after(&changes) {
+                        Ok(_) => return Ok(Some(changes)),
                         Err(failure) => refused = Some(failure.message()),
                     }
                 }
@@ -123,9 +123,9 @@ impl Talk<'_> {
     }
 
     /// One correction after the other, each tried at once; `None` if the person cancelled.
-    fn menu(&self, mut wanted: Wanted) -> Result<Option<Wanted>, Failure> {
+    fn menu(&self, mut changes: Changes) -> Result<Option<Changes>, Failure> {
         loop {
-            let so_far = wanted.corrections.len() + wanted.protect.len() + wanted.unprotect.len();
+            let so_far = changes.corrections.len() + changes.protect.len() + changes.unprotect.len();
             let question = match so_far {
                 0 => "\nWhat is to be different?".to_owned(),
                 1 => {
@@ -138,12 +138,12 @@ impl Talk<'_> {
             let entry = self.dialogue.choose(&question, &MENU)?;
             match entry {
                 Entry::Cancel => return Ok(None),
-                Entry::Make if wanted.is_empty() => self.dialogue.tell("Nothing is to be different yet."),
-                Entry::Make => return Ok(Some(wanted)),
+                Entry::Make if changes.is_empty() => self.dialogue.tell("Nothing is to be different yet."),
+                Entry::Make => return Ok(Some(changes)),
                 Entry::Drop => {
-                    let dropped = wanted.protect.pop().is_some()
-                        || wanted.unprotect.pop().is_some()
-                        || wanted.corrections.pop().is_some();
+                    let dropped = changes.protect.pop().is_some()
+                        || changes.unprotect.pop().is_some()
+                        || changes.corrections.pop().is_some();
                     self.dialogue.tell(if dropped {
                         "The last one is dropped."
                     } else {
@@ -151,33 +151,33 @@ impl Talk<'_> {
                     });
                 }
                 Entry::Protect => {
-                    let mut more = wanted.clone();
+                    let mut more = changes.clone();
                     more.protect.push(self.dialogue.ask("Which files may no worker change? A glob", None)?);
-                    wanted = self.tried(wanted, more);
+                    changes = self.tried(changes, more);
                 }
                 other => {
-                    let mut more = wanted.clone();
+                    let mut more = changes.clone();
                     match self.entry(other) {
                         Ok(correction) => more.corrections.push(correction),
-                        Err(Failure::GoneAway) => return Err(Failure::GoneAway),
+                        Err(failure) if failure.error::<PersonLeft>().is_some() => return Err(failure),
                         Err(failure) => {
                             self.dialogue.tell(&failure.message());
                             continue;
                         }
                     }
-                    wanted = self.tried(wanted, more);
+                    changes = self.tried(changes, more);
                 }
             }
         }
     }
 
     /// One more change, if it can be made; otherwise it is told why not.
-    fn tried(&self, wanted: Wanted, more: Wanted) -> Wanted {
+    fn tried(&self, changes: Changes, more: Changes) -> Changes {
         match self.after(&more) {
             Ok(_) => more,
             Err(failure) => {
                 self.dialogue.tell(&format!("{} ({})", failure.message(), failure.hint()));
-                wanted
+                changes
             }
         }
     }
@@ -214,12 +214,14 @@ impl Talk<'_> {
                 &ask("What is to be done? `<- A1,A2` says what it needs", None)?,
             )?),
             Entry::Remove => CorrectionRequest::RemoveAtom(atom("Which pending atom?")?),
-            Entry::Select => wanted::select(&ask("Which way of which group? GROUP=ATOM", None)?, "")?,
+            Entry::Select => changes::select(&ask("Which way of which group? GROUP=ATOM", None)?, "")?,
             Entry::Way => {
                 let group = ask("Of which group?", None)?;
-                wanted::add_choice(&group, align::atom("way", &ask("What is the other way?", None)?)?)
+                changes::add_choice(&group, align::atom("way", &ask("What is the other way?", None)?)?)
             }
-            Entry::Depends => wanted::depends(&ask("Which atom needs what from now on? A5 <- A1,A2", None)?)?,
+            Entry::Depends => {
+                changes::depends(&ask("Which atom needs what from now on? A5 <- A1,A2", None)?)?
+            }
             Entry::Rebind => {
                 let atom = atom("Which resolved atom?")?;
                 CorrectionRequest::Rebind {
@@ -229,7 +231,7 @@ impl Talk<'_> {
                 }
             }
             Entry::Redo => CorrectionRequest::Redo { atom: atom("Which resolved atom?")? },
-            Entry::Limit => wanted::limit(&ask("Which limit? max_iterations=30", None)?)?,
+            Entry::Limit => changes::limit(&ask("Which limit? max_iterations=30", None)?)?,
             Entry::Protect | Entry::Drop | Entry::Make | Entry::Cancel => {
                 unreachable!("these are no corrections of their own")
             }

@@ -174,7 +174,7 @@ fn money_runs_out() {
     if is_here("codex") {
         let refused = scene.run("codex");
         assert_eq!(refused.exit, 3, "{}{}", refused.out, refused.err);
-        assert!(refused.err.contains("does not tell what it costs"), "{}", refused.err);
-        assert!(refused.err.contains("[agent.codex.price]"), "{}", refused.err);
+        assert!(refused.out.contains("does not tell what it costs"), "{}", refused.out);
+        assert!(refused.out.contains("[agent.codex.price]"), "{}", refused.out);
     }
 }

@@ -150,6 +150,6 @@ fn agents_are_listed() {
     let several = scene.aot(&["run", "--json"]);
     if HEADLESS.iter().filter(|agent| is_here(agent)).count() > 1 {
         assert_eq!(several.exit, 3);
-        assert!(several.err.contains("several agents are found"), "{}", several.err);
+        assert!(several.out.contains("several agents are found"), "{}", several.out);
     }
 }

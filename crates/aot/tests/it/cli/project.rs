@@ -73,6 +73,7 @@ impl Project {
         assert_eq!((ran.code, error["code"].as_str()), (exit, Some(code)), "{words:?}: {}", ran.err);
         assert!(!error["message"].as_str().unwrap_or_default().is_empty());
         assert!(!error["hint"].as_str().unwrap_or_default().is_empty());
+        assert_eq!(ran.err, "", "{words:?}: the object alone tells");
         assert_eq!(self.text(), before, "{words:?} must not touch the file");
         let plain = self.run(words);
         assert_eq!(plain.code, exit);

@@ -273,6 +273,7 @@ fn what_is_refused_leaves_nothing_behind() {
         assert_eq!(said.exit, exit, "{words:?}: {}{}", said.out, said.err);
         let object: serde_json::Value = serde_json::from_str(&said.out).expect("one object");
         assert!(object["error"]["message"].is_string(), "{object}");
+        assert_eq!(said.err, "", "{words:?}");
     }
 }
 

@@ -292,7 +292,9 @@ fn what_cannot_be_is_refused_and_the_file_is_as_it_was() {
         for extra in [&[][..], &["--json"]] {
             let said = repo.aot(&[&["redirect"], &words[..], extra].concat());
             assert_eq!(said.exit, exit, "{words:?}: {}{}", said.out, said.err);
-            assert!(said.err.contains(told), "{words:?} does not tell {told}: {}", said.err);
+            let (error, other) = if extra.is_empty() { (said.err, said.out) } else { (said.out, said.err) };
+            assert!(error.contains(told), "{words:?} does not tell {told}: {error}");
+            assert_eq!(other, "", "{words:?}: an error stands in one place");
             assert_eq!(repo.read(STATE), before, "{words:?}");
         }
     }

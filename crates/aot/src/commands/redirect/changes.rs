@@ -1,4 +1,4 @@
-//! What a person wants to be different, from the words of a command line. Knows how it is written, and not whether it is
+//! The changes of a redirect, from the flags of a command line. Knows how they are written, and not whether they are
 //! allowed.
 
 use aot_core::contract;
@@ -7,9 +7,12 @@ use aot_core::state::{AtomId, GroupName, Limit, NewAtom, State};
 use aot_runner::checks::seal::Seal;
 use aot_runner::store::Unreadable;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
-use crate::commands::align;
 use crate::commands::limits::LimitArgs;
+use crate::commands::{align, arguments};
 use crate::failure::Failure;
 
 /// The flags that change something.
@@ -31,14 +34,16 @@ pub const FLAGS: [&str; 15] = [
     "accept",
 ];
 
-#[derive(Clone, Debug, Default, Args)]
-pub struct WantedArgs {
+#[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
+pub struct ChangeArgs {
     /// Another goal
     #[arg(long, value_name = "TEXT")]
     goal: Option<String>,
     /// Another base case, from a YAML file; `-` for standard input
     #[arg(long, value_name = "FILE")]
-    base_case: Option<String>,
+    #[serde(default, deserialize_with = "checks")]
+    #[schemars(schema_with = "arguments::checks_schema")]
+    base_case: Option<ChecksSource>,
     /// Another reason why it is wanted
     #[arg(long, value_name = "TEXT")]
     intent: Option<String>,
@@ -50,48 +55,80 @@ pub struct WantedArgs {
     done: Option<String>,
     /// A new atom: "what is to be done <- A1,A2", or a JSON object with the keys of an atom
     #[arg(long, value_name = "DESCRIPTION")]
+    #[serde(default, deserialize_with = "arguments::atom_words")]
+    #[schemars(with = "Vec<arguments::AtomObject>")]
     add: Vec<String>,
     /// Take a pending atom out
     #[arg(long, value_name = "ATOM")]
+    #[serde(default)]
     remove: Vec<String>,
     /// Take this way of an OR group
     #[arg(long, value_name = "GROUP=ATOM")]
+    #[serde(default, deserialize_with = "arguments::selections")]
+    #[schemars(with = "Vec<arguments::Selection>")]
     select: Vec<String>,
     /// One more way of an OR group, tried last
     #[arg(long, num_args = 2, allow_hyphen_values = true, value_names = ["GROUP", "DESCRIPTION"])]
+    #[serde(default, deserialize_with = "arguments::new_choices")]
+    #[schemars(with = "Vec<arguments::NewChoice>")]
     add_choice: Vec<String>,
     /// All that an atom depends on from now on: "A5 <- A1,A2"
     #[arg(long, value_name = "ATOM <- ATOMS")]
+    #[serde(default, deserialize_with = "arguments::dependencies")]
+    #[schemars(with = "Vec<arguments::Dependencies>")]
     depends: Vec<String>,
     /// Another summary of what a resolved atom came to; what rests on it is done again
     #[arg(long, num_args = 2, allow_hyphen_values = true, value_names = ["ATOM", "SUMMARY"])]
+    #[serde(default, deserialize_with = "arguments::rebindings")]
+    #[schemars(with = "Vec<arguments::Rebinding>")]
     rebind: Vec<String>,
     /// Do a resolved atom again, and what rests on it
     #[arg(long, value_name = "ATOM")]
+    #[serde(default)]
     redo: Vec<String>,
     /// Files that no worker may change from now on
     #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
     protect: Vec<String>,
     /// Files that workers may change again
     #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
     unprotect: Vec<String>,
     /// The base case and the protected files, as they are now, are what is agreed on
     #[arg(long)]
+    #[serde(skip)]
     accept: bool,
 }
 
-/// What is to be different. What depends on how things stand is worked out when it is made.
+/// Where another base case comes from.
+#[derive(Clone, Debug)]
+enum ChecksSource {
+    File(String),
+    Inline(Value),
+}
+
+impl From<String> for ChecksSource {
+    fn from(file: String) -> ChecksSource {
+        ChecksSource::File(file)
+    }
+}
+
+fn checks<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ChecksSource>, D::Error> {
+    Value::deserialize(from).map(|value| Some(ChecksSource::Inline(value)))
+}
+
+/// All changes of one redirect. Those that depend on the state are worked out when the redirect is made.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
+pub struct Changes {
     pub corrections: Vec<CorrectionRequest>,
     pub protect: Vec<String>,
     pub unprotect: Vec<String>,
     pub accept: bool,
 }
 
-impl Wanted {
+impl Changes {
     pub fn is_empty(&self) -> bool {
-        *self == Wanted::default()
+        *self == Changes::default()
     }
 
     pub fn accepts(&self) -> bool {
@@ -117,14 +154,14 @@ impl Wanted {
     }
 }
 
-pub fn read(args: &WantedArgs, limits: &LimitArgs, reason: &str) -> Result<Wanted, Failure> {
+pub fn read(args: &ChangeArgs, limits: &LimitArgs, reason: &str) -> Result<Changes, Failure> {
     let mut corrections = Vec::new();
     corrections.extend(args.goal.clone().map(CorrectionRequest::Goal));
     corrections.extend(args.intent.clone().map(CorrectionRequest::BackgroundIntent));
     corrections.extend(args.deliverables.clone().map(CorrectionRequest::Deliverables));
     corrections.extend(args.done.clone().map(CorrectionRequest::DefinitionOfDone));
-    if let Some(from) = &args.base_case {
-        corrections.push(base_case(from)?);
+    if let Some(source) = &args.base_case {
+        corrections.push(base_case(source)?);
     }
     corrections.extend(limits.limits()?.into_iter().map(CorrectionRequest::Limit));
     for words in &args.add {
@@ -148,7 +185,7 @@ pub fn read(args: &WantedArgs, limits: &LimitArgs, reason: &str) -> Result<Wante
     }
     corrections.extend(args.redo.iter().map(|id| CorrectionRequest::Redo { atom: AtomId::new(id.trim()) }));
     corrections.extend(args.remove.iter().map(|id| CorrectionRequest::RemoveAtom(AtomId::new(id.trim()))));
-    Ok(Wanted {
+    Ok(Changes {
         corrections,
         protect: args.protect.clone(),
         unprotect: args.unprotect.clone(),
@@ -163,7 +200,7 @@ pub fn add_choice(group: &str, atom: NewAtom) -> CorrectionRequest {
 /// A way to take, as `group=atom`.
 pub fn select(given: &str, reason: &str) -> Result<CorrectionRequest, Failure> {
     let Some((group, choice)) = given.split_once('=') else {
-        return Err(unreadable(
+        return Err(Failure::input(
             "--select",
             format!("`{given}` has no `=`"),
             "write it like `--select tokens=A4`",
@@ -179,7 +216,7 @@ pub fn select(given: &str, reason: &str) -> Result<CorrectionRequest, Failure> {
 /// What an atom depends on, as `A5 <- A1, A2`; nothing behind the arrow is nothing to wait for.
 pub fn depends(given: &str) -> Result<CorrectionRequest, Failure> {
     let Some((atom, needs)) = given.split_once("<-") else {
-        return Err(unreadable(
+        return Err(Failure::input(
             "--depends",
             format!("`{given}` has no `<-`"),
             "write it like \"A5 <- A1,A2\"",
@@ -198,15 +235,14 @@ pub fn limit(given: &str) -> Result<CorrectionRequest, Failure> {
     Ok(CorrectionRequest::Limit(limit))
 }
 
-pub fn base_case(from: &str) -> Result<CorrectionRequest, Failure> {
-    let (path, bytes) = align::read(from)?;
+fn base_case(source: &ChecksSource) -> Result<CorrectionRequest, Failure> {
+    let (path, bytes) = match source {
+        ChecksSource::File(from) => arguments::read_file(from, align::FILE_HINT)?,
+        ChecksSource::Inline(value) => ("base_case".into(), value.to_string().into_bytes()),
+    };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let checks = contract::bring_checks(bytes);
     checks
         .map(CorrectionRequest::BaseCase)
-        .map_err(|findings| Failure::NotAgreed(Box::new(Unreadable { path, text, findings })))
-}
-
-fn unreadable(flag: &str, problem: String, hint: &str) -> Failure {
-    Failure::Input { what: flag.into(), problem, hint: hint.into() }
+        .map_err(|findings| align::not_agreed(&Unreadable { path, text, findings }))
 }

@@ -1,12 +1,12 @@
-//! The coordinator agent as somebody who is asked in a dialogue: it reads the project in a cage in which it writes nothing,
-//! and answers a brief. Whoever talks with a person sees only [`Ask`].
+//! The coordinator agent that a dialogue asks for proposals: it reads the project in a cage in which it writes nothing,
+//! and answers a brief. The dialogue itself sees only [`Ask`].
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use aot_core::brief::{self, Brief, Role};
 use aot_core::state::{DEFAULT_AGENT_TIMEOUT, State};
-use aot_runner::agents::{Agent, AgentEvent, AgentFlag, AgentLauncher, AgentOutcome, Question};
+use aot_runner::agents::{Agent, AgentEvent, AgentFlag, AgentLauncher, AgentOutcome, Question, TeamError};
 use aot_runner::process::Switch;
 use clap::Args;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::print::{self, COLUMNS};
 pub type Ask<'a> = &'a dyn Fn(&Brief) -> Result<Value, String>;
 
 #[derive(Clone, Debug, Default, Args)]
-pub struct CounselArgs {
+pub struct DialogueAgentArgs {
     /// Who is asked for a proposal, as in `aot run`: claude, codex, gemini, opencode, a name from aot.toml
     #[arg(long, value_name = "NAME", value_parser = AgentFlag::read)]
     agent: Vec<AgentFlag>,
@@ -31,7 +31,7 @@ pub struct CounselArgs {
 }
 
 #[derive(Debug)]
-pub struct Counsel {
+pub struct DialogueAgent {
     agent: Agent,
     launcher: AgentLauncher,
     folder: PathBuf,
@@ -40,21 +40,22 @@ pub struct Counsel {
     _scratch: Option<Scratch>,
 }
 
-impl Counsel {
-    /// The agent that was named, chosen in the settings, or found alone. With several and none named, nobody is asked.
+impl DialogueAgent {
+    /// The agent that was named, chosen in the settings, or found alone. With several and none named, no agent is asked.
     pub fn find(
-        args: &CounselArgs,
+        args: &DialogueAgentArgs,
         workspace: &Workspace,
         state: &State,
         dialogue: Option<&Dialogue>,
-    ) -> Result<Option<Counsel>, Failure> {
+    ) -> Result<Option<DialogueAgent>, Failure> {
         if args.no_agent {
             return Ok(None);
         }
         let team = match workspace.team(&args.agent, state, true) {
             Ok(team) => team,
-            Err(Failure::Team { problem, hint }) if args.agent.is_empty() => {
+            Err(failure) if args.agent.is_empty() && failure.error::<TeamError>().is_some() => {
                 if let Some(dialogue) = dialogue {
+                    let (problem, hint) = (failure.message(), failure.hint());
                     dialogue.tell(&format!("No agent is asked: {problem} ({hint})."));
                 }
                 return Ok(None);
@@ -69,7 +70,7 @@ impl Counsel {
         }
         let seconds = state.constraints().agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT).seconds();
         let (folder, wall) = (workspace.project.root.clone(), Duration::from_secs(seconds));
-        Ok(Some(Counsel { agent, launcher, folder, wall, _scratch: scratch }))
+        Ok(Some(DialogueAgent { agent, launcher, folder, wall, _scratch: scratch }))
     }
 
     pub fn ask(&self, brief: &Brief) -> Result<Value, String> {

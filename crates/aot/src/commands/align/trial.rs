@@ -1,4 +1,4 @@
-//! A look at the base case before anybody says yes to it: what the linter thinks, and how its checks end now. Leaves
+//! A trial of the base case before a person agrees to it: what the linter finds, and how its checks end now. Leaves
 //! nothing in the project but what the checks themselves leave.
 
 use std::num::NonZeroUsize;
@@ -11,26 +11,35 @@ use serde_json::{Value, json};
 
 use crate::commands::Invocation;
 use crate::commands::verify::watched;
-use crate::commands::workspace::{Workspace, looking};
+use crate::commands::workspace::{Workspace, unreadable_project};
 use crate::failure::Failure;
 use crate::place;
 use crate::screens::agreement;
 
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct TrialResult {
     /// How the checks stand, in a sentence; absent if they were not run.
     pub standing: Option<String>,
     pub checks: Vec<Value>,
     pub advice: Vec<Advice>,
 }
 
-pub fn at(invocation: &Invocation, path: &Path, state: &State, no_run: bool) -> Result<Seen, Failure> {
+pub fn run(
+    invocation: &Invocation,
+    path: &Path,
+    state: &State,
+    no_run: bool,
+) -> Result<TrialResult, Failure> {
     let mut workspace = Workspace::open(path, Jobs(NonZeroUsize::MIN))?;
     let programs = place::search_path();
     let hollow = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
     if no_run || hollow {
         let facts = facts::still(state, &workspace.project, &programs);
-        return Ok(Seen { standing: None, checks: Vec::new(), advice: lint(&state.objective, &facts) });
+        return Ok(TrialResult {
+            standing: None,
+            checks: Vec::new(),
+            advice: lint(&state.objective, &facts),
+        });
     }
     // Evidence belongs to a loop, and there is none yet.
     let scratch = place::Scratch::make()?;
@@ -39,12 +48,12 @@ pub fn at(invocation: &Invocation, path: &Path, state: &State, no_run: bool) -> 
     let facts = watched(invocation.format, |on| {
         facts::moving(&workspace.checker(), state, &programs, jiff::Timestamp::now(), on)
     })
-    .map_err(looking)?;
+    .map_err(unreadable_project)?;
     let sheet = state.objective.base_case.as_ref().map(CheckTree::of);
     let leaves = sheet.iter().flat_map(|sheet| &sheet.leaves);
     let checks =
         leaves.zip(&facts.seen).map(|(leaf, outcome)| json!({"item": leaf.name, "outcome": outcome}));
-    Ok(Seen {
+    Ok(TrialResult {
         standing: Some(agreement::standing(&facts.seen)),
         checks: checks.collect(),
         advice: lint(&state.objective, &facts),

@@ -1,16 +1,13 @@
-//! An agreement from the words of a command line, or from a file.
-
-use std::io::Read;
-use std::path::PathBuf;
+//! An agreement from the flags of a command line.
 
 use aot_core::state::{Agreement, Check, Checks, Item, NewAtom, Wants};
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use crate::commands::arguments;
 use crate::commands::limits::LimitArgs;
 use crate::failure::Failure;
-
-/// A file longer than this is not read.
-const MAX_INPUT: u64 = 16 << 20;
 
 /// The flags that say what is agreed on; a file says all of it, or none.
 pub const FLAGS: [&str; 14] = [
@@ -30,74 +27,87 @@ pub const FLAGS: [&str; 14] = [
     "exclude",
 ];
 
-#[derive(Clone, Debug, Default, Args)]
-pub struct GivenArgs {
+#[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
+pub struct AgreementArgs {
     /// The aim in a sentence (default: the first line of the request)
     #[arg(long, value_name = "TEXT")]
+    #[schemars(required)]
     goal: Option<String>,
     /// Why it is wanted
     #[arg(long, value_name = "TEXT")]
+    #[schemars(required)]
     intent: Option<String>,
     /// What is to be there in the end; may be given several times
     #[arg(long, value_name = "TEXT")]
     deliverable: Vec<String>,
     /// When it is done, in words
     #[arg(long, value_name = "TEXT")]
+    #[schemars(required)]
     done: Option<String>,
     /// A command that succeeds when it is done; may be given several times, like all checks
     #[arg(long, value_name = "COMMAND")]
+    #[serde(default)]
     check: Vec<String>,
     /// A command that must not succeed
     #[arg(long, value_name = "COMMAND")]
+    #[serde(default)]
     not_check: Vec<String>,
     /// A file or glob that exists when it is done
     #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
     file: Vec<String>,
     /// A file or glob that must not be there
     #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
     not_file: Vec<String>,
     /// Something that a person confirms in the end
     #[arg(long, value_name = "TEXT")]
+    #[serde(default)]
     assert: Vec<String>,
     /// A piece of work: "what is to be done <- A1,A2", or a JSON object with the keys of an atom
     #[arg(long, value_name = "DESCRIPTION")]
+    #[serde(deserialize_with = "arguments::atom_words")]
+    #[schemars(with = "Vec<arguments::AtomObject>")]
     atom: Vec<String>,
     /// Files that no worker may change
     #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
     protect: Vec<String>,
     /// What belongs to it, where somebody might think otherwise
     #[arg(long, value_name = "TEXT")]
+    #[serde(default)]
     include: Vec<String>,
     /// What does not belong to it
     #[arg(long, value_name = "TEXT")]
+    #[serde(default)]
     exclude: Vec<String>,
 }
 
 /// What the flags say; the rest is not said yet.
-pub fn agreement(request: &str, given: &GivenArgs, limits: &LimitArgs) -> Result<Agreement, Failure> {
+pub fn agreement(request: &str, flags: &AgreementArgs, limits: &LimitArgs) -> Result<Agreement, Failure> {
     let mut agreement = Agreement::about(request);
     let objective = &mut agreement.objective;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    objective.goal = text(&given.goal);
-    objective.background_intent = text(&given.intent);
-    objective.deliverables = given.deliverable.join("\n");
-    objective.definition_of_done = text(&given.done);
-    objective.protected = given.protect.clone();
+    objective.goal = text(&flags.goal);
+    objective.background_intent = text(&flags.intent);
+    objective.deliverables = flags.deliverable.join("\n");
+    objective.definition_of_done = text(&flags.done);
+    objective.protected = flags.protect.clone();
     for limit in limits.limits()? {
         objective.constraints = limit.within(objective.constraints.clone());
     }
-    let items = checks(given);
+    let items = checks(flags);
     objective.base_case = (!items.is_empty()).then_some(Checks::Checklist(items));
-    agreement.atoms = given.atom.iter().map(|words| atom("--atom", words)).collect::<Result<_, _>>()?;
-    agreement.scope.included = given.include.clone();
-    agreement.scope.excluded = given.exclude.clone();
+    agreement.atoms = flags.atom.iter().map(|words| atom("--atom", words)).collect::<Result<_, _>>()?;
+    agreement.scope.included = flags.include.clone();
+    agreement.scope.excluded = flags.exclude.clone();
     if agreement.request.is_empty() {
         agreement.request = agreement.objective.goal.clone();
     }
     Ok(agreement)
 }
 
-/// The goal, if nobody has said another one.
+/// The goal, unless another one is given.
 pub fn goal_of(request: &str) -> String {
     request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
@@ -107,17 +117,10 @@ pub fn atom(flag: &str, words: &str) -> Result<NewAtom, Failure> {
     if !words.trim_start().starts_with('{') {
         return Ok(NewAtom::from_words(words));
     }
-    let read = serde_json::from_str(words).and_then(|mut object: serde_json::Value| {
-        if let Some(command) = object["check"].as_str() {
-            object["check"] = serde_json::json!({"type": "command", "value": command});
-        }
-        serde_json::from_value(object)
-    });
-    read.map_err(|error| Failure::Input {
-        what: flag.into(),
-        problem: error.to_string(),
-        hint: r#"give an object like {"description": "…", "depends_on": ["A1"], "check": "make test", "or_group": "g"}"#
-            .into(),
+    let read = serde_json::from_str(words).and_then(arguments::atom_of);
+    read.map_err(|error| {
+        let hint = r#"give an object like {"description": "…", "depends_on": ["A1"], "check": "make test", "or_group": "g"}"#;
+        Failure::input(flag, error, hint)
     })
 }
 
@@ -127,49 +130,28 @@ pub fn command(value: &str) -> Item {
     Item { item: value.clone(), wants: Wants::Check(Check::Command { value }) }
 }
 
-fn checks(given: &GivenArgs) -> Vec<Item> {
+fn checks(flags: &AgreementArgs) -> Vec<Item> {
     let named = |name: String, check: Check| Item { item: name, wants: Wants::Check(check) };
-    let mut items: Vec<Item> = given.check.iter().map(|value| command(value)).collect();
+    let mut items: Vec<Item> = flags.check.iter().map(|value| command(value)).collect();
     items.extend(
-        given
+        flags
             .not_check
             .iter()
             .map(|value| named(format!("fails: {value}"), Check::NotCommand { value: value.clone() })),
     );
     items.extend(
-        given.file.iter().map(|value| named(format!("{value} exists"), Check::File { value: value.clone() })),
+        flags.file.iter().map(|value| named(format!("{value} exists"), Check::File { value: value.clone() })),
     );
     items.extend(
-        given
+        flags
             .not_file
             .iter()
             .map(|value| named(format!("{value} does not exist"), Check::NotFile { value: value.clone() })),
     );
     items.extend(
-        given.assert.iter().map(|value| named(value.clone(), Check::Assertion { value: value.clone() })),
+        flags.assert.iter().map(|value| named(value.clone(), Check::Assertion { value: value.clone() })),
     );
     items
-}
-
-/// A file that was named, or standard input.
-pub fn read(from: &str) -> Result<(PathBuf, Vec<u8>), Failure> {
-    let name = PathBuf::from(if from == "-" { "standard input" } else { from });
-    let unreadable = |problem: String| Failure::Input {
-        what: name.display().to_string(),
-        problem,
-        hint: "name a state file, a YAML file with its keys, or `-` for standard input".into(),
-    };
-    let mut bytes = Vec::new();
-    let read = if from == "-" {
-        std::io::stdin().lock().take(MAX_INPUT).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(from).and_then(|file| file.take(MAX_INPUT).read_to_end(&mut bytes))
-    };
-    let length = read.map_err(|error| unreadable(error.to_string()))?;
-    if length as u64 == MAX_INPUT {
-        return Err(unreadable(format!("it is longer than {} MiB", MAX_INPUT >> 20)));
-    }
-    Ok((name, bytes))
 }
 
 /// The flag that says a part of the agreement.
