@@ -9,7 +9,7 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{self, Failure, FailureKind};
 use crate::place;
-use crate::print::{self, COLUMNS, Heard, Stream};
+use crate::print::{self, COLUMNS, Stream, TypedLine};
 use crate::screens::ink::{Ink, Paint};
 
 /// So often a line that makes no sense is asked for again.
@@ -128,10 +128,10 @@ impl Dialogue {
 
     fn line(&self, prompt: &str) -> Result<String, Failure> {
         for _ in 0..ASKED_AGAIN {
-            match print::hear(&self.ink.shown(prompt)) {
-                Heard::Line(line) => return Ok(line),
-                Heard::Unclear => self.say("  That is no text of this terminal's alphabet; once more:"),
-                Heard::End => return Err(gone()),
+            match print::read_line(&self.ink.shown(prompt)) {
+                TypedLine::Text(line) => return Ok(line),
+                TypedLine::NotText => self.say("  That is no text of this terminal's alphabet; once more:"),
+                TypedLine::End => return Err(gone()),
             }
         }
         Err(gone())

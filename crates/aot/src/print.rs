@@ -93,7 +93,7 @@ pub enum Stream {
     Err,
 }
 
-/// Whether people look at this stream and like colour.
+/// Whether this stream is a terminal that shows colour.
 pub fn colourful(stream: Stream) -> bool {
     let off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -118,55 +118,55 @@ pub fn is_watched() -> bool {
     !dumb && io::stderr().is_terminal()
 }
 
-/// Whether a person sits here who can answer.
+/// Whether a person at a terminal can answer.
 pub fn is_answered() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// Asks, and gives the line that was typed; `None` at the end of the input.
 pub fn question(text: &str) -> Option<String> {
-    match hear(text) {
-        Heard::Line(line) => Some(line),
-        Heard::End | Heard::Unclear => None,
+    match read_line(text) {
+        TypedLine::Text(line) => Some(line),
+        TypedLine::End | TypedLine::NotText => None,
     }
 }
 
-/// What came back to a question.
+/// A line that a person typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Without what keys leave behind that are no letters, and without blanks around it.
-    Line(String),
-    /// Bytes that are no text.
-    Unclear,
-    /// Nobody is there any more.
+pub enum TypedLine {
+    /// Without the escape sequences of other keys, and without blanks around it.
+    Text(String),
+    /// Bytes that are no text in this locale.
+    NotText,
+    /// The end of the input.
     End,
 }
 
-/// Asks, and hears one line.
-pub fn hear(prompt: &str) -> Heard {
+/// Prints a prompt, and reads one line.
+pub fn read_line(prompt: &str) -> TypedLine {
     out(|stdout| write!(stdout, "{prompt}"));
     let mut bytes = Vec::new();
     match io::stdin().lock().read_until(b'\n', &mut bytes) {
-        Ok(0) | Err(_) => Heard::End,
+        Ok(0) | Err(_) => TypedLine::End,
         Ok(_) => {
-            let alphabet = if shows_unicode() { Letters::Unicode } else { Letters::OneByte };
-            spelt(bytes, alphabet).map_or(Heard::Unclear, |line| Heard::Line(typed(&line)))
+            let encoding = if shows_unicode() { Encoding::Utf8 } else { Encoding::SingleByte };
+            decoded(bytes, encoding).map_or(TypedLine::NotText, |line| TypedLine::Text(typed(&line)))
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Letters {
-    Unicode,
-    OneByte,
+enum Encoding {
+    Utf8,
+    SingleByte,
 }
 
-/// Bytes as text. Where the locale has one byte for a letter, that is what was typed, if it is no Unicode.
-fn spelt(bytes: Vec<u8>, letters: Letters) -> Option<String> {
-    match (String::from_utf8(bytes), letters) {
+/// Bytes as text. In a locale with one byte for each letter, bytes that are no UTF-8 are such letters.
+fn decoded(bytes: Vec<u8>, encoding: Encoding) -> Option<String> {
+    match (String::from_utf8(bytes), encoding) {
         (Ok(text), _) => Some(text),
-        (Err(error), Letters::OneByte) => Some(error.into_bytes().into_iter().map(char::from).collect()),
-        (Err(_), Letters::Unicode) => None,
+        (Err(error), Encoding::SingleByte) => Some(error.into_bytes().into_iter().map(char::from).collect()),
+        (Err(_), Encoding::Utf8) => None,
     }
 }
 
@@ -247,14 +247,14 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Letters, plain, spelt, typed, wrapped};
+    use super::{Encoding, decoded, plain, typed, wrapped};
 
     #[test]
     fn a_typed_line_is_text_of_its_locale() {
-        let said = |bytes: &[u8], letters| spelt(bytes.to_vec(), letters);
-        assert_eq!(said("größer".as_bytes(), Letters::OneByte).as_deref(), Some("größer"));
-        assert_eq!(said(b"gr\xf6\xdfer", Letters::OneByte).as_deref(), Some("größer"));
-        assert_eq!(said(b"gr\xf6\xdfer", Letters::Unicode), None);
+        let said = |bytes: &[u8], encoding| decoded(bytes.to_vec(), encoding);
+        assert_eq!(said("größer".as_bytes(), Encoding::SingleByte).as_deref(), Some("größer"));
+        assert_eq!(said(b"gr\xf6\xdfer", Encoding::SingleByte).as_deref(), Some("größer"));
+        assert_eq!(said(b"gr\xf6\xdfer", Encoding::Utf8), None);
         assert_eq!(typed("  a\x1b[Db\x1b[3~ \r\n"), "ab");
         assert_eq!(typed("\x1b[A\n"), "");
     }
