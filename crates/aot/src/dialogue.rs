@@ -1,5 +1,5 @@
-//! Questions to whoever sits at the terminal, line by line: the terminal's own editing, no drawing over, so that it is the
-//! same without colour, in a narrow window and for a reader of screens. Whoever goes away has changed nothing.
+//! Questions to the person at the terminal, line by line. Pages are printed and never drawn over, so that they are the same
+//! without colour, in a narrow window and for a screen reader. A person who leaves has changed nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,46 +9,58 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{self, Failure, FailureKind};
 use crate::place;
-use crate::print::{self, COLUMNS, Stream, TypedLine};
+use crate::print;
 use crate::screens::ink::{Ink, Paint};
+use crate::terminal::{self, LineReader, Settings, Stream, Typed};
+use crate::text::{self, COLUMNS};
 
-/// So often a line that makes no sense is asked for again.
+/// How often a question is asked again after an answer that makes no sense.
 const ASKED_AGAIN: usize = 20;
 
-/// The exit code of whoever was interrupted.
+/// The exit code after an interrupt.
 const INTERRUPTED: i32 = 130;
 
-/// Narrower than this nothing can be read anyway.
+/// Nothing is readable in a narrower window.
 const NARROWEST: usize = 40;
 
-/// A person who can be asked.
-#[derive(Debug)]
 pub struct Dialogue {
     ink: Ink,
-    /// Somebody else has the terminal, and its interrupts are theirs.
+    lines: LineReader,
+    /// Another program, such as an editor, has the terminal and its interrupts.
     lent: Arc<AtomicBool>,
+    /// Ends the process with nothing changed.
+    leave: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Dialogue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dialogue").field("ink", &self.ink).field("lines", &self.lines).finish_non_exhaustive()
+    }
 }
 
 impl Dialogue {
-    /// Begins to listen: Ctrl-C, a closed terminal and a wish to end leave everything as it was.
-    /// `leaving` is done before the end.
-    pub fn open(left: &'static str, leaving: impl Fn() + Send + 'static) -> Result<Dialogue, Failure> {
+    /// Ctrl-C, a closed terminal and a request to end call `leaving`, print `left` and end the process.
+    pub fn open(left: &'static str, leaving: impl Fn() + Send + Sync + 'static) -> Result<Dialogue, Failure> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| Failure::world("listen to signals", error))?;
+        let settings = Settings::save();
+        let leave: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+            settings.restore();
+            leaving();
+            failure::complain(&format!("\n{left}"));
+            place::leave();
+            std::process::exit(INTERRUPTED);
+        });
         let lent = Arc::new(AtomicBool::new(false));
-        let elsewhere = Arc::clone(&lent);
+        let (elsewhere, leave_on_signal) = (Arc::clone(&lent), Arc::clone(&leave));
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                if signal == SIGINT && elsewhere.load(Ordering::Acquire) {
-                    continue;
+                if signal != SIGINT || !elsewhere.load(Ordering::Acquire) {
+                    leave_on_signal();
                 }
-                leaving();
-                failure::complain(&format!("\n{left}"));
-                place::leave();
-                std::process::exit(INTERRUPTED);
             }
         });
-        Ok(Dialogue { ink: Ink::of(Stream::Out), lent })
+        Ok(Dialogue { ink: Ink::of(Stream::Out), lines: LineReader::new(), lent, leave })
     }
 
     /// Lends the terminal to a program of the person's, such as an editor.
@@ -63,19 +75,19 @@ impl Dialogue {
         self.ink
     }
 
-    /// How wide a page is: as the window is now, and never wider than a page.
+    /// The width of a page: that of the window now, within limits.
     pub fn columns(&self) -> usize {
-        print::columns().unwrap_or(COLUMNS).clamp(NARROWEST, COLUMNS)
+        terminal::columns().unwrap_or(COLUMNS).clamp(NARROWEST, COLUMNS)
     }
 
     pub fn say(&self, text: &str) {
         print::line(&self.ink.shown(text));
     }
 
-    /// Words of ours, in lines.
+    /// Prints a text wrapped to the window.
     pub fn tell(&self, text: &str) {
         for line in text.lines() {
-            print::wrapped(line, self.columns()).iter().for_each(|line| self.say(line));
+            text::wrapped(line, self.columns()).iter().for_each(|line| self.say(line));
         }
     }
 
@@ -83,7 +95,7 @@ impl Dialogue {
     pub fn ask(&self, question: &str, suggested: Option<&str>) -> Result<String, Failure> {
         self.tell(question);
         if let Some(suggested) = suggested.filter(|suggested| !suggested.is_empty()) {
-            let shown = print::fit(&suggested.replace('\n', "; "), self.columns() - 9);
+            let shown = text::fit(&suggested.replace('\n', "; "), self.columns() - 9);
             self.say(&self.ink.paint(Paint::Dim, &format!("  Enter: {shown}")));
         }
         for _ in 0..ASKED_AGAIN {
@@ -91,7 +103,7 @@ impl Dialogue {
                 line if !line.is_empty() => return Ok(line),
                 _ => match suggested {
                     Some(suggested) => return Ok(suggested.to_owned()),
-                    None => self.say("  Something has to stand here; Ctrl-C leaves everything as it was."),
+                    None => self.say("  An answer is needed; Ctrl-C leaves and changes nothing."),
                 },
             }
         }
@@ -110,17 +122,16 @@ impl Dialogue {
         }
     }
 
-    /// One of a few words; its first letter is enough. Enter alone takes the first, unless a word is wanted.
+    /// One of a few words, or the beginning of one.
     pub fn choose<T: Copy>(&self, question: &str, words: &[(&str, T)]) -> Result<T, Failure> {
         let listed = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("/");
         for _ in 0..ASKED_AGAIN {
             self.tell(question);
-            let said = self.line(&format!("[{listed}] "))?.to_lowercase();
-            let meant =
-                words.iter().find(|(word, _)| *word == said || (!said.is_empty() && word.starts_with(&said)));
-            match meant {
-                Some((_, meant)) => return Ok(*meant),
-                None => self.say(&format!("  One of these words is wanted: {}.", listed.replace('/', ", "))),
+            let typed = self.line(&format!("[{listed}] "))?.to_lowercase();
+            let chosen = words.iter().find(|(word, _)| !typed.is_empty() && word.starts_with(&typed));
+            match chosen {
+                Some((_, chosen)) => return Ok(*chosen),
+                None => self.say(&format!("  Type one of these words: {}.", listed.replace('/', ", "))),
             }
         }
         Err(gone())
@@ -128,10 +139,11 @@ impl Dialogue {
 
     fn line(&self, prompt: &str) -> Result<String, Failure> {
         for _ in 0..ASKED_AGAIN {
-            match print::read_line(&self.ink.shown(prompt)) {
-                TypedLine::Text(line) => return Ok(line),
-                TypedLine::NotText => self.say("  That is no text of this terminal's alphabet; once more:"),
-                TypedLine::End => return Err(gone()),
+            match self.lines.read(&self.ink.shown(prompt)) {
+                Typed::Line(line) => return Ok(line),
+                Typed::Garbled => self.say("  These bytes are not text in this locale; type it again:"),
+                Typed::Interrupted => (self.leave)(),
+                Typed::End => return Err(gone()),
             }
         }
         Err(gone())
@@ -140,7 +152,7 @@ impl Dialogue {
 
 /// The person at the terminal has left, and nothing was changed.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody answers any more; nothing was changed")]
+#[error("the terminal was closed; nothing was changed")]
 pub struct PersonLeft;
 
 fn gone() -> Failure {

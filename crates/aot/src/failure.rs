@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::print::{self, OutputFormat};
+use crate::terminal;
 
 /// Why a verb failed, as far as a script can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,7 +304,8 @@ pub fn findings_json<'f>(findings: impl Iterator<Item = &'f Finding>) -> Value {
 
 /// Findings with the lines they are about.
 pub fn draw<'f>(findings: impl Iterator<Item = &'f Finding>, path: &str, text: &str) -> String {
-    let renderer = if print::colourful(print::Stream::Err) { Renderer::styled() } else { Renderer::plain() };
+    let renderer =
+        if terminal::colourful(terminal::Stream::Err) { Renderer::styled() } else { Renderer::plain() };
     let lines: Vec<&str> = text.lines().collect();
     let mut drawn = Vec::new();
     for finding in findings {

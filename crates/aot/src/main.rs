@@ -7,6 +7,8 @@ mod mcp;
 mod place;
 mod print;
 mod screens;
+mod terminal;
+mod text;
 
 use std::process::ExitCode;
 

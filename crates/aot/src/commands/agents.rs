@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use super::workspace::Workspace;
 use super::{Invocation, Verb};
 use crate::failure::Failure;
-use crate::print::{Answer, Stream};
+use crate::print::Answer;
 use crate::screens::ink::{Ink, Paint};
+use crate::terminal::Stream;
 use crate::{place, screens};
 
 /// How long a program may take to print its version.

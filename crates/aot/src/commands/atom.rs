@@ -17,7 +17,8 @@ use serde_json::json;
 use super::workspace::Workspace;
 use super::{Invocation, Verb, arguments, recorded_answer, says_something, session, verify};
 use crate::failure::{self, Failure};
-use crate::print::{Answer, OutputFormat, Stream};
+use crate::print::{Answer, OutputFormat};
+use crate::terminal::Stream;
 
 #[derive(Debug, Subcommand)]
 pub enum AtomCommand {

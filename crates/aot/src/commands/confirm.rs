@@ -12,7 +12,8 @@ use super::workspace::Workspace;
 use super::{Invocation, Verb, recorded_answer};
 use crate::failure::Failure;
 use crate::place;
-use crate::print::{self, Answer};
+use crate::print::Answer;
+use crate::terminal::{self, Typed};
 
 /// Say that an assertion holds, or with `--no` that it does not
 #[derive(Debug, Args)]
@@ -93,8 +94,12 @@ pub fn ask(workspace: &Workspace, store: &mut Store) -> Result<bool, Failure> {
     let mut confirmed = false;
     for (item, assertion) in items {
         let detail = if assertion == item { String::new() } else { format!(" ({assertion})") };
-        let typed = print::question(&format!("{item}{detail}\nDoes it hold? [y/n, Enter: later] "));
-        let claim = match typed.unwrap_or_default().to_ascii_lowercase().as_str() {
+        let claim = match terminal::read_line(&format!("{item}{detail}\nDoes it hold? [y/n, Enter: later] "))
+        {
+            Typed::Line(line) => line.to_ascii_lowercase(),
+            Typed::Garbled | Typed::Interrupted | Typed::End => continue,
+        };
+        let claim = match claim.as_str() {
             "y" | "yes" => Claim::Holds,
             "n" | "no" => Claim::Fails,
             _ => continue,

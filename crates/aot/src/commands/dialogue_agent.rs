@@ -15,7 +15,8 @@ use super::workspace::Workspace;
 use crate::dialogue::Dialogue;
 use crate::failure::Failure;
 use crate::place::Scratch;
-use crate::print::{self, COLUMNS};
+use crate::terminal;
+use crate::text;
 
 /// Answers a brief, or says why not; takes as long as it takes.
 pub type Ask<'a> = &'a dyn Fn(&Brief) -> Result<Value, String>;
@@ -77,14 +78,17 @@ impl DialogueAgent {
         let read = |value: &Value| {
             brief::validate(Some(brief.role), &brief.schema, value).map(drop).map_err(|wrong| wrong.reason)
         };
-        let watched = print::is_watched();
+        let watched = terminal::draws_live();
         let listener = |event: AgentEvent<'_>| {
             if let (AgentEvent::Activity(line), true) = (event, watched) {
-                print::live(&[print::fit(&format!("{}: {line}", self.agent.name), COLUMNS - 1)]);
+                terminal::live(&[text::fit(
+                    &format!("{}: {line}", self.agent.name),
+                    terminal::live_columns(),
+                )]);
             }
         };
         if watched {
-            print::live(&[format!("asking {} ...", self.agent.name)]);
+            terminal::live(&[format!("asking {} ...", self.agent.name)]);
         }
         let switch = Switch::default();
         let (report, not_kept) = self.launcher.ask(&Question {
@@ -93,7 +97,7 @@ impl DialogueAgent {
             ..Question::new(&self.agent, brief, &read, &self.folder, self.wall, &switch)
         });
         if watched {
-            print::live(&[]);
+            terminal::live(&[]);
         }
         if let Some(problem) = not_kept {
             crate::failure::complain(&format!("warning: {problem}"));

@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
-use crate::print::{self, Answer, COLUMNS, Stream};
+use crate::print::Answer;
 use crate::screens::ink::{Ink, Paint};
+use crate::terminal::Stream;
+use crate::text::{self, COLUMNS};
 
 /// Less than this on the disk is little.
 const LITTLE_ROOM: u64 = 1 << 30;
@@ -318,9 +320,9 @@ fn rendered(finding: &Finding) -> String {
         Mark::Note => ("!", Paint::Yellow),
         Mark::Problem => ("✗", Paint::Red),
     };
-    let mut said = print::wrapped(&finding.said, COLUMNS - INDENT);
+    let mut said = text::wrapped(&finding.said, COLUMNS - INDENT);
     if let Some(remedy) = &finding.remedy {
-        said.extend(print::wrapped(&format!("hint: {remedy}"), COLUMNS - INDENT));
+        said.extend(text::wrapped(&format!("hint: {remedy}"), COLUMNS - INDENT));
     }
     let lines = said.iter().enumerate().map(|(place, line)| match place {
         0 => format!(
@@ -362,8 +364,8 @@ fn tried(trial: &Trial) -> String {
         Holds::Yes if trial.wanted == Wanted::Works => "",
         Holds::Yes | Holds::No => plain(&trial.happened),
     };
-    let line = format!("{:<TRIED$}{happened}", print::fit(trial.what, TRIED - 1));
-    format!("  {} {}", Ink::of(Stream::Out).paint(paint, mark), print::fit(line.trim_end(), COLUMNS - 4))
+    let line = format!("{:<TRIED$}{happened}", text::fit(trial.what, TRIED - 1));
+    format!("  {} {}", Ink::of(Stream::Out).paint(paint, mark), text::fit(line.trim_end(), COLUMNS - 4))
 }
 
 /// What the system said, without its number.

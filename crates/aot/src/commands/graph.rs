@@ -6,9 +6,10 @@ use serde::Deserialize;
 
 use super::{Invocation, Verb};
 use crate::failure::Failure;
-use crate::print::{Answer, Stream};
+use crate::print::Answer;
 use crate::screens::graph::{draw, object};
 use crate::screens::ink::Ink;
+use crate::terminal::Stream;
 
 /// Draw the graph: what waits for what, what was cut into what, which ways there are
 #[derive(Debug, Args, Deserialize, JsonSchema)]

@@ -12,7 +12,8 @@ use super::workspace::{Workspace, unreadable_project};
 use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
-use crate::print::{self, Answer, COLUMNS};
+use crate::print::Answer;
+use crate::text::{self, COLUMNS};
 
 /// Look for what is likely wrong with the base case; runs its checks once
 ///
@@ -57,8 +58,8 @@ impl Verb for LintArgs {
 pub fn lines(advice: &Advice) -> String {
     const INDENT: usize = 17;
     let item = if advice.item.is_empty() { String::new() } else { format!("{}: ", advice.item) };
-    let said = print::wrapped(&format!("{item}{}", advice.message), COLUMNS - INDENT);
-    let hint = print::wrapped(&format!("hint: {}", advice.hint), COLUMNS - INDENT);
+    let said = text::wrapped(&format!("{item}{}", advice.message), COLUMNS - INDENT);
+    let hint = text::wrapped(&format!("hint: {}", advice.hint), COLUMNS - INDENT);
     let lines = said.iter().chain(&hint).enumerate().map(|(place, line)| {
         let code = if place == 0 { advice.code } else { "" };
         format!("{code:<INDENT$}{line}")

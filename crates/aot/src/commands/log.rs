@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 
 use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
-use crate::print::{self, Answer, OutputFormat, Stream};
+use crate::print::{Answer, OutputFormat};
 use crate::screens::ink::{Ink, Paint};
 use crate::screens::log::{draw, draw_atom, draw_kept, is_about, is_told};
 use crate::screens::words::told;
+use crate::terminal::Stream;
+use crate::text;
 
 /// How many entries are shown, unless the user says otherwise.
 const NUMBER: NonZeroUsize = NonZeroUsize::new(20).expect("it is not zero");
@@ -97,7 +99,7 @@ impl Verb for LogArgs {
                 if self.briefs {
                     lines.push(format!("{}\n", agent.brief));
                 }
-                lines.extend(agent.run.lines().map(print::plain));
+                lines.extend(agent.run.lines().map(text::plain));
             }
             lines.push(draw_kept(&kept, self.number.get(), ink));
             lines.join("\n")

@@ -13,7 +13,8 @@ use super::{Invocation, Verb};
 use crate::failure::{self, Failure};
 use crate::mcp::{self, Server};
 use crate::place;
-use crate::print::{self, Answer, OutputFormat};
+use crate::print::{Answer, OutputFormat};
+use crate::terminal;
 
 /// Serve the verbs to agents over the Model Context Protocol, on standard input and output
 ///
@@ -44,7 +45,7 @@ impl ServerSession {
 
 impl Verb for McpArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
-        if print::is_answered() {
+        if terminal::is_interactive() {
             failure::complain(
                 "aot mcp speaks the Model Context Protocol with the client that starts it; docs/guide/mcp.md shows how",
             );

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Invocation, Verb};
 use crate::failure::Failure;
-use crate::print::{self, Answer};
+use crate::print::Answer;
+use crate::text;
 
 /// List the atoms that can start now, in the order in which they would
 #[derive(Debug, Args, Deserialize, JsonSchema)]
@@ -21,7 +22,7 @@ impl Verb for ReadyArgs {
             if ready.is_empty() {
                 return "nothing can start now".to_owned();
             }
-            let line = |(id, description): (&str, &str)| format!("{id:<8} {}\n", print::fit(description, 70));
+            let line = |(id, description): (&str, &str)| format!("{id:<8} {}\n", text::fit(description, 70));
             ready.lines().map(line).collect()
         };
         let json = || json!({"atoms": ready.lines().map(|(id, _)| json!(id)).collect::<Vec<Value>>()});

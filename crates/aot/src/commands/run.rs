@@ -29,9 +29,11 @@ use signal_hook::iterator::Signals;
 use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::Failure;
-use crate::print::{self, Answer, OutputFormat, Stream};
+use crate::print::{self, Answer, OutputFormat};
 use crate::screens::ink::Ink;
 use crate::screens::run as screen;
+use crate::terminal::{self, Stream};
+use crate::text;
 use crate::{failure, place};
 
 /// How often the line at the bottom of a terminal is drawn anew.
@@ -130,7 +132,7 @@ impl Verb for RunArgs {
             // A person at the terminal can be asked right away; then the loop goes on.
             let asked = ran.certificate.verdict == Verdict::NeedsPerson
                 && invocation.format == OutputFormat::Text
-                && print::is_answered()
+                && terminal::is_interactive()
                 && confirm::ask(&workspace, &mut store)?;
             if !asked {
                 return Ok(Answer::printed().with_exit(ran.certificate.exit));
@@ -152,7 +154,7 @@ fn drive(
     let (words, inbox) = channel();
     *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
-    let live = invocation.format == OutputFormat::Text && print::is_watched();
+    let live = invocation.format == OutputFormat::Text && terminal::draws_live();
     let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
     let mut show = screen::Screen::new(Ink::of(Stream::Out), began);
     let mut bound_told = false;
@@ -161,7 +163,7 @@ fn drive(
         OutputFormat::Text => {
             let lines = show.lines(&notice);
             if live && !lines.is_empty() {
-                print::live(&[]);
+                terminal::live(&[]);
             }
             lines.iter().for_each(|line| print::line(line));
             if let Notice::Bound { bound } = &notice
@@ -171,13 +173,13 @@ fn drive(
                 bound_told = true;
             }
             if live {
-                print::live(&show.now());
+                terminal::live(&show.now(terminal::live_columns()));
             }
         }
     };
     let ran = driver::run(store, lock, run_config, &asked, (words, inbox), &mut tell);
     if live {
-        print::live(&[]);
+        terminal::live(&[]);
     }
     interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();
     let ran = ran?;
@@ -208,7 +210,7 @@ fn listen() -> Result<Interrupts, Failure> {
 }
 
 fn head(state: &State, workspace: &Workspace, team: &Team) {
-    let goal = print::fit(&state.objective.goal, print::COLUMNS - 9);
+    let goal = text::fit(&state.objective.goal, text::COLUMNS - 9);
     print::line(&format!("goal     {goal}"));
     let constraints = state.constraints();
     print::line(&format!(
@@ -218,12 +220,12 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
         constraints.max_iterations
     ));
     if !team.is_empty() {
-        print::line(&format!("agents   {}", print::fit(&screen::team(team), print::COLUMNS - 9)));
+        print::line(&format!("agents   {}", text::fit(&screen::team(team), text::COLUMNS - 9)));
     }
     let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint(&state.objective, &facts);
     for advice in advice.iter().take(ADVICE) {
-        print::line(&format!("lint     {}", print::fit(&lint::lines(advice), print::COLUMNS - 9)));
+        print::line(&format!("lint     {}", text::fit(&lint::lines(advice), text::COLUMNS - 9)));
     }
     if advice.len() > ADVICE {
         print::line(&format!("         and {} more: aot lint", advice.len() - ADVICE));

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::mcp::answers::{LONGEST, first};
-use crate::print::{self, Answer, COLUMNS};
+use crate::print::Answer;
+use crate::text::{self, COLUMNS};
 
 /// The parts of the state that can be asked for.
 const SECTIONS: [&str; 9] = [
@@ -148,17 +149,17 @@ fn draw(out: &mut dyn Write, state: &State) -> fmt::Result {
         LoopStatus::Stopped => "stopped",
         LoopStatus::Completed => "completed",
     };
-    writeln!(out, "goal     {}", print::fit(&state.objective.goal, COLUMNS - 9))?;
+    writeln!(out, "goal     {}", text::fit(&state.objective.goal, COLUMNS - 9))?;
     writeln!(
         out,
         "loop     {status}, iteration {} of {}, stalled {} of {}",
         control.iteration, limits.max_iterations, control.stall_count, limits.max_stall_count
     )?;
     if let Some(reason) = &control.stop_reason {
-        writeln!(out, "reason   {}", print::fit(reason, COLUMNS - 9))?;
+        writeln!(out, "reason   {}", text::fit(reason, COLUMNS - 9))?;
     }
     let graph = Graph::new(state);
-    let widest = state.atoms.keys().map(|id| id.as_str().chars().count()).max().unwrap_or(2).min(24);
+    let widest = state.atoms.keys().map(|id| text::width(id.as_str())).max().unwrap_or(2).min(24);
     writeln!(out)?;
     for (place, atom) in state.atoms.values().enumerate() {
         let mark = match atom.status {
@@ -171,11 +172,11 @@ fn draw(out: &mut dyn Write, state: &State) -> fmt::Result {
         let relations = relations(state, atom);
         let room = COLUMNS.saturating_sub(2 + widest + 2 + 8 + 2);
         let text = if relations.is_empty() {
-            print::fit(&atom.description, room)
+            text::fit(&atom.description, room)
         } else {
-            let relations = print::fit(&relations, room / 2);
-            let left = room.saturating_sub(relations.chars().count() + 2);
-            format!("{}  {relations}", print::fit(&atom.description, left))
+            let relations = text::fit(&relations, room / 2);
+            let left = room.saturating_sub(text::width(&relations) + 2);
+            format!("{}  {relations}", text::fit(&atom.description, left))
         };
         writeln!(out, "  {:<widest$}  {mark:<8}  {text}", atom.id.as_str())?;
     }
@@ -193,7 +194,7 @@ fn draw(out: &mut dyn Write, state: &State) -> fmt::Result {
             })
             .collect();
         let line = format!("{name}: {}", choices.join(" | "));
-        writeln!(out, "  {}", print::fit(&line, COLUMNS - 2))?;
+        writeln!(out, "  {}", text::fit(&line, COLUMNS - 2))?;
     }
     Ok(())
 }

@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 
 use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
-use crate::print::{Answer, Stream};
+use crate::print::Answer;
 use crate::screens::ink::Ink;
 use crate::screens::status::{Beside, LastSeen, draw};
+use crate::terminal::Stream;
 
 /// So many of the newest journal entries are searched for the start of what runs.
 const SEARCHED: usize = 500;

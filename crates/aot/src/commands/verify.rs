@@ -16,8 +16,10 @@ use serde_json::{Value, json};
 use super::workspace::Workspace;
 use super::{Invocation, Verb};
 use crate::failure::{Failure, FailureKind};
-use crate::print::{self, Answer, COLUMNS, OutputFormat};
+use crate::print::{Answer, OutputFormat};
 use crate::screens::ink::{Ink, Paint};
+use crate::terminal;
+use crate::text::{self, COLUMNS};
 
 /// Of an output so many lines are shown.
 const LINES_SHOWN: usize = 6;
@@ -70,7 +72,7 @@ impl Verb for VerifyArgs {
             Verdict::Failed => 1,
             Verdict::Error | Verdict::Pending => 17,
         };
-        let text = || table(&seen, print::Stream::Out);
+        let text = || table(&seen, terminal::Stream::Out);
         Ok(Answer::lazy(invocation.format, text, || object(&seen)).with_exit(exit))
     }
 }
@@ -82,7 +84,7 @@ fn no_base_case(problem: &str) -> Failure {
 
 /// Runs checks while a line on the terminal says what runs.
 pub fn watched<T>(format: OutputFormat, run: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> T) -> T {
-    if format == OutputFormat::Json || !print::is_watched() {
+    if format == OutputFormat::Json || !terminal::draws_live() {
         return run(&mut |_| ());
     }
     let (sender, receiver) = mpsc::channel::<(usize, Option<String>)>();
@@ -105,9 +107,9 @@ pub fn watched<T>(format: OutputFormat, run: impl FnOnce(&mut dyn FnMut(Progress
                 let names: Vec<&str> = running.values().map(String::as_str).collect();
                 let line =
                     format!("{} s, {done} done, running: {}", began.elapsed().as_secs(), names.join(", "));
-                print::live(&[print::fit(&line, COLUMNS - 1)]);
+                terminal::live(&[text::fit(&line, terminal::live_columns())]);
             }
-            print::live(&[]);
+            terminal::live(&[]);
         });
         run(&mut move |progress| {
             let word = match progress {
@@ -170,7 +172,7 @@ fn nested(seen: &Evaluation, node: &CheckNode) -> Value {
 }
 
 /// What passed, what not, and why.
-pub fn table(seen: &Evaluation, stream: print::Stream) -> String {
+pub fn table(seen: &Evaluation, stream: terminal::Stream) -> String {
     let mut table = Table { seen, text: String::new(), ink: Ink::of(stream), counts: [0; 4] };
     match &seen.sheet.root {
         CheckNode::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
@@ -306,9 +308,9 @@ impl Table<'_> {
 
     fn row(&mut self, mark: &str, paint: Paint, depth: usize, item: &str, aside: &str) {
         let indent = 2 * depth.min(10);
-        let room = COLUMNS - 9 - indent - if aside.is_empty() { 0 } else { aside.chars().count() + 2 };
-        let item = print::fit(item, room);
-        let gap = room - item.chars().count();
+        let room = COLUMNS - 9 - indent - if aside.is_empty() { 0 } else { text::width(aside) + 2 };
+        let item = text::fit(item, room);
+        let gap = room - text::width(&item);
         let (mark, aside) = (self.ink.paint(paint, &format!("{mark:<7}")), self.ink.paint(Paint::Dim, aside));
         let line = format!("{mark}  {:indent$}{item}{:gap$}  {aside}", "", "");
         self.line(line.trim_end());
@@ -316,11 +318,11 @@ impl Table<'_> {
 
     fn detail(&mut self, depth: usize, paint: Paint, text: &str) {
         let indent = 11 + 2 * depth.min(10);
-        let flat = print::plain(text);
+        let flat = text::plain(text);
         // What others printed keeps its lines; what we say is read whole.
         let parts = match flat.starts_with("| ") || flat.starts_with("$ ") {
-            true => vec![print::fit(&flat, COLUMNS - indent)],
-            false => print::wrapped(&flat, COLUMNS - indent),
+            true => vec![text::fit(&flat, COLUMNS - indent)],
+            false => text::wrapped(&flat, COLUMNS - indent),
         };
         for part in parts {
             let part = self.ink.paint(paint, &part);
@@ -345,7 +347,7 @@ impl Table<'_> {
         if !seen.changed.is_empty() {
             let named: Vec<&str> = seen.changed.iter().take(5).map(String::as_str).collect();
             let more = if seen.changed.len() > 5 { ", …" } else { "" };
-            self.line(&print::fit(&format!("The checks changed files: {}{more}", named.join(", ")), COLUMNS));
+            self.line(&text::fit(&format!("The checks changed files: {}{more}", named.join(", ")), COLUMNS));
         }
         for leaf in seen.waits_for_person() {
             if seen.verdict == Verdict::Pending {

@@ -7,7 +7,7 @@ use aot_core::view::View;
 
 use super::ink::{Ink, Paint};
 use super::run;
-use crate::print;
+use crate::text;
 
 const INDENT: usize = 11;
 
@@ -143,7 +143,7 @@ impl Page {
         let text = if text.trim().is_empty() { "(not said yet)" } else { text.trim() };
         let mut name = name;
         for line in text.lines() {
-            for line in print::wrapped(line.trim_end(), self.columns - INDENT) {
+            for line in text::wrapped(line.trim_end(), self.columns - INDENT) {
                 self.line(name, paint, &line);
                 name = "";
             }
@@ -153,7 +153,7 @@ impl Page {
     fn list(&mut self, name: &str, entries: &[String]) {
         let mut name = name;
         for entry in entries.iter().take(SHOWN) {
-            for line in print::wrapped(&entry.replace('\n', " "), self.columns - INDENT) {
+            for line in text::wrapped(&entry.replace('\n', " "), self.columns - INDENT) {
                 self.line(name, Paint::Plain, &line);
                 name = "";
             }
@@ -196,7 +196,7 @@ impl Page {
             Wants::AnyOf(inner) => (format!("{}: one of", item.item), inner),
         };
         let mut name = name;
-        for line in print::wrapped(&told.replace('\n', " "), room) {
+        for line in text::wrapped(&told.replace('\n', " "), room) {
             self.line(name, Paint::Plain, &format!("{pad}{line}"));
             name = "";
         }
@@ -226,8 +226,8 @@ impl Page {
             let told = format!("{}{after}{}{check}{run}", atom.description, way.unwrap_or_default());
             let room = self.columns - INDENT - widest - 2;
             let mut id = atom.id.as_str();
-            for line in print::wrapped(&told.replace('\n', " "), room) {
-                let id_shown = print::fit(id, widest);
+            for line in text::wrapped(&told.replace('\n', " "), room) {
+                let id_shown = text::fit(id, widest);
                 self.line(name, Paint::Plain, &format!("{id_shown:<widest$}  {line}"));
                 (name, id) = ("", "");
             }
@@ -237,7 +237,7 @@ impl Page {
 
     fn line(&mut self, name: &str, paint: Paint, text: &str) {
         let name = self.ink.paint(Paint::Dim, &format!("{name:<INDENT$}"));
-        let text = self.ink.shown(&print::plain(text));
+        let text = self.ink.shown(&text::plain(text));
         let line = format!("{name}{}", self.ink.paint(paint, &text));
         self.text.push_str(line.trim_end());
         self.text.push('\n');

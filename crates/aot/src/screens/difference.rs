@@ -8,7 +8,7 @@ use aot_core::state::{Atom, AtomStatus, Checks, Item, Limit, State, Wants};
 use super::agreement;
 use super::ink::{Ink, Paint};
 use super::run;
-use crate::print;
+use crate::text;
 
 const INDENT: usize = 11;
 
@@ -152,9 +152,9 @@ impl Page {
     }
 
     fn line(&mut self, name: &str, paint: Paint, text: &str) {
-        let text = self.ink.shown(&print::plain(&text.replace('\n', " ")));
+        let text = self.ink.shown(&text::plain(&text.replace('\n', " ")));
         let mut name = name;
-        for line in print::wrapped(&text, self.columns - INDENT) {
+        for line in text::wrapped(&text, self.columns - INDENT) {
             let shown = self.ink.paint(Paint::Dim, &format!("{name:<INDENT$}"));
             self.text.push_str(format!("{shown}{}", self.ink.paint(paint, &line)).trim_end());
             self.text.push('\n');

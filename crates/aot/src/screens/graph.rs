@@ -8,7 +8,7 @@ use aot_core::view::{DisplayStatus, Outline, Row, RowItem, Sibling};
 use serde_json::{Value, json};
 
 use super::ink::{Ink, Paint};
-use crate::print::COLUMNS;
+use crate::text::{self, COLUMNS};
 
 /// Nesting deeper than this is drawn no further to the right.
 const INDENTED: usize = 10;
@@ -69,7 +69,7 @@ impl<'p> Picture<'p> {
         let live = count(|standing| !matches!(standing, DisplayStatus::Dormant | DisplayStatus::Failed));
         let told = format!("{} of {live} resolved", count(|standing| *standing == DisplayStatus::Resolved));
         let goal = self.ink.fit(&self.state.objective.goal, COLUMNS - told.len() - 2);
-        let gap = COLUMNS - told.len() - goal.chars().count();
+        let gap = COLUMNS - told.len() - text::width(&goal);
         format!("{}{:gap$}{told}\n\n", self.ink.paint(Paint::Bold, &goal), "")
     }
 
@@ -90,11 +90,11 @@ impl<'p> Picture<'p> {
         };
         let name = self.ink.fit(&name, COLUMNS / 3);
         let notes = self.ink.fit(&notes, NOTES);
-        let taken = 2 + lines.chars().count() + 2 + name.chars().count() + 2;
-        let aside = if notes.is_empty() { 0 } else { notes.chars().count() + 2 };
+        let taken = 2 + text::width(&lines) + 2 + text::width(&name) + 2;
+        let aside = if notes.is_empty() { 0 } else { text::width(&notes) + 2 };
         let room = COLUMNS.saturating_sub(taken + aside);
         let text = self.ink.fit(&text, room);
-        let gap = room.saturating_sub(text.chars().count());
+        let gap = room.saturating_sub(text::width(&text));
         let (name, text) = match paint {
             Paint::Plain => (self.ink.paint(Paint::Bold, &name), text),
             Paint::Green

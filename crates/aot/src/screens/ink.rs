@@ -2,7 +2,8 @@
 
 use aot_core::view::DisplayStatus;
 
-use crate::print::{self, Stream};
+use crate::terminal::{self, Stream};
+use crate::text;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
@@ -38,8 +39,8 @@ pub struct Ink {
 
 impl Ink {
     pub fn of(stream: Stream) -> Ink {
-        let colour = if print::colourful(stream) { Colour::On } else { Colour::Off };
-        let alphabet = if print::shows_unicode() { Alphabet::Unicode } else { Alphabet::Ascii };
+        let colour = if terminal::colourful(stream) { Colour::On } else { Colour::Off };
+        let alphabet = if terminal::shows_unicode() { Alphabet::Unicode } else { Alphabet::Ascii };
         Ink { colour, alphabet }
     }
 
@@ -91,7 +92,7 @@ impl Ink {
 
     /// A text cut to so many columns; as wide as it was if it fits.
     pub fn fit(self, text: &str, columns: usize) -> String {
-        let cut = print::fit(text, columns);
+        let cut = text::fit(text, columns);
         match (self.alphabet, cut.strip_suffix('…')) {
             (Alphabet::Ascii, Some(kept)) if cut != text => format!("{kept}~"),
             _ => cut,

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use super::clock;
 use super::ink::{Ink, Paint};
 use super::words::{concerns, told};
-use crate::print::{self, COLUMNS};
+use crate::text::{self, COLUMNS};
 
 const INDENT: usize = 18;
 const ROOM: usize = COLUMNS - INDENT;
@@ -168,8 +168,8 @@ impl Page<'_> {
         let head = format!("{time:<8}  {:<6}", format!("r{}", entry.revision));
         let mut head = format!("{head:<INDENT$}");
         for line in lines {
-            let plain = print::plain(line);
-            let wrapped = print::wrapped(&plain, ROOM);
+            let plain = text::plain(line);
+            let wrapped = text::wrapped(&plain, ROOM);
             let cut = wrapped.len() > LINES_SHOWN;
             for (place, part) in wrapped.iter().take(LINES_SHOWN).enumerate() {
                 let more = if cut && place + 1 == LINES_SHOWN { self.ink.sign(" …", " ~") } else { "" };

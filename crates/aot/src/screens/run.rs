@@ -16,7 +16,7 @@ use aot_runner::shell::Notice;
 use aot_runner::tree::Kind;
 
 use super::ink::{Ink, Paint};
-use crate::print::COLUMNS;
+use crate::text::{self, COLUMNS};
 
 /// So many red checks, tried atoms and branches are told at a halt.
 const TOLD: usize = 8;
@@ -109,13 +109,13 @@ impl Screen {
     }
 
     /// What goes on now, for the bottom of a terminal: a line for each agent, and one for all.
-    pub fn now(&self) -> Vec<String> {
-        let mut lines = self.agents();
-        lines.push(self.all_in_one());
+    pub fn now(&self, columns: usize) -> Vec<String> {
+        let mut lines = self.agents(columns);
+        lines.push(self.all_in_one(columns));
         lines
     }
 
-    fn all_in_one(&self) -> String {
+    fn all_in_one(&self, columns: usize) -> String {
         let mut parts = vec![format!("{} of {} resolved", self.resolved, self.all)];
         if self.verifying {
             parts.push("the base case is being checked".into());
@@ -134,14 +134,14 @@ impl Screen {
             parts.push(running.join(", "));
         }
         let text = format!("{:>7}  {}", short(self.began.elapsed()), parts.join("; "));
-        self.ink.paint(Paint::Dim, &self.ink.fit(&text, COLUMNS - 1))
+        self.ink.paint(Paint::Dim, &self.ink.fit(&text, columns))
     }
 
     /// What each agent does now.
-    fn agents(&self) -> Vec<String> {
+    fn agents(&self, columns: usize) -> Vec<String> {
         let line = |(job, doing): &(JobId, String)| {
             let text = format!("{:>7}  {}: {doing}", "", who(&job.task));
-            self.ink.paint(Paint::Dim, &self.ink.fit(&text, COLUMNS - 1))
+            self.ink.paint(Paint::Dim, &self.ink.fit(&text, columns))
         };
         self.doing.iter().take(TOLD).map(line).collect()
     }
@@ -272,7 +272,7 @@ impl Screen {
         let at = short(self.began.elapsed());
         let sign = self.ink.paint(paint, self.ink.sign(unicode, ascii));
         let who = format!("{who:<5}");
-        let room = COLUMNS.saturating_sub(7 + 2 + 1 + 1 + who.chars().count() + 1);
+        let room = COLUMNS.saturating_sub(7 + 2 + 1 + 1 + text::width(&who) + 1);
         let text = self.ink.fit(text, room);
         format!("{}  {sign} {who} {text}", self.ink.paint(Paint::Dim, &format!("{at:>7}")))
             .trim_end()

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::clock;
 use super::ink::{Ink, Paint};
-use crate::print::{self, COLUMNS};
+use crate::text::{self, COLUMNS};
 
 /// So many lines are shown of each list at most; the rest is counted.
 const SHOWN: usize = 4;
@@ -101,7 +101,7 @@ impl Screen {
         self.line(&format!("{}{rest}", self.ink.paint(paint, word)));
         match (view.status, &view.stop_reason) {
             (LoopStatus::Stopped, Some(reason)) => {
-                let lines = print::wrapped(reason, COLUMNS);
+                let lines = text::wrapped(reason, COLUMNS);
                 let cut = lines.len() > 3;
                 for line in lines.iter().take(3) {
                     self.line(&self.ink.paint(Paint::Red, line));
@@ -199,13 +199,13 @@ impl Screen {
 
     /// Rows of atoms: mark, id, text, and something on the right.
     fn atoms(&mut self, label: &str, rows: &[(String, &AtomId, &str, String)], count: usize) {
-        let widest = rows.iter().map(|(_, id, ..)| id.as_str().chars().count()).max().unwrap_or(0).min(16);
+        let widest = rows.iter().map(|(_, id, ..)| text::width(id.as_str())).max().unwrap_or(0).min(16);
         for (place, (mark, id, text, aside)) in rows.iter().enumerate() {
             let id = self.ink.fit(id.as_str(), widest);
-            let aside_width = if aside.is_empty() { 0 } else { aside.chars().count() + 2 };
+            let aside_width = if aside.is_empty() { 0 } else { text::width(aside) + 2 };
             let room = ROOM.saturating_sub(2 + widest + 2 + aside_width);
             let text = self.ink.fit(text, room);
-            let gap = room.saturating_sub(text.chars().count());
+            let gap = room.saturating_sub(text::width(&text));
             let aside = self.ink.paint(Paint::Dim, aside);
             let line = format!("{mark} {id:<widest$}  {text}{:gap$}  {aside}", "");
             self.row(if place == 0 { label } else { "" }, &line);
@@ -256,9 +256,9 @@ impl Screen {
         for (place, (paint, part)) in parts.iter().enumerate() {
             let before = if place == 0 { format!("{}: ", group.group) } else { "; ".to_owned() };
             let before = self.ink.fit(&before, room);
-            room -= before.chars().count().min(room);
+            room -= text::width(&before).min(room);
             let part = self.ink.fit(part, room);
-            room -= part.chars().count().min(room);
+            room -= text::width(&part).min(room);
             line.push_str(&before);
             line.push_str(&self.ink.paint(*paint, &part));
         }

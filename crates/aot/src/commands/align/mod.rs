@@ -31,9 +31,11 @@ use super::{Invocation, Verb, arguments, lint};
 use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure, FailureKind};
 use crate::place;
-use crate::print::{self, Answer, OutputFormat, Stream};
+use crate::print::{self, Answer, OutputFormat};
 use crate::screens::agreement::{self, Beside};
 use crate::screens::ink::Ink;
+use crate::terminal::{self, Stream};
+use crate::text;
 use talk::Talk;
 use trial::TrialResult;
 
@@ -95,7 +97,7 @@ impl Verb for AlignArgs {
         if let Some(holder) = driver::holder(&Home::of(&path)?) {
             return Err(failure::driven(&holder));
         }
-        let is_dialogue = invocation.format == OutputFormat::Text && print::is_answered() && !self.yes;
+        let is_dialogue = invocation.format == OutputFormat::Text && terminal::is_interactive() && !self.yes;
         if is_dialogue { converse(invocation, self, &path) } else { take(invocation, self, &path) }
     }
 }
@@ -117,7 +119,7 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
     let tried = trial::run(invocation, path, &state, args.no_run)?;
     if invocation.format == OutputFormat::Text {
         let ink = Ink::of(Stream::Out);
-        print::line(&ink.shown(draft.page(ink, print::COLUMNS).trim_end()));
+        print::line(&ink.shown(draft.page(ink, text::COLUMNS).trim_end()));
         print_trial(&tried);
     }
     let over = if args.force { Over::Another } else { Over::Nothing };

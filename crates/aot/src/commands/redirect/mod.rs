@@ -29,7 +29,8 @@ use super::{Invocation, Verb, arguments, recorded_answer};
 use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure};
 use crate::place;
-use crate::print::{self, Answer, OutputFormat};
+use crate::print::{Answer, OutputFormat};
+use crate::terminal;
 use changes::{ChangeArgs, Changes};
 use talk::Talk;
 
@@ -80,7 +81,7 @@ impl Verb for RedirectArgs {
         if !changes.is_empty() {
             return take(invocation, &mut store, &changes);
         }
-        if invocation.format == OutputFormat::Text && print::is_answered() {
+        if invocation.format == OutputFormat::Text && terminal::is_interactive() {
             return converse(invocation, self, store);
         }
         let hint = "say what by flags (`aot redirect --help` lists them), or sit at a terminal";
