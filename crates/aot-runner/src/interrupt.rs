@@ -83,7 +83,7 @@ pub fn interrupt(store: &mut Store) -> Result<Interrupted, NotInterrupted> {
         }
     } else if let Some(session) = state.control.session.clone() {
         // A host drives, one command at a time: what its agents say from now on comes too late.
-        SessionMemory::change(home.sidecar(), &session, |note| note.seat(None));
+        SessionMemory::change(home.sidecar(), &session, |memory| memory.set_coordinator(None));
         store.change("interrupt the loop", Timestamp::now(), |ledger| {
             redirect::interrupt(ledger);
             Ok::<(), Refusal>(())

@@ -11,6 +11,8 @@ pub mod crew;
 pub mod driver;
 #[cfg(unix)]
 pub mod editor;
+#[cfg(unix)]
+pub mod engine;
 pub mod environment;
 pub mod habits;
 #[cfg(unix)]
@@ -18,13 +20,13 @@ pub mod host;
 #[cfg(unix)]
 pub mod interrupt;
 #[cfg(unix)]
+pub mod message;
+#[cfg(unix)]
 pub mod process;
 #[cfg(unix)]
 pub mod session;
 #[cfg(unix)]
 pub mod settings;
-#[cfg(unix)]
-pub mod shell;
 pub mod store;
 #[cfg(unix)]
 pub mod survey;

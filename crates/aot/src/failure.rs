@@ -10,7 +10,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use aot_core::contract::{Finding, Severity};
 use aot_core::rules::Refusal;
 use aot_runner::driver::DriverLockError;
-use aot_runner::shell::RunError;
+use aot_runner::engine::RunError;
 use aot_runner::store::error::FileError;
 use aot_runner::store::{StoreError, Unreadable};
 use aot_runner::tree::GroundError;

@@ -6,14 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, WorkerAnswer, read_plan_change};
-use aot_core::coordinator::{Answer, Feasibility, JobId, Outcome, Usage};
+use aot_core::coordinator::{Answer, Event, Feasibility, JobId, Outcome, Usage};
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
-use super::attempt::{PATHS_NAMED, protected};
+use super::attempt::{PATHS_NAMED, first_artifacts, protected};
 use super::meter::{Meter, ReportedUsage};
-use super::{Assignment, Attempt, Message, Workers, first_artifacts};
+use super::workers::Workers;
+use super::{Assignment, Attempt};
 use crate::agents::{Agent, AgentEvent, AgentOutcome, AgentUsage, Question, Report};
+use crate::message::Notice;
 use crate::tree::{End, Kind, Lent, Project, Tree, Work};
 
 /// The tree of a coordinator agent has this name instead of an atom's.
@@ -51,7 +53,7 @@ impl Workers {
             AgentEvent::Text(_) => {}
             _ if !rate.allows_one_more() => {}
             AgentEvent::Activity(line) => {
-                self.send(Message::Doing { job: job.clone(), line: line.to_owned() });
+                self.notice(Notice::Doing { job: job.clone(), line: line.to_owned() });
             }
             AgentEvent::Usage(used) => self.spend(&reported, used),
         };
@@ -72,7 +74,7 @@ impl Workers {
         let report = self.launch(&question);
         meter.add(reported.since_last(report.used));
         let (agent, used, took) = (question.agent.name.clone(), report.used, began.elapsed());
-        self.send(Message::Asked { job: job.clone(), agent, used, took });
+        self.notice(Notice::AgentEnded { job: Some(job.clone()), agent, used, took });
         report
     }
 
@@ -86,7 +88,7 @@ impl Workers {
     pub(super) fn spend(&self, reported: &ReportedUsage, used: AgentUsage) {
         let usage = reported.since_last(used);
         if usage != Usage::default() {
-            self.send(Message::Spent { usage });
+            self.event(Event::Spent { usage });
         }
     }
 
@@ -162,7 +164,7 @@ impl Workers {
             let _tree = self.lock_shared_tree();
             self.replanned(attempt, job, brief, state, &meter)
         };
-        self.send(Message::Replanned { job: job.clone(), answer, usage: meter.take() });
+        self.event(Event::Replanned { job: job.clone(), answer, usage: meter.take() });
     }
 
     fn replanned(

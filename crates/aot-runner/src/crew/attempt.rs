@@ -1,40 +1,43 @@
-//! One attempt, from its tree to its outcome: the command runs in its cage, what it changed is looked at, its check is
-//! run. Does not decide what follows.
+//! One attempt, from its tree to its outcome: the command runs in its cage, its changes are compared with what is
+//! protected, its check is run. Does not decide what follows.
 
 use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
 use aot_core::brief::Brief;
-use aot_core::coordinator::{CheckOutcome, JobId, Outcome, Task};
+use aot_core::coordinator::{CheckOutcome, Event, JobId, Outcome, Task};
 use aot_core::state::{Atom, Binding, State};
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
 
 use super::meter::Meter;
-use super::{Attempt, ReadyToLand, Scratch, Workers, first_artifacts};
+use super::workers::{Scratch, Workers};
+use super::{Attempt, DoneWork, work_of};
 use crate::checks::files::Pattern;
 use crate::checks::{Checker, Occasion, Whose};
-use crate::crew::Message;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 use crate::settings;
-use crate::tree::{End, Lent, Project, Work};
+use crate::tree::{End, Lent, Project};
 
-/// Of each output so much is kept, of its beginning and of its end.
+/// How many bytes of an output's beginning and end are kept.
 const HEAD_KEPT: usize = 16 << 10;
 const TAIL_KEPT: usize = 48 << 10;
 
-/// How long a worker may live on after its time is over.
+/// How long a worker has to end by itself when its time is over.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Characters of the output's last line that become a summary or a reason.
 const LINE_KEPT: usize = 300;
 
-/// So many outputs are kept, the newest ones.
+/// How many of the newest outputs are kept.
 const OUTPUTS_KEPT: usize = 200;
 
-/// So many paths are named in a refusal.
+/// How many paths a refusal names.
 pub(super) const PATHS_NAMED: usize = 5;
+
+/// How many paths are kept as the artifacts of an attempt.
+const MOST_ARTIFACTS: usize = 50;
 
 /// What is to be done, with all that its thread needs of the state.
 #[derive(Clone, Debug)]
@@ -43,18 +46,18 @@ pub struct Assignment {
     pub atom: Atom,
     /// The state without the other atoms and without its history.
     pub state: State,
-    /// What an agent is told, if it is one that is asked.
+    /// For an agent; a command and a check need none.
     pub brief: Option<Brief>,
 }
 
 impl Assignment {
     pub fn of(job: JobId, atom: &Atom, state: &State, brief: Option<Brief>) -> Assignment {
-        Assignment { job, atom: atom.clone(), state: excerpt(state), brief }
+        Assignment { job, atom: atom.clone(), state: without_graph(state), brief }
     }
 }
 
-/// Of a state what checks need: the objective and what people confirmed.
-pub fn excerpt(state: &State) -> State {
+/// The part of a state that checks need: the objective and what people confirmed.
+pub fn without_graph(state: &State) -> State {
     State {
         objective: state.objective.clone(),
         control: state.control.clone(),
@@ -75,7 +78,7 @@ impl Workers {
             let _tree = self.lock_shared_tree();
             self.attempted(attempt, assignment, &meter)
         };
-        self.send(Message::Ended { job, outcome, usage: meter.take() });
+        self.event(Event::Ended { job, outcome, usage: meter.take() });
     }
 
     fn attempted(&self, attempt: &Attempt, assignment: Assignment, meter: &Meter) -> Outcome {
@@ -83,25 +86,17 @@ impl Workers {
         if attempt.switch.is_off() {
             return lost("it was killed".into());
         }
-        let lent = match self
-            .ground
-            .lend(&Work { atom: assignment.atom.id.clone(), attempt: assignment.job.attempt })
-        {
+        let Some(work) = work_of(&assignment.job) else { return lost("it works on no atom".into()) };
+        let lent = match self.ground.lend(&work) {
             Ok(lent) => lent,
             Err(error) => return lost(error.to_string()),
         };
-        let worked = match &assignment.job.task {
-            Task::Work(_) => match (&assignment.atom.run, &assignment.brief) {
-                (Some(command), _) => self.run(attempt, &assignment, &lent, command),
-                (None, Some(brief)) => self.work(attempt, &assignment, &lent, brief, meter),
-                (None, None) => Err(lost("nobody wrote a brief for it".into())),
-            },
-            Task::Check(_) => Ok(("its check was run".to_owned(), Vec::new())),
-            Task::Probe(_) => Err(match &assignment.brief {
-                Some(brief) => self.probe(attempt, &assignment, &lent, brief, meter),
-                None => lost("nobody wrote a brief for it".into()),
-            }),
-            Task::Replan => Err(lost("a plan is nothing to work on".into())),
+        let worked = match (&assignment.job.task, &assignment.atom.run, &assignment.brief) {
+            (Task::Work(_), Some(command), _) => self.run(attempt, &assignment, &lent, command),
+            (Task::Work(_), None, Some(brief)) => self.work(attempt, &assignment, &lent, brief, meter),
+            (Task::Probe(_), _, Some(brief)) => Err(self.probe(attempt, &assignment, &lent, brief, meter)),
+            (Task::Check(_), ..) => Ok(("its check was run".to_owned(), Vec::new())),
+            (Task::Work(_) | Task::Probe(_) | Task::Replan, ..) => Err(lost("it has no brief".into())),
         };
         let (summary, artifacts) = match worked {
             Ok(worked) => worked,
@@ -110,7 +105,7 @@ impl Workers {
                 return outcome;
             }
         };
-        let check = seen(self, &assignment, &lent, &attempt.switch, meter);
+        let check = run_check(self, &assignment, &lent, &attempt.switch, meter);
         if attempt.switch.is_off() {
             self.give_back(lent, End::Discarded { reason: "it was killed".into() });
             return lost("it was killed".into());
@@ -119,8 +114,8 @@ impl Workers {
             && matches!(assignment.job.task, Task::Work(_));
         if lands {
             let (summary, artifacts) = (summary.clone(), artifacts.clone());
-            attempt.put(ReadyToLand { lent, assignment, summary, artifacts });
-            // Whoever turned the switch a moment ago has found no tree to clear.
+            attempt.put(DoneWork { lent, assignment, summary, artifacts });
+            // A kill a moment ago has found no work to discard.
             if attempt.switch.is_off()
                 && let Some(done) = attempt.take()
             {
@@ -140,36 +135,32 @@ impl Workers {
         Outcome::Done { summary, artifacts, check }
     }
 
-    /// Work that a host's agent did: the same eyes look at it. The tree stays lent, whatever they see: whoever gave it
-    /// in may mend it.
-    pub(super) fn take_in(&self, attempt: &Attempt, assignment: Assignment, lent: Lent, binding: Binding) {
+    /// Work that a host's agent did is examined in the same way. The tree stays lent whatever the outcome is, so that the
+    /// agent can mend it.
+    pub(super) fn examine(&self, attempt: &Attempt, assignment: Assignment, lent: Lent, binding: Binding) {
         let job = assignment.job.clone();
         let meter = Meter::default();
         let Binding { summary, artifacts, commit: _ } = binding;
-        let outcome = match self.ground.changed(&lent) {
-            Err(error) => Outcome::Lost { reason: error.to_string() },
+        let (artifacts, outcome) = match self.ground.changed(&lent) {
+            Err(error) => (artifacts, Outcome::Lost { reason: error.to_string() }),
             Ok(changed) => {
                 let touched = protected(&assignment.state.objective.protected, &changed);
                 let check = match touched.is_empty() {
-                    true => seen(self, &assignment, &lent, &attempt.switch, &meter),
+                    true => run_check(self, &assignment, &lent, &attempt.switch, &meter),
                     false => CheckOutcome::Fail {
                         reason: format!("it changed what is protected: {}", touched.join(", ")),
                     },
                 };
                 let artifacts = if artifacts.is_empty() { first_artifacts(changed) } else { artifacts };
-                attempt.put(ReadyToLand {
-                    lent,
-                    assignment,
-                    summary: summary.clone(),
-                    artifacts: artifacts.clone(),
-                });
-                Outcome::Done { summary, artifacts, check }
+                let outcome = Outcome::Done { summary: summary.clone(), artifacts: artifacts.clone(), check };
+                (artifacts, outcome)
             }
         };
-        self.send(Message::Ended { job, outcome, usage: meter.take() });
+        attempt.put(DoneWork { lent, assignment, summary, artifacts });
+        self.event(Event::Ended { job, outcome, usage: meter.take() });
     }
 
-    /// Runs the command of an atom; what it says of itself, or why it is no success.
+    /// Runs the command of an atom. Returns its summary and artifacts, or why it did not succeed.
     fn run(
         &self,
         attempt: &Attempt,
@@ -248,7 +239,7 @@ impl Workers {
         self.config.environment.iter().cloned().chain(own).collect()
     }
 
-    /// The output of each attempt, for whoever wants to know; nothing rests on it (D32).
+    /// Keeps the output of an attempt for people; nothing depends on it (D32).
     fn keep_output(&self, assignment: &Assignment, ended: &Ended) {
         if ended.output.total() == 0 {
             return;
@@ -275,13 +266,13 @@ pub fn clear_outputs(project: &Project) {
     outputs.sort();
     let older = outputs.len().saturating_sub(OUTPUTS_KEPT);
     for (_, path) in &outputs[..older] {
-        // One more or less is no harm.
+        // It is tried again by the next run.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Runs the check of the atom, and says what the program itself saw (D22).
-pub(super) fn seen(
+/// Runs the check of the atom: only what the program itself saw counts (D22).
+pub(super) fn run_check(
     workers: &Workers,
     assignment: &Assignment,
     lent: &Lent,
@@ -317,7 +308,7 @@ pub(super) fn seen(
             return CheckOutcome::Error { reason: format!("the tree cannot be looked at: {error}") };
         }
     };
-    let reason = why(&evaluation);
+    let reason = first_red(&evaluation);
     match evaluation.verdict {
         Verdict::Passed => CheckOutcome::Pass,
         Verdict::Failed => CheckOutcome::Fail { reason },
@@ -326,8 +317,8 @@ pub(super) fn seen(
     }
 }
 
-/// Of the checks that stand in the way the first, and how many there are.
-fn why(evaluation: &crate::checks::Evaluation) -> String {
+/// The first check that did not pass, and how many more there are.
+fn first_red(evaluation: &crate::checks::Evaluation) -> String {
     match &evaluation.in_the_way()[..] {
         [] => String::new(),
         [one] => format!("{}: {}", one.item, one.reason),
@@ -349,12 +340,17 @@ fn end_of(outcome: &Outcome) -> End {
 
 /// The changed paths that no worker may change (D21).
 pub(super) fn protected(patterns: &[String], changed: &[String]) -> Vec<String> {
-    // Settings say how workers are caged: whoever could change them could open the next cage.
+    // The settings confine workers: a worker that could change them could open the next one's cage.
     let own = settings::FILE.to_owned();
     let patterns = patterns.iter().chain([&own]);
     let patterns: Vec<Pattern> = patterns.filter_map(|pattern| Pattern::read(pattern).ok()).collect();
     let touched = changed.iter().filter(|path| patterns.iter().any(|pattern| pattern.matches(path)));
     touched.take(PATHS_NAMED).cloned().collect()
+}
+
+pub(super) fn first_artifacts(mut paths: Vec<String>) -> Vec<String> {
+    paths.truncate(MOST_ARTIFACTS);
+    paths
 }
 
 fn last_line(output: &Captured) -> String {

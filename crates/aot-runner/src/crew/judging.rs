@@ -12,12 +12,14 @@ use aot_core::state::AtomId;
 use aot_core::verdict::Excerpt;
 use serde_json::Value;
 
+use super::JudgeCommand;
 use super::asking::RateLimit;
 use super::attempt::PATHS_NAMED;
 use super::meter::{Meter, ReportedUsage};
-use super::{JudgeCommand, Message, Workers};
+use super::workers::Workers;
 use crate::agents::{Agent, AgentEvent, AgentOutcome, Question, Report, ask_again};
 use crate::checks::judge::{self, Asked, CommandJudge, Judge, Request};
+use crate::message::Notice;
 use crate::process::Switch;
 use crate::tree::{End, Kind, Lent, Project, Tree, Work};
 
@@ -165,7 +167,7 @@ impl AgentJudge<'_> {
         let report = self.workers.launch(&question);
         self.meter.add(reported.since_last(report.used));
         let (agent, used, took) = (self.agent.name.clone(), report.used, began.elapsed());
-        self.workers.send(Message::Judged { agent, used, took });
+        self.workers.notice(Notice::AgentEnded { job: None, agent, used, took });
         report
     }
 

@@ -1,4 +1,4 @@
-//! What agents use, from where it is heard to where it is charged. Knows no limit.
+//! What agents use, from the report of an agent to the event that charges it. Knows no limit.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use aot_core::coordinator::Usage;
 
 use crate::agents::AgentUsage;
 
-/// What has been used and is not told yet.
+/// What has been used and is not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Meter(Mutex<Usage>);
 
@@ -27,12 +27,12 @@ impl Meter {
     }
 }
 
-/// Of one question: how much of what it has used was told already.
+/// How much of what one question has used was reported already.
 #[derive(Debug, Default)]
 pub(super) struct ReportedUsage(Mutex<AgentUsage>);
 
 impl ReportedUsage {
-    /// What has come to it since the last time.
+    /// What was used since the last report.
     pub fn since_last(&self, used: AgentUsage) -> Usage {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cost = |used: AgentUsage| used.cost_usd.unwrap_or(0.0);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_not_told_again() {
+    fn usage_is_reported_once() {
         let reported = ReportedUsage::default();
         let used = |tokens, cost| AgentUsage { tokens, cost_usd: cost };
         assert_eq!(reported.since_last(used(100, None)), Usage { agent_runs: 0, tokens: 100, cost_usd: 0.0 });

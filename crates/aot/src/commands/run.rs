@@ -14,9 +14,8 @@ use aot_core::state::{IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{AgentFlag, Team};
 use aot_runner::checks::facts;
-use aot_runner::crew::Message;
-use aot_runner::driver::{self, Asked};
-use aot_runner::shell::{Notice, Ran};
+use aot_runner::driver::{self, RunEnd, RunOptions};
+use aot_runner::message::{Message, Notice};
 use aot_runner::store::Store;
 use aot_runner::tree::Kind;
 use clap::Args;
@@ -148,14 +147,14 @@ fn drive(
     (workspace, team): (&Workspace, &Team),
     args: &RunArgs,
     interrupts: &Interrupts,
-) -> Result<Ran, Failure> {
+) -> Result<RunEnd, Failure> {
     let lock = driver::acquire(store.file().home())?;
     let began = Instant::now();
-    let (words, inbox) = channel();
-    *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.clone());
+    let (sender, inbox) = channel();
+    *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
     let live = invocation.format == OutputFormat::Text && terminal::draws_live();
-    let asked = Asked { branch: args.branch.clone(), ticks: live.then_some(TICK) };
+    let options = RunOptions { branch: args.branch.clone(), ticks: live.then_some(TICK) };
     let mut show = screen::Screen::new(Ink::of(Stream::Out), began);
     let mut bound_told = false;
     let mut tell = |notice: Notice<'_>| match invocation.format {
@@ -177,7 +176,7 @@ fn drive(
             }
         }
     };
-    let ran = driver::run(store, lock, run_config, &asked, (words, inbox), &mut tell);
+    let ran = driver::run(store, lock, run_config, &options, (sender, inbox), &mut tell);
     if live {
         terminal::live(&[]);
     }
@@ -199,8 +198,8 @@ fn listen() -> Result<Interrupts, Failure> {
     let hearing = Arc::clone(&interrupts);
     std::thread::spawn(move || {
         for _ in signals.forever() {
-            let words = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if words.is_none_or(|words| words.send(Message::Interrupt).is_err()) {
+            let sender = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if sender.is_none_or(|sender| sender.send(Message::Interrupt).is_err()) {
                 std::process::exit(INTERRUPTED.into());
             }
             failure::complain("\nstopping: what runs is killed, the state is kept (again: at once)");
@@ -309,7 +308,7 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
             object["line"] = json!(line);
             vec![object]
         }
-        Notice::Asked { job: id, agent, used, took } => {
+        Notice::AgentEnded { job: id, agent, used, took } => {
             let mut object = match id {
                 Some(id) => job("agent_run", id),
                 None => json!({"type": "agent_run", "task": "judge"}),
@@ -337,14 +336,14 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
         }
         Notice::Note { text } => vec![json!({"type": "note", "text": text})],
         Notice::Bound { bound } => vec![bound_json(bound)],
-        Notice::Tick => Vec::new(),
+        Notice::Event { .. } | Notice::Tick => Vec::new(),
     };
     let now = jiff::Timestamp::now().to_string();
     all.iter_mut().for_each(|object| object["at"] = json!(now));
     all
 }
 
-fn halt_answer(ran: &Ran, state: &State, took: Duration) -> Answer {
+fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
     let Ran { certificate, interrupted, altered } = ran;
     let mut object = json!(certificate);
     object["type"] = json!("halted");

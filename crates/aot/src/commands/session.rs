@@ -102,7 +102,7 @@ pub fn start(invocation: &Invocation, id: &AtomId) -> Result<Answer, Failure> {
 
 pub fn brief(invocation: &Invocation, id: &AtomId) -> Result<Answer, Failure> {
     let (mut store, run_config) = open(invocation)?;
-    match session::brief_of(&mut store, run_config, id)? {
+    match session::brief_of(&mut store, &run_config, id)? {
         Ok(started) => Ok(started_answer(&started, &[])),
         Err(refusal) => Err(refusal.into()),
     }

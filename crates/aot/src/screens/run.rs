@@ -11,8 +11,8 @@ use aot_core::state::{AtomId, State};
 use aot_core::verdict::Verdict;
 use aot_runner::agents::{ROLES, Team};
 use aot_runner::checks::seal::Altered;
+use aot_runner::message::Notice;
 use aot_runner::process::cage;
-use aot_runner::shell::Notice;
 use aot_runner::tree::Kind;
 
 use super::ink::{Ink, Paint};
@@ -66,15 +66,15 @@ impl Screen {
                 self.started(job, state).into_iter().collect()
             }
             Notice::Doing { job, line } => {
-                match self.doing.iter_mut().find(|(known, _)| known == *job) {
-                    Some((_, doing)) => *doing = (*line).to_owned(),
-                    None => self.doing.push(((*job).clone(), (*line).to_owned())),
+                match self.doing.iter_mut().find(|(known, _)| known == job) {
+                    Some((_, doing)) => doing.clone_from(line),
+                    None => self.doing.push((job.clone(), line.clone())),
                 }
                 Vec::new()
             }
-            Notice::Asked { job, agent, used, took } => {
-                self.doing.retain(|(known, _)| Some(known) != *job);
-                let whose = job.map_or_else(|| "judge".to_owned(), |job| who(&job.task));
+            Notice::AgentEnded { job, agent, used, took } => {
+                self.doing.retain(|(known, _)| Some(known) != job.as_ref());
+                let whose = job.as_ref().map_or_else(|| "judge".to_owned(), |job| who(&job.task));
                 let cost = used.cost_usd.map(|cost| format!(", {cost:.4} USD")).unwrap_or_default();
                 let text = format!("{agent} took {}, {} tokens{cost}", short(*took), used.tokens);
                 vec![self.row("·", "-", Paint::Dim, &whose, &text)]
@@ -88,7 +88,7 @@ impl Screen {
                 self.verifying = true;
                 Vec::new()
             }
-            Notice::Checked { .. } | Notice::Tick | Notice::Bound { .. } => Vec::new(),
+            Notice::Event { .. } | Notice::Checked { .. } | Notice::Tick | Notice::Bound { .. } => Vec::new(),
             Notice::Verified { verdict, red, took } => {
                 self.verifying = false;
                 self.verified(*verdict, red, *took)

@@ -15,6 +15,7 @@ use aot_core::state::State;
 use aot_core::verdict::Jobs;
 use aot_runner::checks::seal::Seal;
 use aot_runner::driver;
+use aot_runner::engine;
 use aot_runner::habits;
 use aot_runner::store::error::FileError;
 use aot_runner::store::home::Home;
@@ -300,7 +301,7 @@ fn write(path: &Path, draft: &Draft, over: Over) -> Result<Written, Failure> {
     let lock = driver::acquire(&home)?;
     let project = project(path)?;
     let seal = Seal::of(&state.objective, &project.root).map_err(unreadable_project)?;
-    let (loop_id, fingerprint) = (driver::new_id(), seal.fingerprint());
+    let (loop_id, fingerprint) = (engine::new_id(), seal.fingerprint());
     let mut begun = state.clone();
     begun.control.loop_id = Some(loop_id.clone());
     begun.control.fingerprint = Some(fingerprint.clone());

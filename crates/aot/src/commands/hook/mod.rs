@@ -109,7 +109,7 @@ fn pre_tool_use(facts: &LoopFacts, input: &HookInput, store: &Store) {
     let mut ruling = rule(facts, &paths, &call, &is_protected);
     if matches!(ruling, Ruling::Defer | Ruling::Allow) {
         if let Some(tree) = claimed_tree(facts, &paths, &call) {
-            step::remember(store, &input.session_id, |note| note.settle(input.agent(), tree));
+            step::remember(store, &input.session_id, |note| note.set_tree(input.agent(), tree));
         }
         if matches!(action, Action::StartAgent { role: Some(_), .. }) {
             // Hooks of parallel starts run at the same time, so this one is counted first and then ruled on again.

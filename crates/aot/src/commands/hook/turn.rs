@@ -26,7 +26,7 @@ const MAX_REASKS: u32 = 2;
 /// The newest coordinator replaces the others.
 pub fn agent_started(input: &HookInput, store: &Store) {
     if input.role() == Some(HostRole::Coordinator) && input.agent_id.is_some() {
-        step::remember(store, &input.session_id, |note| note.seat(Some(input.agent())));
+        step::remember(store, &input.session_id, |note| note.set_coordinator(Some(input.agent())));
     }
 }
 
@@ -71,7 +71,7 @@ fn coordinator_ended(invocation: &Invocation, facts: &LoopFacts, input: &HookInp
         note.idle = 0;
         let goes_on = SessionMemory::count(&mut note.rounds, input.agent()) < MAX_COORDINATOR_TURNS;
         if !goes_on {
-            note.seat(None);
+            note.set_coordinator(None);
         }
         goes_on
     });

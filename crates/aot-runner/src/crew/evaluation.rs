@@ -1,0 +1,151 @@
+//! The evaluation of the base case: on what is committed, with the files as they were agreed on. Does not decide what
+//! follows.
+
+use std::time::{Duration, Instant};
+
+use aot_core::coordinator::{self, Event, Usage};
+use aot_core::state::State;
+use aot_core::verdict::{Jobs, Verdict};
+use jiff::Timestamp;
+
+use super::meter::Meter;
+use super::workers::Workers;
+use crate::checks::seal::{Altered, Seal};
+use crate::checks::{Checker, Evaluation, Occasion, Progress, Whose};
+use crate::message::{Message, Notice};
+use crate::process::Switch;
+use crate::tree::{GroundError, Project};
+
+/// Another loop that is landing in the same checkout may take so long.
+const OTHER_LANDING: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How many paths and items a sentence names.
+const PATHS_NAMED: usize = 5;
+const ITEMS_NAMED: usize = 3;
+
+/// Why there is no verdict.
+enum NotEvaluated {
+    Tampered(Vec<Altered>),
+    Lost(String),
+}
+
+impl From<GroundError> for NotEvaluated {
+    fn from(error: GroundError) -> NotEvaluated {
+        NotEvaluated::Lost(error.to_string())
+    }
+}
+
+impl Workers {
+    pub(super) fn verify(&self, number: u32, state: &State, switch: &Switch) {
+        let _branch = self.branch_lock();
+        let _tree = self.lock_shared_tree();
+        let meter = Meter::default();
+        let message = match self.evaluate(number, state, switch, &meter) {
+            Ok((evaluation, uncommitted)) => {
+                let red = evaluation.in_the_way();
+                let notice = Notice::Verified { verdict: evaluation.verdict, red, took: evaluation.took };
+                let evaluation = on_committed(&evaluation, &uncommitted);
+                let event = Event::Verified { number, evaluation, usage: meter.take() };
+                Message::Evaluation { number, notice, event: Some(event) }
+            }
+            Err(NotEvaluated::Tampered(altered)) => {
+                let event = Event::Tampered { what: tampered(&altered) };
+                Message::Evaluation { number, notice: Notice::Tampered { altered }, event: Some(event) }
+            }
+            Err(NotEvaluated::Lost(reason)) => lost(number, reason),
+        };
+        self.send(message);
+    }
+
+    /// The evaluation, and edits of tracked files that are in no commit.
+    fn evaluate(
+        &self,
+        number: u32,
+        state: &State,
+        switch: &Switch,
+        meter: &Meter,
+    ) -> Result<(Evaluation, Vec<String>), NotEvaluated> {
+        let project = Project { root: self.ground.verify_root()?, ..self.config.project.clone() };
+        let seal = Seal::of(&state.objective, &project.root)
+            .map_err(|error| NotEvaluated::Lost(format!("the protected files cannot be read: {error}")))?;
+        let agreed = state.control.fingerprint.as_ref();
+        let altered = agreed.map(|agreed| seal.altered(agreed, &project)).unwrap_or_default();
+        if !altered.is_empty() {
+            return Err(NotEvaluated::Tampered(altered));
+        }
+        let uncommitted = self.uncommitted(switch)?;
+        let Some(checks) = &state.objective.base_case else {
+            return Err(NotEvaluated::Lost("there is no base case".into()));
+        };
+        let guard = self.config.guard.under(switch);
+        let mut on = |progress: Progress<'_>| {
+            if let Progress::Ended { leaf, outcome, .. } = progress {
+                let notice = Notice::Checked { item: leaf.name.clone(), outcome };
+                self.send(Message::Evaluation { number, notice, event: None });
+            }
+        };
+        let wall = Duration::from_secs(state.constraints().agent_timeout().seconds().max(1));
+        let evaluated = self.with_judge(switch, meter, format!("base-case-{number}"), wall, |judge| {
+            let checker = Checker {
+                project: &project,
+                guard: &guard,
+                shell: self.config.shell.clone(),
+                judge,
+                jobs: Jobs::default(),
+                cage: None,
+            };
+            checker.evaluate(state, checks, Whose::BaseCase, Occasion::Decide, Timestamp::now(), &mut on)
+        });
+        if switch.is_off() {
+            return Err(NotEvaluated::Lost("it was killed".into()));
+        }
+        let evaluation = evaluated.map_err(|error| {
+            NotEvaluated::Lost(format!("the project's files cannot be looked at: {error}"))
+        })?;
+        Ok((evaluation, uncommitted))
+    }
+
+    /// Edits that stay. Those of another loop that is landing in the same checkout are committed in a moment.
+    fn uncommitted(&self, switch: &Switch) -> Result<Vec<String>, GroundError> {
+        let began = Instant::now();
+        loop {
+            let paths = self.ground.uncommitted()?;
+            if paths.is_empty() || began.elapsed() > OTHER_LANDING || switch.is_off() {
+                return Ok(paths);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+pub(super) fn lost(number: u32, reason: String) -> Message {
+    let notice = Notice::note(format!("the evaluation got lost: {reason}"));
+    let evaluation = coordinator::Evaluation::Lost { reason };
+    let event = Event::Verified { number, evaluation, usage: Usage::default() };
+    Message::Evaluation { number, notice, event: Some(event) }
+}
+
+/// What an evaluation means for the loop. It holds only on what is committed (D20).
+fn on_committed(evaluation: &Evaluation, uncommitted: &[String]) -> coordinator::Evaluation {
+    let red = evaluation.in_the_way();
+    match evaluation.verdict {
+        Verdict::Passed if !uncommitted.is_empty() => {
+            let named = uncommitted.iter().take(PATHS_NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let reason = format!("the base case holds, but not on what is committed: commit or undo {named}");
+            coordinator::Evaluation::Prevented { reason }
+        }
+        Verdict::Passed => coordinator::Evaluation::Passed,
+        Verdict::Failed => coordinator::Evaluation::Failed { red },
+        Verdict::Pending => coordinator::Evaluation::Pending { items: red },
+        Verdict::Error => coordinator::Evaluation::Error { items: red },
+    }
+}
+
+fn tampered(altered: &[Altered]) -> String {
+    let named: Vec<String> =
+        altered.iter().take(ITEMS_NAMED).map(|altered| format!("{} {}", altered.what, altered.how)).collect();
+    let more = altered.len().saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("tampered: {}{more}", named.join(", "))
+}

@@ -1,0 +1,142 @@
+//! What the crew's threads share: the configuration, the ground, the locks, and what confines a job.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use aot_core::coordinator::Event;
+
+use super::{Caging, RunConfig};
+use crate::message::{Message, Notice};
+use crate::process::cage::{self, Cage, Network};
+use crate::tree::{End, Ground, Kind, Lent, Project};
+
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub config: RunConfig,
+    pub ground: Ground,
+    pub loop_id: String,
+    pub messages: Sender<Message>,
+    /// Held by a thread that changes the branch or evaluates it: one landing or one evaluation at a time (D20).
+    branch: Mutex<()>,
+    /// Held by a thread that works in the project's own folder, where there is one tree for all.
+    shared_tree: Mutex<()>,
+    /// Blocked landings give up after so long, and at once if the flag is set.
+    pub landing_wait: Duration,
+    pub give_up_blocked: AtomicBool,
+    /// When a blocked landing was last reported.
+    pub waiting_shown: Mutex<Option<Instant>>,
+    scratches: AtomicU64,
+}
+
+impl Workers {
+    pub fn new(
+        config: RunConfig,
+        ground: Ground,
+        loop_id: String,
+        messages: Sender<Message>,
+        landing_wait: Duration,
+    ) -> Workers {
+        Workers {
+            config,
+            ground,
+            loop_id,
+            messages,
+            branch: Mutex::default(),
+            shared_tree: Mutex::default(),
+            landing_wait,
+            give_up_blocked: AtomicBool::new(false),
+            waiting_shown: Mutex::default(),
+            scratches: AtomicU64::new(0),
+        }
+    }
+
+    pub fn send(&self, message: Message) {
+        // Without a receiver the run is over.
+        let _ = self.messages.send(message);
+    }
+
+    pub fn event(&self, event: Event) {
+        self.send(Message::Event(event));
+    }
+
+    pub fn notice(&self, notice: Notice<'static>) {
+        self.send(Message::Notice(notice));
+    }
+
+    pub fn note(&self, text: String) {
+        self.notice(Notice::Note { text });
+    }
+
+    pub fn branch_lock(&self) -> MutexGuard<'_, ()> {
+        self.branch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn lock_shared_tree(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.ground.trees() {
+            Kind::InPlace => Some(self.shared_tree.lock().unwrap_or_else(PoisonError::into_inner)),
+            Kind::Worktrees | Kind::Unisolated => None,
+        }
+    }
+
+    pub fn give_back(&self, lent: Lent, end: End) {
+        let atom = lent.work().atom.clone();
+        if let Err(error) = self.ground.give_back(lent, end) {
+            self.note(format!("the tree of {atom} could not be given back: {error}"));
+        }
+    }
+
+    /// What confines a worker: it can write its tree, its scratch folder and what the settings name.
+    pub fn cage(&self, lent: &Lent, scratch: &Scratch) -> Option<Cage> {
+        let Caging { kind, writable, network } = &self.config.cage;
+        let own = [lent.top().to_path_buf(), scratch.folder.clone()];
+        let writable = own.into_iter().chain(writable.iter().cloned()).collect();
+        match (kind, network) {
+            (cage::Kind::None, Network::On) => None,
+            (kind, network) => {
+                Some(Cage { kind: *kind, writable, read_only: self.read_only(), network: *network })
+            }
+        }
+    }
+
+    /// What no worker may write although it lies in the project's own folder: the state, its sidecar, the repository.
+    pub fn read_only(&self) -> Vec<PathBuf> {
+        let Project { root, state, sidecar } = &self.config.project;
+        let folder = state.parent().filter(|folder| *folder != root);
+        match self.ground.trees() {
+            Kind::Worktrees => Vec::new(),
+            Kind::InPlace | Kind::Unisolated => {
+                vec![folder.unwrap_or(state).to_path_buf(), sidecar.clone(), root.join(".git")]
+            }
+        }
+    }
+
+    pub fn scratch(&self) -> std::io::Result<Scratch> {
+        let number = self.scratches.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}", std::process::id());
+        let folder = self.config.project.sidecar.join("scratch").join(name);
+        fs::create_dir_all(&folder)?;
+        Ok(Scratch { folder })
+    }
+}
+
+/// A folder for what a job needs only while it runs.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    pub folder: PathBuf,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next run.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes what crashed runs left. Only the driver may: the scratch folders of a running crew are there too.
+pub fn clear_scratch(project: &Project) {
+    let _ = fs::remove_dir_all(project.sidecar.join("scratch"));
+}

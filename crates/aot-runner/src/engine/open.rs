@@ -1,0 +1,128 @@
+//! Takes a loop up: gives it a name, opens the ground that it works on, and finds what a crash left. Decides nothing.
+
+use aot_core::coordinator::{Event, RedirectLock, Trees, UnrecordedLanding};
+use aot_core::rules::gate::{Aligned, gate};
+use aot_core::rules::{Change, Refusal};
+use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
+use jiff::Timestamp;
+
+use super::RunError;
+use crate::checks::seal::Seal;
+use crate::crew::RunConfig;
+use crate::store::{Store, StoreError, hold};
+use crate::tree::{Entry, Ground, Kind, Wanted};
+
+/// Who takes a loop up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner<'o> {
+    /// A run, which lands on the branch that is checked out or on this one.
+    Driver { branch: Option<&'o str> },
+    /// The host's session with this id.
+    Session(&'o str),
+}
+
+/// Writes who owns the loop, and gives it a name before its first commit.
+pub(crate) fn claim(store: &mut Store, owner: Owner<'_>) -> Result<(), RunError> {
+    let recorded = store.change("take the loop up", Timestamp::now(), |ledger| {
+        let control = ledger.state().control.clone();
+        match owner {
+            Owner::Driver { branch: Some(branch) } if control.branch.as_deref() != Some(branch) => {
+                ledger.record(Change::BranchChosen { branch: branch.to_owned() });
+            }
+            Owner::Session(session) if control.session.as_deref() != Some(session) => {
+                ledger.record(Change::SessionTaken { session: Some(session.to_owned()) });
+            }
+            Owner::Driver { .. } | Owner::Session(_) => {}
+        }
+        if control.loop_id.is_none() {
+            ledger.record(Change::LoopNamed { id: new_id() });
+        }
+        Ok::<(), Refusal>(())
+    });
+    recorded.map_err(|error: StoreError<Refusal>| RunError::Store(error))?;
+    Ok(())
+}
+
+/// What the first event of a process that takes a loop up needs.
+pub(crate) struct Opening {
+    pub aligned: Aligned,
+    pub ground: Ground,
+    pub begun: Event,
+    /// What a person should know, after the bound was shown.
+    pub notes: Vec<String>,
+}
+
+impl Opening {
+    pub fn of(store: &mut Store, config: &RunConfig, entry: Entry) -> Result<Opening, RunError> {
+        let aligned = gate(store.load::<Refusal>()?.1.clone())?;
+        let state = aligned.state();
+        let ground = ground(config, state, entry)?;
+        let unrecorded = unrecorded(&ground, state)?;
+        let seal = Seal::of(&state.objective, &ground.verify_root()?)
+            .map_err(|error| RunError::World(format!("the protected files cannot be read: {error}")))?;
+        let mut notes = Vec::new();
+        if state.control.fingerprint.is_none() {
+            if state.control.status != LoopStatus::Pending {
+                notes.push("the base case had no fingerprint; it is taken as it is now".to_owned());
+            }
+            if let Err(error) = seal.keep(&config.project) {
+                notes.push(format!("the list of protected files could not be kept: {error}"));
+            }
+        }
+        let redirect = match hold::holder(store.file().home()) {
+            Some(_) => RedirectLock::Held,
+            None => RedirectLock::Free,
+        };
+        let begun = Event::Begun { unrecorded, fingerprint: Some(seal.fingerprint()), redirect };
+        Ok(Opening { aligned, ground, begun, notes })
+    }
+}
+
+/// The ground that the state asks for.
+pub(crate) fn ground(config: &RunConfig, state: &State, entry: Entry) -> Result<Ground, RunError> {
+    let isolation = state.objective.isolation.as_ref();
+    let wanted = Wanted {
+        mode: isolation.and_then(|isolation| isolation.mode),
+        share: isolation.map(|isolation| isolation.share.clone()).unwrap_or_default(),
+        setup: isolation.and_then(|isolation| isolation.setup.clone()),
+        branch: state.control.branch.clone(),
+        loop_id: state.control.loop_id.clone().unwrap_or_default(),
+    };
+    Ok(Ground::enter(&config.project, wanted, &config.guard, &config.shell, entry)?)
+}
+
+/// What the coordinator needs to know of the ground.
+pub(crate) fn trees(ground: &Ground) -> Trees {
+    match ground.trees() {
+        Kind::Worktrees | Kind::Unisolated => Trees::Separate,
+        Kind::InPlace => Trees::Shared,
+    }
+}
+
+/// Commits of this loop for atoms in progress: they landed, and a crash lost the record (D23).
+fn unrecorded(ground: &Ground, state: &State) -> Result<Vec<UnrecordedLanding>, RunError> {
+    let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
+    let running: Vec<(AtomId, u32)> =
+        running.filter_map(|atom| Some((atom.id.clone(), *state.control.attempts.get(&atom.id)?))).collect();
+    if running.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = ground.found(&running)?.into_iter().map(|found| UnrecordedLanding {
+        atom: found.atom,
+        attempt: found.attempt,
+        binding: Binding { summary: found.summary, artifacts: found.paths, commit: Some(found.commit) },
+    });
+    Ok(found.collect())
+}
+
+/// A unique id that sorts by time: the milliseconds, then a hash of what no other process has at that moment.
+pub fn new_id() -> String {
+    const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let now = Timestamp::now();
+    let unique = format!("{} {} {:?}", now.as_nanosecond(), std::process::id(), std::thread::current().id());
+    let random = blake3::hash(unique.as_bytes());
+    let mut value = u128::from(u64::try_from(now.as_millisecond()).unwrap_or(0)) << 80;
+    value |= random.as_bytes().iter().take(10).fold(0, |value, byte| value << 8 | u128::from(*byte));
+    let letters = (0..26).rev().map(|place| char::from(LETTERS[(value >> (place * 5) & 31) as usize]));
+    letters.collect()
+}

@@ -1,0 +1,115 @@
+//! What the engine is told, and what it tells screens. The crew's threads, the watch of the state file and the signal
+//! handler send a [`Message`]; a screen or a session's report is shown a [`Notice`].
+
+use std::time::Duration;
+
+use aot_core::brief::Leftover;
+use aot_core::coordinator::{Event, JobId};
+use aot_core::rules::Change;
+use aot_core::rules::bound::Bound;
+use aot_core::rules::certificate::RedCheck;
+use aot_core::state::State;
+use aot_core::verdict::{Outcome, Verdict};
+
+use crate::agents::AgentUsage;
+use crate::checks::seal::Altered;
+use crate::process::cage;
+use crate::tree::{Kind, Waiting};
+
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A fact for the coordinator.
+    Event(Event),
+    /// For screens only.
+    Notice(Notice<'static>),
+    /// From the evaluation with this number. It is dropped if the coordinator no longer waits for that one.
+    Evaluation { number: u32, notice: Notice<'static>, event: Option<Event> },
+    /// The commit of an atom that is open again could not be reverted; later briefs name it.
+    CommitStays(Leftover),
+    /// A thread of the crew has ended.
+    ThreadEnded,
+    /// The state file may have changed.
+    FileChanged,
+    /// The state file can no longer be watched, for this reason.
+    Unwatched(String),
+    /// A person at the keyboard wants the run to end now.
+    Interrupt,
+}
+
+#[derive(Clone, Debug)]
+pub enum Notice<'n> {
+    /// Where the work happens, where it lands, and what confines workers.
+    Ground {
+        kind: Kind,
+        branch: Option<&'n str>,
+        cage: cage::Kind,
+    },
+    /// These changes are about to be written into the state file.
+    Recorded {
+        changes: &'n [Change],
+        state: &'n State,
+    },
+    /// Another program wrote the state file, and this is what it says now.
+    Edited {
+        state: &'n State,
+    },
+    Started {
+        job: &'n JobId,
+        state: &'n State,
+    },
+    Killed {
+        job: &'n JobId,
+    },
+    /// The crew sent this event, and the coordinator is about to handle it.
+    Event {
+        event: &'n Event,
+    },
+    /// What an agent does now.
+    Doing {
+        job: JobId,
+        line: String,
+    },
+    /// An agent has ended; without a job it is a judge of the base case or of a check.
+    AgentEnded {
+        job: Option<JobId>,
+        agent: String,
+        used: AgentUsage,
+        took: Duration,
+    },
+    Verifying {
+        number: u32,
+    },
+    /// A check of the base case has ended.
+    Checked {
+        item: String,
+        outcome: Outcome,
+    },
+    Verified {
+        verdict: Verdict,
+        red: Vec<RedCheck>,
+        took: Duration,
+    },
+    Tampered {
+        altered: Vec<Altered>,
+    },
+    /// A landing is blocked by uncommitted edits, or by another program at work in the repository.
+    Waiting {
+        job: JobId,
+        waiting: Waiting,
+    },
+    Note {
+        text: String,
+    },
+    /// The most that can still happen.
+    Bound {
+        bound: &'n Bound,
+    },
+    /// Nothing has happened for a moment.
+    Tick,
+}
+
+impl Notice<'_> {
+    pub fn note(text: impl Into<String>) -> Notice<'static> {
+        Notice::Note { text: text.into() }
+    }
+}
