@@ -1,9 +1,9 @@
-//! Interrupts a loop from another process, so that somebody can change its direction, and lets it go on. Decides nothing
-//! about the change.
+//! Interrupts a loop from another process, so that a person can redirect it, and lets it go on. Decides nothing about the
+//! change.
 //!
-//! Whoever redirects holds a lock, and asks through the state file. The driver kills what runs, writes that down, and when
-//! nobody of its crew is left takes a lock of its own: it stands still. It lets go of that when it has seen the answer,
-//! and whoever redirects waits for it. So both see each step of the other, and a death of either at any moment.
+//! The redirecting process holds a lock, and sets a flag in the state file. The driver kills what runs, records that, and
+//! takes a lock of its own when no thread of its crew is left: it stands still. It releases that lock when it has read
+//! the answer, and the redirecting process waits for that. So each process sees every step of the other, and its death.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ use crate::store::home::Home;
 use crate::store::lock::{Held, Lock};
 use crate::store::{Store, StoreError};
 
-/// A driver that has not stopped everything within this time hangs, and is told of.
+/// A driver that has not stopped everything within this time hangs, and the redirect fails.
 const STANDS: Duration = Duration::from_secs(60);
-/// A driver that has not seen the answer within this time hangs; the answer stands in the file all the same.
+/// A driver that has not read the answer within this time hangs; the answer is in the file all the same.
 const GOES_ON: Duration = Duration::from_secs(10);
-/// Whoever looks who holds a lock keeps others out for a moment.
-const PASSING: Duration = Duration::from_millis(200);
-const LOOK: Duration = Duration::from_millis(2);
+/// A process that asks who holds a lock holds it for a moment itself.
+const LOCK_WAIT: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(2);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotInterrupted {
@@ -49,18 +49,18 @@ impl From<FileError> for NotInterrupted {
 pub struct Interrupted {
     home: Home,
     _hold: Held,
-    /// Who drives, if somebody does.
+    /// The process that drives the loop.
     pub driver: Option<String>,
-    /// How many were being worked on.
+    /// How many atoms were in progress.
     pub killed: usize,
-    /// From the asking to the last of them.
+    /// From the request until everything had stopped.
     pub took: Duration,
 }
 
-/// Takes the redirect of a loop. Nothing runs any more when this returns.
+/// Interrupts a loop for a redirect. Nothing runs any more when this returns.
 pub fn interrupt(store: &mut Store) -> Result<Interrupted, NotInterrupted> {
     let home = store.file().home().clone();
-    let hold = Held::take_the(Lock::Redirecting, &home, "redirects", PASSING).map_err(|error| {
+    let hold = Held::take_the(Lock::Redirecting, &home, "redirects", LOCK_WAIT).map_err(|error| {
         match Lock::Redirecting.holder(&home) {
             Some(holder) => NotInterrupted::Held { holder },
             None => error.into(),
@@ -70,7 +70,7 @@ pub fn interrupt(store: &mut Store) -> Result<Interrupted, NotInterrupted> {
     let driver = driver::holder(&home);
     let flagged = store.load()?.1.control.redirect_requested;
     if driver.is_some() && !flagged {
-        // A driver that still stands has not seen the answer before; asked again at once, it would miss that.
+        // A driver that still stands has not read the last answer; interrupted again at once, it would miss it.
         wait(&home, Stance::Moving, GOES_ON);
     }
     let (_, state) = store.load()?;
@@ -82,27 +82,27 @@ pub fn interrupt(store: &mut Store) -> Result<Interrupted, NotInterrupted> {
             return Err(NotInterrupted::Hangs { driver: driver.unwrap_or_default() });
         }
     } else if let Some(session) = state.control.session.clone() {
-        // A host drives, one command at a time: what its agents say from now on comes too late.
+        // A host's session takes one step at a time: results that its agents hand in from now on are refused.
         SessionMemory::change(home.sidecar(), &session, |memory| memory.set_coordinator(None));
         store.change("interrupt the loop", Timestamp::now(), |ledger| {
             redirect::interrupt(ledger);
             Ok::<(), Refusal>(())
         })?;
     }
-    // Whoever held it before has handed it over.
+    // A host that held the redirect before has handed it over.
     hold::forget(&home)?;
     Ok(Interrupted { home, _hold: hold, driver, killed, took: began.elapsed() })
 }
 
 impl Interrupted {
-    /// The answer stands in the file: waits until the driver has seen it, and lets the redirect go.
+    /// The answer is in the file: waits until the driver has read it, and releases the redirect.
     pub fn go_on(self) {
         if self.driver.is_some() {
             wait(&self.home, Stance::Moving, GOES_ON);
         }
     }
 
-    /// Leaves the loop standing for a host, until its next word.
+    /// Leaves the loop interrupted for a host, until its next redirect.
     pub fn hand_over(self, who: &str) -> Result<(), FileError> {
         hold::note(&self.home, who)
     }
@@ -140,7 +140,7 @@ enum Stance {
     Moving,
 }
 
-/// Waits for a driver to stand or to move; one that is gone does both. Tells whether it came to that.
+/// Waits for a driver to stand still or to move; a driver that is gone counts as both. `false` if it took too long.
 fn wait(home: &Home, wanted: Stance, limit: Duration) -> bool {
     let began = Instant::now();
     loop {
@@ -151,6 +151,6 @@ fn wait(home: &Home, wanted: Stance, limit: Duration) -> bool {
         if began.elapsed() > limit {
             return false;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }

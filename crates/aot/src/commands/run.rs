@@ -243,7 +243,7 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
         Some(IsolationMode::InPlace) => Trees::Shared,
         Some(IsolationMode::Worktree | IsolationMode::None) | None => Trees::Separate,
     };
-    let agents = team.map_or(NO_AGENTS, |team| driver::seats(team, state));
+    let agents = team.map_or(NO_AGENTS, |team| driver::available_agents(team, state));
     let settings =
         Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start: OnRefusedStart::Park };
     let ahead = forecast(aligned, settings, jiff::Timestamp::now());
@@ -344,7 +344,7 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
 }
 
 fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
-    let Ran { certificate, interrupted, altered } = ran;
+    let RunEnd { certificate, interrupted, altered } = ran;
     let mut object = json!(certificate);
     object["type"] = json!("halted");
     object["status"] = json!(state.control.status);

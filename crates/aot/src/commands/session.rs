@@ -1,4 +1,4 @@
-//! The verbs in a host's session: the same words, with a tree, a check and a landing behind them. Hands over and tells.
+//! The verbs in a host's session: the same as elsewhere, with a tree, a check and a landing behind them. Decides nothing.
 
 use aot_core::coordinator::{CheckOutcome, OnRefusedStart, Outcome, StopMode};
 use aot_core::rules::{Change, Refusal, bound};
@@ -28,7 +28,7 @@ pub fn owns(invocation: &Invocation) -> Result<bool, Failure> {
     let mut store = invocation.store()?;
     let state = store.load()?.1;
     if !has_one(state) {
-        // A session that goes on with a loop that has ended would work where nobody counts it.
+        // A session that goes on with a loop that has ended would work without a limit.
         let own = state.control.session.is_some() && state.control.session == place::session();
         return if own { Err(at_rest()) } else { Ok(false) };
     }
@@ -77,26 +77,26 @@ pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<An
     }
     let run_config = run_config(invocation, &state)?;
     let bound = bound::hosted(&state);
-    let mut came = session::begin(store, run_config, &here)?;
+    let mut report = session::begin(store, run_config, &here)?;
     let limits = state.constraints();
     if limits.max_cost_usd.is_some() || limits.max_tokens.is_some() {
         let text =
             "the host alone knows what its agents cost: `max_cost_usd` and `max_tokens` do not bind them";
-        came.seen.notes.push(text.into());
+        report.seen.notes.push(text.into());
     }
     let line = format!("the loop is this session's: {}", screens::run::bound(&bound));
-    Ok(answer(&came, &line, json!({"session": here, "bound": bound})))
+    Ok(answer(&report, &line, json!({"session": here, "bound": bound})))
 }
 
 pub fn start(invocation: &Invocation, id: &AtomId) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
-    let came = session::start(store, run_config, id)?;
-    if let Some(refusal) = came.refused {
+    let report = session::start(store, run_config, id)?;
+    if let Some(refusal) = report.refused {
         return Err(refusal.into());
     }
-    match &came.started {
-        Some(started) => Ok(started_answer(started, &came.changes)),
-        None => ended(id, &came),
+    match &report.started {
+        Some(started) => Ok(started_answer(started, &report.changes)),
+        None => ended(id, &report),
     }
 }
 
@@ -110,11 +110,11 @@ pub fn brief(invocation: &Invocation, id: &AtomId) -> Result<Answer, Failure> {
 
 pub fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
-    let came = session::resolve(store, run_config, id, binding)?;
-    if let Some(refusal) = came.refused {
+    let report = session::resolve(store, run_config, id, binding)?;
+    if let Some(refusal) = report.refused {
         return Err(refusal.into());
     }
-    if let Some(unproven) = came.unproven.as_ref().filter(|unproven| unproven.left > 0) {
+    if let Some(unproven) = report.unproven.as_ref().filter(|unproven| unproven.left > 0) {
         let (reason, left) = (why(&unproven.check), unproven.left);
         let message = format!("{id} is not resolved: {reason}");
         return Err(Failure::refused("check_failed", message).with_hint(format!(
@@ -122,7 +122,7 @@ pub fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result
              `aot atom fail {id} --reason …`"
         )));
     }
-    ended(id, &came)
+    ended(id, &report)
 }
 
 pub fn fail(
@@ -133,12 +133,12 @@ pub fn fail(
 ) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
     let outcome = if too_large { Outcome::TooLarge { reason } } else { Outcome::Failed { reason } };
-    let came = session::fail(store, run_config, id, outcome)?;
-    if let Some(refusal) = came.refused {
+    let report = session::fail(store, run_config, id, outcome)?;
+    if let Some(refusal) = report.refused {
         return Err(refusal.into());
     }
     let mut object = json!({"atom": id, "status": "pending"});
-    let switched = came.changes.iter().find_map(|change| match change {
+    let switched = report.changes.iter().find_map(|change| match change {
         Change::ChoiceSelected { group, choice, .. } => Some((group, choice)),
         _ => None,
     });
@@ -154,29 +154,29 @@ pub fn fail(
             format!("{id} failed and is pending again; its work is kept, `aot log {id}` tells where")
         }
     };
-    Ok(answer(&came, &line, object))
+    Ok(answer(&report, &line, object))
 }
 
 pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
     let how = if now { StopMode::Now } else { StopMode::Finish };
-    let came = session::stop(store, run_config, how, reason.clone())?;
-    let line = match &came.halted {
+    let report = session::stop(store, run_config, how, reason.clone())?;
+    let line = match &report.halted {
         Some(_) => "stopped",
         None => {
             "asked the session to stop: what is in progress may be resolved or failed, nothing new starts"
         }
     };
-    Ok(answer(&came, line, json!({"stopping": true, "now": now, "reason": reason})))
+    Ok(answer(&report, line, json!({"stopping": true, "now": now, "reason": reason})))
 }
 
-/// What the world offers to a step.
+/// What a step needs from the world.
 pub fn run_config(invocation: &Invocation, state: &State) -> Result<RunConfig, Failure> {
     let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
     let judged = |checks: &aot_core::state::Checks| checks.quality_items() > 0;
     let alone = state.objective.base_case.as_ref().is_some_and(judged)
         || state.atoms.values().any(|atom| atom.check.as_ref().is_some_and(judged));
-    // Workers are the host's; only a judge may be somebody else, and without one a person is asked.
+    // The workers are the host's. Only a judge may be an agent of ours; without one a person is asked.
     let team = workspace.team(&[], state, alone).unwrap_or_default();
     workspace.run_config(team, OnRefusedStart::Stop)
 }
@@ -189,8 +189,8 @@ fn open(invocation: &Invocation) -> Result<(Store, RunConfig), Failure> {
 }
 
 /// How an atom's attempt ended, if it ended here.
-fn ended(id: &AtomId, came: &StepReport) -> Result<Answer, Failure> {
-    let resolved: Vec<&str> = came
+fn ended(id: &AtomId, report: &StepReport) -> Result<Answer, Failure> {
+    let resolved: Vec<&str> = report
         .changes
         .iter()
         .filter_map(|change| match change {
@@ -199,14 +199,14 @@ fn ended(id: &AtomId, came: &StepReport) -> Result<Answer, Failure> {
         })
         .collect();
     if resolved.is_empty() {
-        let reason = came.unproven.as_ref().map(|unproven| why(&unproven.check));
-        let reason = reason.or_else(|| came.seen.notes.last().cloned()).unwrap_or_default();
+        let reason = report.unproven.as_ref().map(|unproven| why(&unproven.check));
+        let reason = reason.or_else(|| report.seen.notes.last().cloned()).unwrap_or_default();
         let message = format!("{id} is not resolved: {reason}");
         return Err(Failure::refused("not_landed", message)
             .with_hint(format!("it is pending again; its work is kept, `aot log {id}` tells where")));
     }
     let line = format!("resolved {}", resolved.join(", and with it "));
-    Ok(answer(came, &line, json!({"atom": id, "status": "resolved", "resolved": resolved})))
+    Ok(answer(report, &line, json!({"atom": id, "status": "resolved", "resolved": resolved})))
 }
 
 fn why(check: &CheckOutcome) -> String {
@@ -232,22 +232,22 @@ fn started_answer(started: &Started, changes: &[Change]) -> Answer {
     Answer::new(text, json)
 }
 
-fn answer(came: &StepReport, line: &str, mut object: Value) -> Answer {
+fn answer(report: &StepReport, line: &str, mut object: Value) -> Answer {
     object["success"] = json!(true);
-    object["changes"] = json!(came.changes);
-    object["notes"] = json!(came.seen.notes);
-    object["halted"] = json!(came.halted);
-    let next = match &came.halted {
+    object["changes"] = json!(report.changes);
+    object["notes"] = json!(report.seen.notes);
+    object["halted"] = json!(report.halted);
+    let next = match &report.halted {
         Some(certificate) => text::halted(certificate),
         None => {
-            let next = came.next.as_ref().map(text::instruction);
+            let next = report.next.as_ref().map(text::instruction);
             if let Some(next) = &next {
                 object["next"] = json!(next);
             }
             next.unwrap_or_default()
         }
     };
-    let notes = came.seen.notes.iter().map(|note| format!("note: {note}")).collect();
+    let notes = report.seen.notes.iter().map(|note| format!("note: {note}")).collect();
     Answer::new(format!("{line}\n{next}"), object).with_warnings(notes)
 }
 
@@ -265,12 +265,11 @@ pub fn at_rest() -> Failure {
         .with_hint("`aot status` says why; `aot run --session` takes it up again")
 }
 
-/// What the loop's own session has said and heard so far.
+/// What is remembered of a session.
 pub fn note(store: &Store, session: &str) -> SessionMemory {
     SessionMemory::of(store.file().home().sidecar(), session)
 }
 
-/// Remembers more of it.
 pub fn remember<T>(store: &Store, session: &str, change: impl FnOnce(&mut SessionMemory) -> T) -> T {
     SessionMemory::change(store.file().home().sidecar(), session, change)
 }
