@@ -147,7 +147,7 @@ atoms:
     or_group: sorting
     run: "mkdir -p report; tr ' ' '\\n' < text | LC_ALL=C sort > report/sorted; echo sorted"
   - id: A7
-    description: "Search by unreadable_project very carefully"
+    description: "Search by looking very carefully"
     status: pending
     depends_on: [A1]
     or_group: searching
