@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use aot_core::state::AtomId;
 use aot_runner::process::Guard;
-use aot_runner::tree::{CommitMessage, End, Ground, Project, Wanted, Work};
+use aot_runner::tree::{CommitMessage, End, Ground, IsolationRequest, Project, Work};
 
 const FILES: usize = 20_000;
 const PER_FOLDER: usize = 100;
@@ -45,7 +45,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         state: root.join(".claude/aot-loop-state.md"),
         sidecar: root.join(".claude/aot"),
     };
-    let wanted = Wanted { mode: None, share: Vec::new(), setup: None, branch: None, loop_id: "speed".into() };
+    let wanted = IsolationRequest {
+        mode: None,
+        share: Vec::new(),
+        setup: None,
+        branch: None,
+        loop_id: "speed".into(),
+    };
     let began = Instant::now();
     let ground = Ground::open(&project, wanted, &Guard::new("/bin/false".into()), Path::new("/bin/sh"))?;
     tell("open", began.elapsed());

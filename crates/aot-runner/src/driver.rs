@@ -19,7 +19,7 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, Lock};
 use crate::store::watch::{self, Watch};
-use crate::tree::Entry;
+use crate::tree::OpenedFor;
 
 /// The lock of a driver that has just died may be held for a moment longer.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -87,7 +87,7 @@ pub fn run(
     clear_outputs(&config.project);
     clear_transcripts(&config.project.sidecar);
     engine::claim(&mut store, Owner::Driver { branch: options.branch.as_deref() })?;
-    let Opening { aligned, ground, begun, notes } = Opening::of(&mut store, &config, Entry::Run)?;
+    let Opening { aligned, ground, begun, notes } = Opening::of(&mut store, &config, OpenedFor::Run)?;
     for text in notes {
         // The notes are shown after the bound, when the engine reads its inbox.
         let _ = sender.send(Message::Notice(Notice::Note { text }));
@@ -115,8 +115,8 @@ fn watch(store: &Store, sender: Sender<Message>) -> Option<Watch> {
     let watch = Watch::new(store.file().home(), move |notice| {
         // Without a receiver the run is over.
         let _ = watching.send(match notice {
-            watch::Notice::Changed => Message::FileChanged,
-            watch::Notice::Blind(error) => Message::Unwatched(error.to_string()),
+            watch::FileNotice::Changed => Message::FileChanged,
+            watch::FileNotice::Blind(error) => Message::Unwatched(error.to_string()),
         });
     });
     watch

@@ -14,7 +14,7 @@ use aot_core::verdict::{Outcome, Verdict};
 use crate::agents::AgentUsage;
 use crate::checks::seal::Altered;
 use crate::process::cage;
-use crate::tree::{Kind, Waiting};
+use crate::tree::{TreeKind, Waiting};
 
 #[derive(Clone, Debug)]
 pub enum Message {
@@ -40,7 +40,7 @@ pub enum Message {
 pub enum Notice<'n> {
     /// Where the work happens, where it lands, and what confines workers.
     Ground {
-        kind: Kind,
+        kind: TreeKind,
         branch: Option<&'n str>,
         cage: cage::Kind,
     },

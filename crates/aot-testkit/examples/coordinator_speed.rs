@@ -95,9 +95,9 @@ fn run(state: State, fails: Fails) -> Life {
                         Fails::FirstChoices => id.ends_with('a'),
                     };
                     let outcome = if failed {
-                        Outcome::Failed { reason: "boom".into() }
+                        JobOutcome::Failed { reason: "boom".into() }
                     } else {
-                        Outcome::Done {
+                        JobOutcome::Done {
                             summary: String::new(),
                             artifacts: Vec::new(),
                             check: CheckOutcome::None,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use aot_core::coordinator::Dispatch;
-use aot_core::rules::certificate::Verdict;
+use aot_core::rules::certificate::StopKind;
 
 use crate::audit::Violation;
 use crate::life::{FailedLife, Summary, live};
@@ -131,18 +131,18 @@ impl fmt::Display for Tally {
 }
 
 /// A verdict's kind.
-pub fn verdict_name(verdict: &Verdict) -> &'static str {
+pub fn verdict_name(verdict: &StopKind) -> &'static str {
     match verdict {
-        Verdict::Completed => "completed",
-        Verdict::StoppedByHand => "stopped by hand",
-        Verdict::RedirectInterrupted => "redirect interrupted",
-        Verdict::Tampered => "tampered",
-        Verdict::Exhausted { .. } => "exhausted",
-        Verdict::Stalled => "stalled",
-        Verdict::IterationLimit => "iteration limit",
-        Verdict::Budget { .. } => "budget",
-        Verdict::Deadlock { .. } => "deadlock",
-        Verdict::NeedsPerson => "needs a person",
-        Verdict::NoAgent { .. } => "no agent",
+        StopKind::Completed => "completed",
+        StopKind::StoppedByHand => "stopped by hand",
+        StopKind::RedirectInterrupted => "redirect interrupted",
+        StopKind::Tampered => "tampered",
+        StopKind::Exhausted { .. } => "exhausted",
+        StopKind::Stalled => "stalled",
+        StopKind::IterationLimit => "iteration limit",
+        StopKind::Budget { .. } => "budget",
+        StopKind::Deadlock { .. } => "deadlock",
+        StopKind::NeedsPerson => "needs a person",
+        StopKind::NoAgent { .. } => "no agent",
     }
 }

@@ -3,7 +3,7 @@
 
 use aot_core::brief::Cost;
 use aot_core::coordinator::{
-    Answer, CheckOutcome, Evaluation, Feasibility, Job, Outcome, ReplanReason, Task, Usage,
+    Answer, CheckOutcome, Evaluation, Feasibility, Job, JobOutcome, ReplanReason, Task, Usage,
 };
 use aot_core::rules::certificate::RedCheck;
 use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
@@ -115,38 +115,40 @@ impl Behaviour {
     }
 
     /// How a job ends, and after how many seconds.
-    pub fn outcome(&self, random: &mut Random, state: &State, job: &Job) -> (Outcome, u64) {
+    pub fn outcome(&self, random: &mut Random, state: &State, job: &Job) -> (JobOutcome, u64) {
         let seconds = (60.0 * random.pareto(1.5)).min(1_700.0) as u64;
         let by_agent = is_agent(state, &job.id.task);
         if by_agent && (self.down || random.percent(self.refuse)) {
             let retry_after = random.percent(30).then(|| Span::from_seconds(random.between(1, 600)));
-            return (Outcome::Refused { reason: "rate limit".into(), retry_after }, 1);
+            return (JobOutcome::Refused { reason: "rate limit".into(), retry_after }, 1);
         }
         if by_agent && random.percent(self.unable) {
-            return (Outcome::NotLoggedIn { reason: "nobody is logged in".into() }, 1);
+            return (JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() }, 1);
         }
         if random.percent(self.lost) {
-            return (Outcome::Lost { reason: "killed from outside".into() }, seconds);
+            return (JobOutcome::Lost { reason: "killed from outside".into() }, seconds);
         }
         let outcome = match &job.id.task {
-            Task::Probe(_) if random.percent(self.fail / 3) => Outcome::Failed { reason: "no answer".into() },
+            Task::Probe(_) if random.percent(self.fail / 3) => {
+                JobOutcome::Failed { reason: "no answer".into() }
+            }
             Task::Probe(atom) => {
                 let feasible =
                     if random.percent(self.fail) { Feasibility::Infeasible } else { Feasibility::Feasible };
                 let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
                 let cost = random.percent(80).then(|| *random.pick(&costs));
-                Outcome::Probed { feasible, findings: format!("looked at {atom}"), cost }
+                JobOutcome::Probed { feasible, findings: format!("looked at {atom}"), cost }
             }
             Task::Check(atom) => done(self.check(random, state, atom)),
             Task::Work(atom) => {
                 if random.percent(self.hang) {
                     let limit = state.constraints().agent_timeout().seconds();
-                    return (Outcome::Failed { reason: "out of time".into() }, limit);
+                    return (JobOutcome::Failed { reason: "out of time".into() }, limit);
                 }
                 if self.is_cursed(atom) || random.percent(self.fail) {
-                    Outcome::Failed { reason: "could not".into() }
+                    JobOutcome::Failed { reason: "could not".into() }
                 } else if random.percent(self.too_large) {
-                    Outcome::TooLarge { reason: "too much".into() }
+                    JobOutcome::TooLarge { reason: "too much".into() }
                 } else {
                     done(self.check(random, state, atom))
                 }
@@ -235,8 +237,8 @@ impl Behaviour {
     }
 }
 
-fn done(check: CheckOutcome) -> Outcome {
-    Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check }
+fn done(check: CheckOutcome) -> JobOutcome {
+    JobOutcome::Done { summary: "done".into(), artifacts: Vec::new(), check }
 }
 
 fn red_check(number: usize) -> RedCheck {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use aot_core::coordinator::{Answer, Effect, Evaluation, Event, Job, JobId, Outcome, Task, Usage};
+use aot_core::coordinator::{Answer, Effect, Evaluation, Event, Job, JobId, JobOutcome, Task, Usage};
 use aot_core::rules::Change;
 use aot_core::state::State;
 
@@ -75,15 +75,15 @@ pub fn job_name(id: &JobId) -> String {
     }
 }
 
-fn outcome_text(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &JobOutcome) -> String {
     match outcome {
-        Outcome::Done { check, .. } => format!("done, check {check:?}"),
-        Outcome::Failed { reason } => format!("failed: {reason}"),
-        Outcome::TooLarge { .. } => "too large".to_owned(),
-        Outcome::Probed { feasible, cost, .. } => format!("probed, feasible {feasible:?}, cost {cost:?}"),
-        Outcome::Refused { .. } => "refused".to_owned(),
-        Outcome::NotLoggedIn { .. } => "unable".to_owned(),
-        Outcome::Lost { .. } => "lost".to_owned(),
+        JobOutcome::Done { check, .. } => format!("done, check {check:?}"),
+        JobOutcome::Failed { reason } => format!("failed: {reason}"),
+        JobOutcome::TooLarge { .. } => "too large".to_owned(),
+        JobOutcome::Probed { feasible, cost, .. } => format!("probed, feasible {feasible:?}, cost {cost:?}"),
+        JobOutcome::Refused { .. } => "refused".to_owned(),
+        JobOutcome::NotLoggedIn { .. } => "unable".to_owned(),
+        JobOutcome::Lost { .. } => "lost".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use aot_core::coordinator::{
-    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, OnRefusedStart, Outcome, Presence,
+    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, JobOutcome, OnRefusedStart, Presence,
     RedirectLock, Settings, Trees, Usage,
 };
 use aot_core::state::{Atom, AtomId, Span, State};
@@ -227,7 +227,7 @@ impl Task {
                     let (end, job) = running.swap_remove(first);
                     now = end;
                     simulation.world.now = Timestamp::from_millisecond(now as i64).expect("a short life");
-                    let outcome = Outcome::Done {
+                    let outcome = JobOutcome::Done {
                         summary: "done".into(),
                         artifacts: Vec::new(),
                         check: CheckOutcome::None,

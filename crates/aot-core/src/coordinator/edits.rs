@@ -3,7 +3,7 @@
 
 use super::protocol::Effect;
 use super::{Coordinator, Phase};
-use crate::rules::certificate::Verdict;
+use crate::rules::certificate::StopKind;
 use crate::rules::memory::Forget;
 use crate::rules::{Change, Ledger, backtrack, converge, gate, redirect};
 use crate::state::{LoopStatus, State};
@@ -40,7 +40,7 @@ impl Coordinator {
         if self.state().control.redirect_requested {
             self.ledger.record(Change::RedirectEnded);
         }
-        self.must_stop.take_if(|stop| stop.verdict == Verdict::Tampered);
+        self.must_stop.take_if(|stop| stop.verdict == StopKind::Tampered);
         if self.phase == Phase::AwaitingRedirect {
             self.take_up();
         }

@@ -3,7 +3,7 @@
 
 use super::flight::Stage;
 use super::protocol::{
-    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, JobId, Outcome, RedirectLock, StopMode,
+    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, JobId, JobOutcome, RedirectLock, StopMode,
     UnrecordedLanding, Usage,
 };
 use super::{Coordinator, Dispatch, OnRefusedStart, Phase};
@@ -150,7 +150,7 @@ impl Coordinator {
         }
     }
 
-    fn ended(&mut self, job: JobId, outcome: Outcome, usage: Usage) {
+    fn ended(&mut self, job: JobId, outcome: JobOutcome, usage: Usage) {
         let Some(at) = self.flight.find(&job) else {
             if let Some((at, probe)) = self.flight.find_parallel_probe(&job) {
                 self.parallel_probe_ended(at, probe, outcome);
@@ -159,7 +159,7 @@ impl Coordinator {
             }
             return;
         };
-        if let Outcome::Refused { reason, retry_after } = &outcome {
+        if let JobOutcome::Refused { reason, retry_after } = &outcome {
             match self.settings.on_refused_start {
                 OnRefusedStart::Park => {
                     self.flight.attempts[at].parked = true;
@@ -169,7 +169,7 @@ impl Coordinator {
             }
             return;
         }
-        if let Outcome::NotLoggedIn { reason } = &outcome {
+        if let JobOutcome::NotLoggedIn { reason } = &outcome {
             self.stop_attempt(at, converge::not_logged_in(reason), reason);
             return;
         }
@@ -191,16 +191,16 @@ impl Coordinator {
         self.require_stop(stop);
     }
 
-    fn probed(&mut self, at: usize, outcome: Outcome) {
+    fn probed(&mut self, at: usize, outcome: JobOutcome) {
         let (feasible, findings) = match outcome {
-            Outcome::Probed { feasible, findings, cost: _ } => (feasible, Some(findings)),
+            JobOutcome::Probed { feasible, findings, cost: _ } => (feasible, Some(findings)),
             // A probe that brings nothing does not stand in the way of the work.
-            Outcome::Done { .. }
-            | Outcome::Failed { .. }
-            | Outcome::TooLarge { .. }
-            | Outcome::Refused { .. }
-            | Outcome::NotLoggedIn { .. }
-            | Outcome::Lost { .. } => (Feasibility::Feasible, None),
+            JobOutcome::Done { .. }
+            | JobOutcome::Failed { .. }
+            | JobOutcome::TooLarge { .. }
+            | JobOutcome::Refused { .. }
+            | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::Lost { .. } => (Feasibility::Feasible, None),
         };
         if feasible == Feasibility::Infeasible {
             let index = self
@@ -237,25 +237,27 @@ impl Coordinator {
         self.count_run(&attempt.job());
     }
 
-    fn worked(&mut self, at: usize, outcome: Outcome) {
+    fn worked(&mut self, at: usize, outcome: JobOutcome) {
         let atom = self.flight.attempts[at].atom.clone();
         match outcome {
-            Outcome::Done { check, .. } => match self.proven(&atom, check) {
+            JobOutcome::Done { check, .. } => match self.proven(&atom, check) {
                 CheckOutcome::None | CheckOutcome::Pass => self.land(at),
                 CheckOutcome::Fail { reason } => self.fail(at, reason),
                 CheckOutcome::Error { reason } => self.check_error(at, reason),
                 CheckOutcome::Pending { reason } => self.await_person(at, reason),
             },
-            Outcome::Failed { reason } => self.fail(at, reason),
-            Outcome::TooLarge { reason } => {
+            JobOutcome::Failed { reason } => self.fail(at, reason),
+            JobOutcome::TooLarge { reason } => {
                 self.memory.entry(&atom).too_large = Some(reason.clone());
                 self.fail(at, reason);
             }
-            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => {
+            JobOutcome::Lost { reason }
+            | JobOutcome::Refused { reason, .. }
+            | JobOutcome::NotLoggedIn { reason } => {
                 self.end_attempt(at);
                 self.return_to_pending(atom, reason);
             }
-            Outcome::Probed { .. } => self.fail(at, "it answered as a probe".into()),
+            JobOutcome::Probed { .. } => self.fail(at, "it answered as a probe".into()),
         }
     }
 
@@ -267,25 +269,28 @@ impl Coordinator {
         check
     }
 
-    fn checked(&mut self, at: usize, outcome: Outcome) {
+    fn checked(&mut self, at: usize, outcome: JobOutcome) {
         let atom = self.flight.attempts[at].atom.clone();
         match outcome {
-            Outcome::Done { check: CheckOutcome::Pass, .. } => {
+            JobOutcome::Done { check: CheckOutcome::Pass, .. } => {
                 self.end_attempt(at);
                 let index = self.ledger.index(&atom).expect("what is in flight stands in the graph");
                 advance::resolve_parent(&mut self.ledger, index);
                 advance::resolve_parents(&mut self.ledger, index);
                 self.resolved(&atom);
             }
-            Outcome::Done { check: CheckOutcome::Fail { reason }, .. } => self.fail(at, reason),
-            Outcome::Done { check: CheckOutcome::Pending { reason }, .. } => self.await_person(at, reason),
-            Outcome::Done { check: CheckOutcome::Error { reason }, .. } | Outcome::Failed { reason } => {
+            JobOutcome::Done { check: CheckOutcome::Fail { reason }, .. } => self.fail(at, reason),
+            JobOutcome::Done { check: CheckOutcome::Pending { reason }, .. } => self.await_person(at, reason),
+            JobOutcome::Done { check: CheckOutcome::Error { reason }, .. }
+            | JobOutcome::Failed { reason } => {
                 self.check_error(at, reason);
             }
-            Outcome::Done { check: CheckOutcome::None, .. }
-            | Outcome::Probed { .. }
-            | Outcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
-            Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => {
+            JobOutcome::Done { check: CheckOutcome::None, .. }
+            | JobOutcome::Probed { .. }
+            | JobOutcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
+            JobOutcome::Lost { reason }
+            | JobOutcome::Refused { reason, .. }
+            | JobOutcome::NotLoggedIn { reason } => {
                 self.end_attempt(at);
                 self.return_to_pending(atom, reason);
             }

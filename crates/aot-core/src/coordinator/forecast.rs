@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Agents, Coordinator, Effect, Evaluation, Event, JobId, Outcome, Presence, RedirectLock, Settings, Task,
-    Usage,
+    Agents, Coordinator, Effect, Evaluation, Event, JobId, JobOutcome, Presence, RedirectLock, Settings,
+    Task, Usage,
 };
 use super::{CheckOutcome, UnrecordedLanding};
-use crate::rules::certificate::{RedCheck, Verdict, tagged_verdict};
+use crate::rules::certificate::{RedCheck, StopKind, tagged_verdict};
 use crate::rules::gate::Aligned;
 use crate::state::{AtomId, Binding};
 
@@ -19,7 +19,7 @@ pub struct Forecast {
     pub steps: Vec<Vec<AtomId>>,
     /// How it would halt.
     #[serde(serialize_with = "tagged_verdict::serialize")]
-    pub ends: Verdict,
+    pub ends: StopKind,
 }
 
 /// Looks ahead. Atoms that need an agent are taken to have one.
@@ -55,7 +55,7 @@ pub fn forecast(aligned: Aligned, settings: Settings, now: Timestamp) -> Forecas
         }
         let running = coordinator.running();
         if running.is_empty() {
-            return Forecast { steps, ends: Verdict::Stalled };
+            return Forecast { steps, ends: StopKind::Stalled };
         }
         steps.push(started.iter().filter_map(|job| job.task.atom().cloned()).collect());
         events.extend(running.into_iter().map(ended));
@@ -66,9 +66,9 @@ fn ended(job: JobId) -> Event {
     // Whatever its check is, it is taken to pass.
     let check = CheckOutcome::Pass;
     let outcome = match job.task {
-        Task::Probe(_) | Task::Replan => Outcome::Lost { reason: String::new() },
+        Task::Probe(_) | Task::Replan => JobOutcome::Lost { reason: String::new() },
         Task::Work(_) | Task::Check(_) => {
-            Outcome::Done { summary: String::new(), artifacts: Vec::new(), check }
+            JobOutcome::Done { summary: String::new(), artifacts: Vec::new(), check }
         }
     };
     Event::Ended { job, outcome, usage: Usage::default() }

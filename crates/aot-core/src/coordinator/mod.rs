@@ -13,7 +13,7 @@ mod request;
 mod step;
 
 pub use protocol::{
-    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, Job, JobId, Outcome, RedirectLock,
+    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, Job, JobId, JobOutcome, RedirectLock,
     StopMode, Task, UnrecordedLanding, Usage,
 };
 

@@ -3,7 +3,7 @@
 //! what follows from the findings, are rules.
 
 use super::flight::{ParallelProbe, Stage, blank_job};
-use super::protocol::{Effect, Outcome};
+use super::protocol::{Effect, JobOutcome};
 use super::{Coordinator, OnRefusedStart};
 use crate::rules::order::{self, ProbeFinding};
 use crate::rules::{Ledger, converge, plan};
@@ -50,25 +50,25 @@ impl Coordinator {
     }
 
     /// Without an answer the choice stays unknown: it is not probed again in this iteration.
-    pub(super) fn parallel_probe_ended(&mut self, at: usize, probe: usize, outcome: Outcome) {
+    pub(super) fn parallel_probe_ended(&mut self, at: usize, probe: usize, outcome: JobOutcome) {
         match &outcome {
-            Outcome::Refused { reason, retry_after } => match self.settings.on_refused_start {
+            JobOutcome::Refused { reason, retry_after } => match self.settings.on_refused_start {
                 OnRefusedStart::Park => self.park(*retry_after),
                 OnRefusedStart::Stop => self.require_stop(converge::rate_limited(reason)),
             },
-            Outcome::NotLoggedIn { reason } => self.require_stop(converge::not_logged_in(reason)),
-            Outcome::Probed { .. }
-            | Outcome::Done { .. }
-            | Outcome::Failed { .. }
-            | Outcome::TooLarge { .. }
-            | Outcome::Lost { .. } => self.refused_starts = 0,
+            JobOutcome::NotLoggedIn { reason } => self.require_stop(converge::not_logged_in(reason)),
+            JobOutcome::Probed { .. }
+            | JobOutcome::Done { .. }
+            | JobOutcome::Failed { .. }
+            | JobOutcome::TooLarge { .. }
+            | JobOutcome::Lost { .. } => self.refused_starts = 0,
         }
         self.flight.attempts[at].parallel_probes[probe].end(finding(outcome));
         self.order_choices(at);
     }
 
     /// The probe of the selected choice has ended, and other choices are probed beside it.
-    pub(super) fn selected_choice_probed(&mut self, at: usize, outcome: Outcome) {
+    pub(super) fn selected_choice_probed(&mut self, at: usize, outcome: JobOutcome) {
         let attempt = &mut self.flight.attempts[at];
         attempt.stage = Stage::AwaitingProbes;
         attempt.finding = finding(outcome);
@@ -120,14 +120,14 @@ impl Coordinator {
     }
 }
 
-fn finding(outcome: Outcome) -> Option<ProbeFinding> {
+fn finding(outcome: JobOutcome) -> Option<ProbeFinding> {
     match outcome {
-        Outcome::Probed { feasible, findings, cost } => Some(ProbeFinding { feasible, cost, findings }),
-        Outcome::Done { .. }
-        | Outcome::Failed { .. }
-        | Outcome::TooLarge { .. }
-        | Outcome::Refused { .. }
-        | Outcome::NotLoggedIn { .. }
-        | Outcome::Lost { .. } => None,
+        JobOutcome::Probed { feasible, findings, cost } => Some(ProbeFinding { feasible, cost, findings }),
+        JobOutcome::Done { .. }
+        | JobOutcome::Failed { .. }
+        | JobOutcome::TooLarge { .. }
+        | JobOutcome::Refused { .. }
+        | JobOutcome::NotLoggedIn { .. }
+        | JobOutcome::Lost { .. } => None,
     }
 }

@@ -23,7 +23,7 @@ pub enum Event {
     /// A job has ended by itself. Late answers of killed jobs are ignored.
     Ended {
         job: JobId,
-        outcome: Outcome,
+        outcome: JobOutcome,
         usage: Usage,
     },
     /// What [`Effect::Land`] asked for is on the branch.
@@ -110,7 +110,7 @@ pub enum StopMode {
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// A worker or a command says that it is done (or a parent's check was run). `check` is what the program itself
     /// saw of the atom's check, on the worker's own tree.
     Done { summary: String, artifacts: Vec<String>, check: CheckOutcome },

@@ -2,7 +2,7 @@
 
 use super::{Change, Ledger, Refusal, advance};
 use crate::state::{
-    Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, SelectionCause, State, Target, TrailEntry, Verdict,
+    Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, SelectionCause, State, StopKind, Target, TrailEntry,
 };
 
 /// An atom below a choice fails that choice at this many failures of its own.
@@ -26,7 +26,7 @@ pub fn fail(ledger: &mut Ledger, id: &AtomId, reason: &str) -> Result<FailureOut
     if let FailureOutcome::Exhausted { group } = &outcome
         && ledger.frontier().in_progress().len() == 0
     {
-        let verdict = Some(Verdict::Exhausted { group: group.clone() });
+        let verdict = Some(StopKind::Exhausted { group: group.clone() });
         ledger.record(Change::Stopped { reason: exhausted(group), verdict });
     }
     Ok(outcome)

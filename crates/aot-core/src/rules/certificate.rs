@@ -11,13 +11,13 @@ use super::converge::{self, Need, Stop};
 use super::plan::{Agents, Presence};
 use crate::state::{AtomId, AtomStatus, GroupName, State, TrailEntry};
 
-pub use crate::state::{Budget, Verdict};
+pub use crate::state::{Budget, StopKind};
 
 /// Why the loop halted, with all that a person needs to go on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
     #[serde(flatten, with = "tagged_verdict")]
-    pub verdict: Verdict,
+    pub verdict: StopKind,
     /// One line; `control.stop_reason` of a stopped loop.
     pub reason: String,
     pub exit: u8,
@@ -63,16 +63,16 @@ pub(crate) mod tagged_verdict {
     use serde::{Deserialize, Deserializer, Serializer};
     use serde_json::{Map, Value};
 
-    use crate::state::Verdict;
+    use crate::state::StopKind;
 
-    pub fn serialize<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(verdict: &StopKind, serializer: S) -> Result<S::Ok, S::Error> {
         let value = serde_json::to_value(verdict).map_err(S::Error::custom)?;
         let fields = value.as_object().into_iter().flatten();
         serializer
             .collect_map(fields.map(|(key, value)| (if key == "kind" { "verdict" } else { key }, value)))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Verdict, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StopKind, D::Error> {
         let mut fields = Map::<String, Value>::deserialize(deserializer)?;
         if let Some(kind) = fields.remove("verdict") {
             fields.insert("kind".into(), kind);
@@ -153,44 +153,44 @@ fn branches(state: &State) -> Vec<Branch> {
 pub fn next_steps(state: &State) -> Vec<String> {
     let verdict = state.control.verdict.clone().unwrap_or_else(|| derived_verdict(state));
     let mut steps = next(&verdict, &branches(state), &[], state.constraints().max_iterations);
-    if verdict == Verdict::NeedsPerson {
+    if verdict == StopKind::NeedsPerson {
         steps.insert(0, "aot verify".into());
     }
     steps
 }
 
 /// An older program noted no verdict. What holds until a redirect shows in the graph; anything else can be taken up.
-fn derived_verdict(state: &State) -> Verdict {
+fn derived_verdict(state: &State) -> StopKind {
     let (worker, probe, coordinator) = (Presence::Available, Presence::Absent, Presence::Absent);
     let ledger = Ledger::open(state.clone(), Timestamp::UNIX_EPOCH);
     let stop = converge::lasting_stop(&ledger, Agents { worker, probe, coordinator });
-    stop.map_or(Verdict::StoppedByHand, |stop| stop.verdict)
+    stop.map_or(StopKind::StoppedByHand, |stop| stop.verdict)
 }
 
-fn next(verdict: &Verdict, branches: &[Branch], needs: &[Need], max_iterations: u32) -> Vec<String> {
+fn next(verdict: &StopKind, branches: &[Branch], needs: &[Need], max_iterations: u32) -> Vec<String> {
     let mut next: Vec<String> = Vec::new();
     match verdict {
-        Verdict::Completed => {}
-        Verdict::StoppedByHand | Verdict::RedirectInterrupted => next.push("aot run".into()),
-        Verdict::Tampered => {
+        StopKind::Completed => {}
+        StopKind::StoppedByHand | StopKind::RedirectInterrupted => next.push("aot run".into()),
+        StopKind::Tampered => {
             next.push("undo the change, then aot run".into());
             next.push("aot redirect --accept".into());
         }
-        Verdict::Exhausted { group } => {
+        StopKind::Exhausted { group } => {
             next.push(format!("aot redirect --add-choice {group} \"…\""));
             next.push(format!("aot or switch {group} … --reason …"));
         }
-        Verdict::Stalled => {
+        StopKind::Stalled => {
             for branch in branches {
                 next.push(format!("aot or switch {} {} --reason …", branch.group, branch.choices[0]));
             }
             next.push("aot redirect".into());
             next.push("aot run".into());
         }
-        Verdict::IterationLimit => {
+        StopKind::IterationLimit => {
             next.push(format!("aot redirect --set max_iterations={}", max_iterations.saturating_mul(2)));
         }
-        Verdict::Budget { what } => {
+        StopKind::Budget { what } => {
             let limit = match what {
                 Budget::Money => Some("max_cost_usd"),
                 Budget::Tokens => Some("max_tokens"),
@@ -202,19 +202,19 @@ fn next(verdict: &Verdict, branches: &[Branch], needs: &[Need], max_iterations: 
                 next.push("aot run, when the limit has lifted".into());
             }
         }
-        Verdict::Deadlock { atoms } => {
+        StopKind::Deadlock { atoms } => {
             let first = atoms.first().map_or("…", |atom| atom.as_str());
             next.push(format!("aot redirect --remove {first}"));
             next.push("aot graph".into());
         }
-        Verdict::NeedsPerson => {
+        StopKind::NeedsPerson => {
             next.extend(needs.iter().map(|need| match need {
                 Need::Confirm(item) => format!("aot confirm \"{item}\""),
                 Need::CommitWork => "commit or undo what is uncommitted".into(),
             }));
             next.push("aot run".into());
         }
-        Verdict::NoAgent { .. } => next.push("aot run --agent NAME".into()),
+        StopKind::NoAgent { .. } => next.push("aot run --agent NAME".into()),
     }
     next
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::{
     Atom, AtomId, Binding, Checks, Confirmation, Constraints, CorrectionKind, Fingerprint, GroupName,
-    OrGroup, SelectionCause, Spent, Stamp, Verdict,
+    OrGroup, SelectionCause, Spent, Stamp, StopKind,
 };
 
 /// A fact about a loop. Moments are not in it: whoever applies a change says when it happened.
@@ -37,7 +37,7 @@ pub enum Change {
     Stopped {
         reason: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        verdict: Option<Verdict>,
+        verdict: Option<StopKind>,
     },
     Completed,
     Parked {

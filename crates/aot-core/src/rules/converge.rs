@@ -1,7 +1,7 @@
 //! Judgement: when an iteration closes, whether it brought something, and when the loop stops (D7, D9, D11, D13, D14).
 //! Rules are read from top to bottom; the first that speaks decides.
 
-use super::certificate::{Budget, RedCheck, Verdict};
+use super::certificate::{Budget, RedCheck, StopKind};
 use super::evaluate::{BaseCase, Blocker, PlanState};
 use super::memory::Memory;
 use super::plan::{self, Agents, DispatchInputs, Presence, Slots};
@@ -22,7 +22,7 @@ pub struct JudgementInputs<'s> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Stop {
-    pub verdict: Verdict,
+    pub verdict: StopKind,
     pub reason: String,
     pub running: Running,
     /// What a person is asked to do, if the base case waits for that.
@@ -36,24 +36,24 @@ pub enum Need {
 }
 
 impl Stop {
-    fn new(verdict: Verdict, reason: String, running: Running) -> Stop {
+    fn new(verdict: StopKind, reason: String, running: Running) -> Stop {
         Stop { verdict, reason, running, needs: Vec::new() }
     }
 
     /// A lost redirect comes before tampering, tampering before the rest (D13).
     pub fn urgency(&self) -> u8 {
         match self.verdict {
-            Verdict::RedirectInterrupted => 2,
-            Verdict::Tampered => 1,
-            Verdict::Completed
-            | Verdict::StoppedByHand
-            | Verdict::Exhausted { .. }
-            | Verdict::Stalled
-            | Verdict::IterationLimit
-            | Verdict::Budget { .. }
-            | Verdict::Deadlock { .. }
-            | Verdict::NeedsPerson
-            | Verdict::NoAgent { .. } => 0,
+            StopKind::RedirectInterrupted => 2,
+            StopKind::Tampered => 1,
+            StopKind::Completed
+            | StopKind::StoppedByHand
+            | StopKind::Exhausted { .. }
+            | StopKind::Stalled
+            | StopKind::IterationLimit
+            | StopKind::Budget { .. }
+            | StopKind::Deadlock { .. }
+            | StopKind::NeedsPerson
+            | StopKind::NoAgent { .. } => 0,
         }
     }
 }
@@ -104,34 +104,34 @@ pub fn resolved(ledger: &mut Ledger) {
 pub fn urgent_stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     let control = &ledger.state().control;
     let must_stop = |verdict| inputs.must_stop.filter(|stop| stop.verdict == verdict).cloned();
-    if let Some(stop) = must_stop(Verdict::RedirectInterrupted) {
+    if let Some(stop) = must_stop(StopKind::RedirectInterrupted) {
         return Some(stop);
     }
     if control.stop_requested {
         let reason = control.stop_reason.clone().unwrap_or_else(|| "stopped by hand".into());
         let running = if control.stop_now { Running::Kill } else { Running::Finish };
-        return Some(Stop::new(Verdict::StoppedByHand, reason, running));
+        return Some(Stop::new(StopKind::StoppedByHand, reason, running));
     }
-    must_stop(Verdict::Tampered)
+    must_stop(StopKind::Tampered)
 }
 
 pub fn tampered(what: String) -> Stop {
-    Stop::new(Verdict::Tampered, what, Running::Kill)
+    Stop::new(StopKind::Tampered, what, Running::Kill)
 }
 
 /// The process that redirected is gone, and left its flag behind (D16).
 pub fn redirect_lost() -> Stop {
-    Stop::new(Verdict::RedirectInterrupted, "redirect interrupted".into(), Running::Kill)
+    Stop::new(StopKind::RedirectInterrupted, "redirect interrupted".into(), Running::Kill)
 }
 
 /// An agent is not logged in: only a person can help (D12).
 pub fn not_logged_in(reason: &str) -> Stop {
-    Stop::new(Verdict::NeedsPerson, format!("needs a person: {reason}"), Running::Finish)
+    Stop::new(StopKind::NeedsPerson, format!("needs a person: {reason}"), Running::Finish)
 }
 
 /// A provider's limit that the loop is not to wait for (D12).
 pub fn rate_limited(reason: &str) -> Stop {
-    let verdict = Verdict::Budget { what: Budget::Allowance };
+    let verdict = StopKind::Budget { what: Budget::Allowance };
     Stop::new(verdict, format!("limited: {reason}"), Running::Finish)
 }
 
@@ -145,7 +145,7 @@ pub fn left_untried(ledger: &Ledger) -> bool {
 
 pub fn stall_limit_reached(ledger: &Ledger) -> Stop {
     let reason = stalled(ledger.state().constraints().max_stall_count);
-    Stop::new(Verdict::Stalled, reason, Running::Finish)
+    Stop::new(StopKind::Stalled, reason, Running::Finish)
 }
 
 /// Whether one more agent fits into what is left of the budget, if it and each of those that run need as much as one
@@ -170,13 +170,13 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
 
     // Base case (D14).
     match inputs.base_case {
-        BaseCase::Holds => return finishes(Verdict::Completed, "the base case holds".into()),
+        BaseCase::Holds => return finishes(StopKind::Completed, "the base case holds".into()),
         BaseCase::Waiting { items, blocked_by } if unresolved == 0 && idle => {
             return Some(needs_person(items, *blocked_by));
         }
         BaseCase::Unevaluable { reason } => {
             let reason = format!("needs a person: the base case could not be evaluated: {reason}");
-            return finishes(Verdict::NeedsPerson, reason);
+            return finishes(StopKind::NeedsPerson, reason);
         }
         BaseCase::Waiting { .. }
         | BaseCase::Red { .. }
@@ -193,7 +193,7 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     if let Some(group) = frontier.exhausted(ledger.graph(), state) {
         let group = ledger.group_at(group).0.clone();
         let reason = backtrack::exhausted(&group);
-        return finishes(Verdict::Exhausted { group }, reason);
+        return finishes(StopKind::Exhausted { group }, reason);
     }
     // Stall (D11, D14).
     let limit = constraints.max_stall_count;
@@ -204,34 +204,34 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
         if control.fruitless.unwrap_or(0) >= limit {
             let reason =
                 format!("stalled: {limit} evaluations in a row brought nothing, the base case stays red");
-            return finishes(Verdict::Stalled, reason);
+            return finishes(StopKind::Stalled, reason);
         }
         if inputs.dispatch.agents.coordinator == Presence::Absent {
             let reason =
                 "stalled: all atoms are resolved, the base case is red, and nobody can change the plan";
-            return finishes(Verdict::Stalled, reason.into());
+            return finishes(StopKind::Stalled, reason.into());
         }
         if *plan == PlanState::CameBackEmpty {
             let reason =
                 "stalled: all atoms are resolved, the base case is red, and the plan came back empty";
-            return finishes(Verdict::Stalled, reason.into());
+            return finishes(StopKind::Stalled, reason.into());
         }
         if control.stall_count >= limit {
-            return finishes(Verdict::Stalled, stalled(limit));
+            return finishes(StopKind::Stalled, stalled(limit));
         }
     }
     let dead = || idle && unresolved > 0 && !plan::anything(ledger, &inputs.dispatch);
     if control.stall_count >= limit && dead() {
-        return finishes(Verdict::Stalled, stalled(limit));
+        return finishes(StopKind::Stalled, stalled(limit));
     }
     // Iteration limit.
     if idle && control.open.is_none() && control.iteration >= constraints.max_iterations {
         let reason = format!("iteration limit reached: {}", constraints.max_iterations);
-        return finishes(Verdict::IterationLimit, reason);
+        return finishes(StopKind::IterationLimit, reason);
     }
     // Budget (D12).
     if let Some((what, reason)) = overspent(ledger, inputs.seconds_spent) {
-        return Some(Stop::new(Verdict::Budget { what }, reason, Running::Kill));
+        return Some(Stop::new(StopKind::Budget { what }, reason, Running::Kill));
     }
     // Nothing can go on: a deadlock, or a person or an agent is missing.
     if dead() {
@@ -276,15 +276,15 @@ pub fn lasting_stop(ledger: &Ledger, agents: Agents) -> Option<Stop> {
     let inputs =
         JudgementInputs { dispatch, must_stop: None, base_case: &BaseCase::Unknown, seconds_spent: 0 };
     stop(ledger, &inputs).filter(|stop| match stop.verdict {
-        Verdict::Exhausted { .. } | Verdict::IterationLimit | Verdict::Deadlock { .. } => true,
-        Verdict::Completed
-        | Verdict::StoppedByHand
-        | Verdict::RedirectInterrupted
-        | Verdict::Tampered
-        | Verdict::Stalled
-        | Verdict::Budget { .. }
-        | Verdict::NeedsPerson
-        | Verdict::NoAgent { .. } => false,
+        StopKind::Exhausted { .. } | StopKind::IterationLimit | StopKind::Deadlock { .. } => true,
+        StopKind::Completed
+        | StopKind::StoppedByHand
+        | StopKind::RedirectInterrupted
+        | StopKind::Tampered
+        | StopKind::Stalled
+        | StopKind::Budget { .. }
+        | StopKind::NeedsPerson
+        | StopKind::NoAgent { .. } => false,
     })
 }
 
@@ -298,7 +298,7 @@ pub fn dead_end(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Stop {
         .filter_map(|index| inputs.dispatch.memory.awaiting_person(&ledger.atom(*index).id))
         .collect();
     if !awaiting_person.is_empty() {
-        return stop(Verdict::NeedsPerson, format!("needs a person: {}", awaiting_person.join("; ")));
+        return stop(StopKind::NeedsPerson, format!("needs a person: {}", awaiting_person.join("; ")));
     }
     if !ready.is_empty() {
         return no_agent(ready.iter().map(|index| ledger.id(*index)).collect());
@@ -306,14 +306,14 @@ pub fn dead_end(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Stop {
     let stuck: Vec<usize> = (0..state.atoms.len()).filter(|index| frontier.counts(*index)).collect();
     let reasons: Vec<String> = stuck.iter().take(NAMED).map(|index| waiting(ledger, *index)).collect();
     let atoms = stuck.iter().map(|index| ledger.id(*index)).collect();
-    stop(Verdict::Deadlock { atoms }, format!("deadlock: {}", reasons.join("; ")))
+    stop(StopKind::Deadlock { atoms }, format!("deadlock: {}", reasons.join("; ")))
 }
 
 /// These need an agent, and there is none (D27).
 pub fn no_agent(atoms: Vec<AtomId>) -> Stop {
     let names: Vec<&str> = atoms.iter().map(|id| id.as_str()).collect();
     let reason = format!("no agent for {}", names.join(", "));
-    Stop::new(Verdict::NoAgent { atoms }, reason, Running::Finish)
+    Stop::new(StopKind::NoAgent { atoms }, reason, Running::Finish)
 }
 
 /// So many of the atoms in a deadlock are explained.
@@ -337,7 +337,7 @@ fn needs_person(items: &[RedCheck], blocked_by: Blocker) -> Stop {
         Blocker::Checks => items.iter().map(|red| Need::Confirm(red.item.clone())).collect(),
         Blocker::UncommittedWork => vec![Need::CommitWork],
     };
-    Stop { needs, ..Stop::new(Verdict::NeedsPerson, reason, Running::Finish) }
+    Stop { needs, ..Stop::new(StopKind::NeedsPerson, reason, Running::Finish) }
 }
 
 fn stalled(limit: u32) -> String {

@@ -24,9 +24,9 @@ pub struct Frontier {
     /// Unresolved children, or groups of children.
     children: Vec<u32>,
     /// How many choices on an atom's line take no part, or have failed.
-    asleep: Vec<u32>,
-    burnt: Vec<u32>,
-    sleeps: Vec<bool>,
+    dormant_above: Vec<u32>,
+    failed_above: Vec<u32>,
+    is_dormant: Vec<bool>,
     failed: Vec<bool>,
     atom_done: Vec<bool>,
     group_done: Vec<bool>,
@@ -55,9 +55,9 @@ impl Frontier {
             path: vec![0; nodes],
             gate: vec![0; atoms],
             children: vec![0; atoms],
-            asleep: vec![0; atoms],
-            burnt: vec![0; atoms],
-            sleeps: vec![false; atoms],
+            dormant_above: vec![0; atoms],
+            failed_above: vec![0; atoms],
+            is_dormant: vec![false; atoms],
             failed: vec![false; atoms],
             atom_done: state.atoms.values().map(|atom| atom.status == AtomStatus::Resolved).collect(),
             group_done: (0..state.or_groups.len())
@@ -74,7 +74,7 @@ impl Frontier {
         frontier.link(graph, atoms);
         for atom in 0..atoms {
             if let Some(group) = graph.group_of(atom) {
-                frontier.sleeps[atom] = !graph.takes_part(state, atom, group);
+                frontier.is_dormant[atom] = !graph.takes_part(state, atom, group);
                 frontier.failed[atom] = state.or_groups[group].failed.contains(&state.atoms[atom].id);
             }
         }
@@ -118,11 +118,11 @@ impl Frontier {
         while let Some(atom) = order.get(next).copied() {
             next += 1;
             order.extend(graph.children(atom));
-            self.asleep[atom] = u32::from(self.sleeps[atom]);
-            self.burnt[atom] = u32::from(self.failed[atom]);
+            self.dormant_above[atom] = u32::from(self.is_dormant[atom]);
+            self.failed_above[atom] = u32::from(self.failed[atom]);
             if let Some(parent) = graph.parent(atom) {
-                self.asleep[atom] += self.asleep[parent];
-                self.burnt[atom] += self.burnt[parent];
+                self.dormant_above[atom] += self.dormant_above[parent];
+                self.failed_above[atom] += self.failed_above[parent];
                 self.gate[atom] += u32::from(self.gate[parent] > 0);
             }
         }
@@ -138,7 +138,7 @@ impl Frontier {
 
     fn path_through(&self, graph: &Graph, state: &State, node: usize) -> u32 {
         let behind = self.followers[node].iter().map(|next| self.path[*next]).max().unwrap_or(0);
-        let weighs = node < state.atoms.len() && !graph.is_decomposed(node) && self.asleep[node] == 0;
+        let weighs = node < state.atoms.len() && !graph.is_decomposed(node) && self.dormant_above[node] == 0;
         behind + u32::from(weighs)
     }
 
@@ -185,7 +185,7 @@ impl Frontier {
     }
 
     pub fn is_dormant(&self, atom: usize) -> bool {
-        self.asleep[atom] > 0
+        self.dormant_above[atom] > 0
     }
 
     pub fn counts(&self, atom: usize) -> bool {
@@ -222,17 +222,17 @@ impl Frontier {
         }
         let mut touched = Vec::new();
         for choice in graph.choices(group).iter().copied().filter(|c| graph.group_of(*c) == Some(group)) {
-            let sleeps = !graph.takes_part(state, choice, group);
+            let is_dormant = !graph.takes_part(state, choice, group);
             let failed = state.or_groups[group].failed.contains(&state.atoms[choice].id);
-            let slept = std::mem::replace(&mut self.sleeps[choice], sleeps);
+            let was_dormant = std::mem::replace(&mut self.is_dormant[choice], is_dormant);
             let was_failed = std::mem::replace(&mut self.failed[choice], failed);
-            if (sleeps, failed) == (slept, was_failed) {
+            if (is_dormant, failed) == (was_dormant, was_failed) {
                 touched.push(choice);
                 continue;
             }
             for below in graph.subtree(choice) {
-                move_by(&mut self.asleep[below], slept, sleeps);
-                move_by(&mut self.burnt[below], was_failed, failed);
+                move_by(&mut self.dormant_above[below], was_dormant, is_dormant);
+                move_by(&mut self.failed_above[below], was_failed, failed);
                 touched.push(below);
             }
         }
@@ -293,8 +293,8 @@ impl Frontier {
         let status = state.atoms[atom].status;
         let open = status == AtomStatus::Pending
             && self.gate[atom] == 0
-            && self.asleep[atom] == 0
-            && self.burnt[atom] == 0;
+            && self.dormant_above[atom] == 0
+            && self.failed_above[atom] == 0;
         let ready = (open && !graph.is_decomposed(atom)).then_some(self.path[atom]);
         if self.listed[atom] != ready {
             if let Some(path) = self.listed[atom] {
@@ -321,7 +321,7 @@ impl Frontier {
     }
 
     fn should_count(&self, graph: &Graph, state: &State, atom: usize) -> bool {
-        if self.atom_done[atom] || self.asleep[atom] > 0 {
+        if self.atom_done[atom] || self.dormant_above[atom] > 0 {
             return false;
         }
         match graph.group_of(atom) {

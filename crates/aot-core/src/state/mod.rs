@@ -17,7 +17,7 @@ pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
 pub use limit::{LIMITS, Limit};
-pub use stop::{Budget, Failed, SelectionCause, Verdict};
+pub use stop::{Budget, Failed, SelectionCause, StopKind};
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -191,7 +191,7 @@ pub struct Control {
     pub stop_reason: Option<String>,
     /// The fact behind `stop_reason`; absent in files of an older program.
     #[serde(default, deserialize_with = "stop::fact", skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<StopKind>,
     /// The stop that is asked for kills what runs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stop_now: bool,

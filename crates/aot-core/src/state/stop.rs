@@ -11,7 +11,7 @@ use super::{AtomId, GroupName};
 /// Why a loop halted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum StopKind {
     /// The base case was seen to hold.
     Completed,
     /// `aot stop`, or a host's stop.
@@ -51,20 +51,20 @@ pub enum Budget {
     Allowance,
 }
 
-impl Verdict {
+impl StopKind {
     /// The exit code that belongs to it.
     pub fn exit(&self) -> u8 {
         match self {
-            Verdict::Completed => 0,
-            Verdict::NoAgent { .. } => 3,
-            Verdict::StoppedByHand | Verdict::RedirectInterrupted => 10,
-            Verdict::Stalled => 11,
-            Verdict::IterationLimit => 12,
-            Verdict::Exhausted { .. } => 13,
-            Verdict::Deadlock { .. } => 14,
-            Verdict::Budget { .. } => 15,
-            Verdict::Tampered => 16,
-            Verdict::NeedsPerson => 17,
+            StopKind::Completed => 0,
+            StopKind::NoAgent { .. } => 3,
+            StopKind::StoppedByHand | StopKind::RedirectInterrupted => 10,
+            StopKind::Stalled => 11,
+            StopKind::IterationLimit => 12,
+            StopKind::Exhausted { .. } => 13,
+            StopKind::Deadlock { .. } => 14,
+            StopKind::Budget { .. } => 15,
+            StopKind::Tampered => 16,
+            StopKind::NeedsPerson => 17,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The contract as data: each line takes a good file, spoils one thing, and says what the reader finds and where.
 
 use aot_core::contract::{self, Severity};
-use aot_core::state::Verdict;
+use aot_core::state::StopKind;
 use aot_testkit::fixtures::{COMPLETE, INITIAL_CHECKLIST, INITIAL_LEGACY, with_graph};
 
 fn findings(text: &str) -> Vec<String> {
@@ -43,9 +43,9 @@ fn facts_beside_sentences_are_read_and_written() {
     let text = COMPLETE.replacen("  iteration: 5", fact, 1);
     let reading = contract::read(text.into_bytes()).expect("it is a document");
     let old = reading.state.expect("it is valid");
-    assert_eq!(old.control.verdict, Some(Verdict::Exhausted { group: "token_method".into() }));
+    assert_eq!(old.control.verdict, Some(StopKind::Exhausted { group: "token_method".into() }));
     let mut new = old.clone();
-    new.control.verdict = Some(Verdict::Deadlock { atoms: vec!["A1".into(), "A2".into()] });
+    new.control.verdict = Some(StopKind::Deadlock { atoms: vec!["A1".into(), "A2".into()] });
     let written = contract::write(&reading.document, &old, &new).expect("it can be said");
     let again = contract::read(written.into_text().into_bytes()).expect("it is a document");
     assert_eq!(again.state, Some(new));

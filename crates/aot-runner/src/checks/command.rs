@@ -7,7 +7,7 @@ use std::time::Duration;
 use aot_core::shell_command::{SimpleCommand, simple_commands};
 use aot_core::verdict::{CommandExit, Evidence, Excerpt, ExpectedExit, MissingProgram, Outcome, judge_exit};
 
-use super::Work;
+use super::CheckContext;
 use crate::process::{Captured, Environment, How, Input, Job, Limits, Streams};
 
 /// Of each output so much is kept, of its beginning and of its end.
@@ -20,7 +20,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Set for every check to the state file it belongs to, so that a check that asks for its own verification is refused.
 pub const CHECKING: &str = "AOT_CHECKING";
 
-pub(super) fn look(work: &Work<'_>, command: &str, wanted: ExpectedExit) -> (Outcome, Evidence) {
+pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit) -> (Outcome, Evidence) {
     let checker = work.checker;
     let seconds = work.state.constraints().check_timeout().seconds().max(1);
     let limits = Limits {

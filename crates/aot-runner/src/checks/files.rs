@@ -22,14 +22,14 @@ pub struct Pattern {
 
 /// What a pattern found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct MatchedFiles {
     /// The first of them, sorted.
     pub paths: Vec<String>,
-    pub reach: Reach,
+    pub reach: Matched,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum Matched {
     All,
     /// There are more than were asked for.
     More,
@@ -64,27 +64,29 @@ impl Pattern {
     }
 
     /// Looks on the disk. A name with brackets in it (`app/[id]/page.tsx`) is found as it stands, too.
-    pub fn find(&self, root: &Path, most: usize) -> Result<Found, String> {
+    pub fn find(&self, root: &Path, most: usize) -> Result<MatchedFiles, String> {
         let full = root.join(&self.text);
         match fs::symlink_metadata(&full) {
-            Ok(_) => return Ok(Found { paths: vec![self.text.clone()], reach: Reach::All }),
+            Ok(_) => return Ok(MatchedFiles { paths: vec![self.text.clone()], reach: Matched::All }),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) if self.matcher.is_none() => {
                 return Err(format!("cannot look at {}: {error}", self.text));
             }
             Err(_) => {}
         }
-        let Some(matcher) = &self.matcher else { return Ok(Found { paths: Vec::new(), reach: Reach::All }) };
+        let Some(matcher) = &self.matcher else {
+            return Ok(MatchedFiles { paths: Vec::new(), reach: Matched::All });
+        };
         let mut look = Look { root, matcher, most, seen: 0, found: Vec::new() };
         look.walk(&root.join(&self.base), &self.base, 0)?;
         let mut paths = look.found;
-        let reach = if paths.len() > most { Reach::More } else { Reach::All };
+        let reach = if paths.len() > most { Matched::More } else { Matched::All };
         paths.truncate(most);
-        Ok(Found { paths, reach })
+        Ok(MatchedFiles { paths, reach })
     }
 
     /// All files below, for a folder that is named without a pattern.
-    pub fn files(&self, root: &Path, most: usize) -> Result<Found, String> {
+    pub fn files(&self, root: &Path, most: usize) -> Result<MatchedFiles, String> {
         if self.matcher.is_none() && root.join(&self.text).is_dir() {
             return Pattern::read(&format!("{}/**/*", self.text))?.files(root, most);
         }

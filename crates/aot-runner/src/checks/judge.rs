@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::command::{GRACE, excerpt};
 use super::files::Pattern;
-use super::{Whose, Work};
+use super::{CheckContext, Whose};
 use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
 
 /// So many files are listed to a judge.
@@ -34,7 +34,7 @@ pub trait Judge: Debug + Send + Sync {
     fn name(&self) -> String;
 
     /// Asks once.
-    fn ask(&self, request: &Request<'_>) -> Asked;
+    fn ask(&self, request: &Request<'_>) -> JudgeReply;
 }
 
 /// What a judge is given.
@@ -60,7 +60,7 @@ pub struct Listed {
 }
 
 #[derive(Clone, Debug)]
-pub enum Asked {
+pub enum JudgeReply {
     /// Whatever it said; it is not read yet.
     Answer { text: String, beside: Excerpt },
     /// It said nothing usable, for a reason that asking again may cure.
@@ -117,7 +117,7 @@ impl Judge for CommandJudge {
         self.command.clone()
     }
 
-    fn ask(&self, request: &Request<'_>) -> Asked {
+    fn ask(&self, request: &Request<'_>) -> JudgeReply {
         let ran = self.guard.run(&Job {
             program: self.shell.clone().into_os_string(),
             arguments: vec!["-c".into(), self.command.clone().into()],
@@ -132,36 +132,36 @@ impl Judge for CommandJudge {
             Ok(ended) => ended,
             Err(error) => {
                 let why = format!("the judge could not be started: {error}");
-                return Asked::Unable { why, beside: Excerpt::default() };
+                return JudgeReply::Unable { why, beside: Excerpt::default() };
             }
         };
         let beside = excerpt(&ended.errors);
         let why = match ended.how {
             How::Exited(0) => match ended.output.whole().map(String::from_utf8) {
-                Some(Ok(text)) => return Asked::Answer { text, beside },
+                Some(Ok(text)) => return JudgeReply::Answer { text, beside },
                 Some(Err(_)) => "the judge's answer is no UTF-8 text".to_owned(),
                 None => format!("the judge's answer is longer than {ANSWER_LIMIT} bytes"),
             },
             How::OutOfTime | How::Silent => {
                 let why = format!("the judge did not answer within {} s", self.time.as_secs());
-                return Asked::Unable { why, beside };
+                return JudgeReply::Unable { why, beside };
             }
             How::NotStarted(why) => {
-                return Asked::Unable { why: format!("the judge could not be started: {why}"), beside };
+                return JudgeReply::Unable { why: format!("the judge could not be started: {why}"), beside };
             }
             How::Exited(code @ (126 | 127)) => {
                 let why = format!("the judge's program was not found or cannot be run (exit {code})");
-                return Asked::Unable { why, beside };
+                return JudgeReply::Unable { why, beside };
             }
             How::Exited(code) => format!("the judge exited with {code}"),
             How::Signalled(signal) => format!("the judge was killed by signal {signal}"),
             How::Killed | How::Lost => "the judge was killed".to_owned(),
         };
-        Asked::Nothing { why, beside }
+        JudgeReply::Nothing { why, beside }
     }
 }
 
-pub(super) fn look(work: &Work<'_>, leaf: &Leaf, quality: &Quality) -> (Outcome, Evidence) {
+pub(super) fn look(work: &CheckContext<'_>, leaf: &Leaf, quality: &Quality) -> (Outcome, Evidence) {
     let began = Instant::now();
     let mut evidence = work.evidence("", "");
     let Some(judge) = work.checker.judge else {
@@ -204,18 +204,18 @@ pub(super) fn look(work: &Work<'_>, leaf: &Leaf, quality: &Quality) -> (Outcome,
         let asked = judge.ask(&request);
         evidence.milliseconds = began.elapsed().as_millis() as u64;
         let why = match asked {
-            Asked::Answer { text, beside } => {
+            JudgeReply::Answer { text, beside } => {
                 evidence.output = Some(beside);
                 match JudgeAnswer::read(quality, text.as_str()) {
                     Ok(answer) => return scored(quality, &answer, evidence),
                     Err(unreadable) => format!("the judge's answer is not valid: {}", unreadable.reason),
                 }
             }
-            Asked::Nothing { why, beside } => {
+            JudgeReply::Nothing { why, beside } => {
                 evidence.output = Some(beside);
                 why
             }
-            Asked::Unable { why, beside } => {
+            JudgeReply::Unable { why, beside } => {
                 evidence.output = Some(beside);
                 evidence.why = why;
                 evidence.hint = "see `[judge]` in aot.toml".into();
@@ -248,13 +248,13 @@ fn scored(quality: &Quality, answer: &JudgeAnswer, mut evidence: Evidence) -> (O
 }
 
 /// What must be the same for a judge's pass to be believed, besides the tree and the check.
-pub(super) fn key(work: &Work<'_>, leaf: &Leaf, _quality: &Quality) -> Vec<String> {
+pub(super) fn key(work: &CheckContext<'_>, leaf: &Leaf, _quality: &Quality) -> Vec<String> {
     let judge = work.checker.judge.map(Judge::name).unwrap_or_default();
     vec![judge, leaf.name.clone(), work.state.objective.goal.clone()]
 }
 
 /// The files that a judge is given, and how many more there are: those of the tree that the scope means, or all.
-fn in_scope(work: &Work<'_>, quality: &Quality) -> Result<(Vec<Listed>, usize), String> {
+fn in_scope(work: &CheckContext<'_>, quality: &Quality) -> Result<(Vec<Listed>, usize), String> {
     let globs: &[String] = match &quality.scope {
         None => &[],
         Some(Scope::Glob(glob)) => std::slice::from_ref(glob),

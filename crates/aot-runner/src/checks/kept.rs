@@ -19,7 +19,7 @@ pub const ROTATED_AT: u64 = 4 << 20;
 const RECENT: u64 = 512 << 10;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct EvidenceLine {
     /// What was asked: equal for equal checks, run in the same way. Empty where a pass is never reused.
     pub key: String,
     pub item: String,
@@ -69,14 +69,14 @@ impl Kept {
     }
 
     /// All lines that can be read, oldest first.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<EvidenceLine> {
         let read = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
         let (older, current) = (read(&self.older), read(&self.current));
         older.lines().chain(current.lines()).filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// The last of them, oldest first: as many as a short question is worth.
-    pub fn recent(&self) -> Vec<Line> {
+    pub fn recent(&self) -> Vec<EvidenceLine> {
         let read = || -> io::Result<Vec<u8>> {
             let mut file = File::open(&self.current)?;
             let start = file.metadata()?.len().saturating_sub(RECENT);
@@ -90,7 +90,7 @@ impl Kept {
         bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
-    pub fn add(&self, lines: &[Line]) -> io::Result<()> {
+    pub fn add(&self, lines: &[EvidenceLine]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
         }

@@ -21,7 +21,7 @@ use aot_core::verdict::{
 };
 use jiff::Timestamp;
 
-use crate::checks::files::{Pattern, Reach};
+use crate::checks::files::{Matched, Pattern};
 use crate::checks::judge::Judge;
 use crate::checks::kept::Kept;
 use crate::process::Guard;
@@ -157,7 +157,7 @@ impl Checker<'_> {
             Occasion::Look => kept.passes(tree.hash()),
             Occasion::LookAfresh | Occasion::Decide => kept::Passes::default(),
         };
-        let work = Work { checker: self, state, whose, tree: &tree, now };
+        let work = CheckContext { checker: self, state, whose, tree: &tree, now };
         let said: Vec<Option<(Outcome, Evidence)>> =
             sheet.leaves.iter().map(|leaf| work.said(leaf)).collect();
         let mut seen = said.clone();
@@ -202,14 +202,15 @@ impl Checker<'_> {
             .map(|(place, seen)| seen.unwrap_or_else(|| work.not_run(&sheet, place, &schedule)))
             .collect();
         let changed = if fresh > 0 { tree.changed(&Tree::of(self.project)?) } else { Vec::new() };
-        let lines = sheet.leaves.iter().zip(&seen).map(|(leaf, (outcome, evidence))| kept::Line {
+        let lines = sheet.leaves.iter().zip(&seen).map(|(leaf, (outcome, evidence))| kept::EvidenceLine {
             key: work.key(leaf),
             item: leaf.name.clone(),
             kind: leaf.kind().to_owned(),
             outcome: *outcome,
             evidence: evidence.clone(),
         });
-        let lines: Vec<kept::Line> = lines.filter(|line| line.evidence.source == Source::Fresh).collect();
+        let lines: Vec<kept::EvidenceLine> =
+            lines.filter(|line| line.evidence.source == Source::Fresh).collect();
         let not_kept = kept.add(&lines).err().map(|error| error.to_string());
         let tree = tree.hash().to_owned();
         Ok(Evaluation { seen, verdict, tree, changed, took: began.elapsed(), not_kept, sheet })
@@ -218,7 +219,7 @@ impl Checker<'_> {
 
 /// One evaluation, as its checks see it.
 #[derive(Debug)]
-struct Work<'w> {
+struct CheckContext<'w> {
     checker: &'w Checker<'w>,
     state: &'w State,
     whose: Whose<'w>,
@@ -226,15 +227,15 @@ struct Work<'w> {
     now: Timestamp,
 }
 
-impl Work<'_> {
+impl CheckContext<'_> {
     fn look(&self, leaf: &Leaf) -> (Outcome, Evidence) {
         match &leaf.check {
             Check::Command { value } => command::look(self, value, aot_core::verdict::ExpectedExit::Success),
             Check::NotCommand { value } => {
                 command::look(self, value, aot_core::verdict::ExpectedExit::Failure)
             }
-            Check::File { value } => self.look_for(value, Wanted::There),
-            Check::NotFile { value } => self.look_for(value, Wanted::Absent),
+            Check::File { value } => self.look_for(value, Expected::There),
+            Check::NotFile { value } => self.look_for(value, Expected::Absent),
             Check::Quality(quality) => judge::look(self, leaf, quality),
             Check::Assertion { .. } => {
                 self.said(leaf).unwrap_or_else(|| (Outcome::Pending, self.evidence("", "nobody was asked")))
@@ -242,7 +243,7 @@ impl Work<'_> {
         }
     }
 
-    fn look_for(&self, value: &str, wanted: Wanted) -> (Outcome, Evidence) {
+    fn look_for(&self, value: &str, wanted: Expected) -> (Outcome, Evidence) {
         let began = Instant::now();
         let root = &self.checker.project.root;
         let found = Pattern::read(value).and_then(|pattern| pattern.find(root, NAMED_FILES));
@@ -256,19 +257,19 @@ impl Work<'_> {
                 return (Outcome::Error, evidence);
             }
         };
-        if wanted == Wanted::There {
+        if wanted == Expected::There {
             // A link that leads nowhere is no file.
             found.paths.retain(|path| root.join(path).exists());
         }
         evidence.why = match (&found.paths[..], found.reach) {
             ([], _) => format!("nothing is at `{value}`"),
             ([one], _) => format!("`{one}` is there"),
-            ([first, ..], Reach::More) => format!("`{first}` and many more are there"),
-            ([first, rest @ ..], Reach::All) => format!("`{first}` and {} more are there", rest.len()),
+            ([first, ..], Matched::More) => format!("`{first}` and many more are there"),
+            ([first, rest @ ..], Matched::All) => format!("`{first}` and {} more are there", rest.len()),
         };
         let there = !found.paths.is_empty();
         evidence.files = found.paths;
-        let outcome = if there == (wanted == Wanted::There) { Outcome::Pass } else { Outcome::Fail };
+        let outcome = if there == (wanted == Expected::There) { Outcome::Pass } else { Outcome::Fail };
         (outcome, evidence)
     }
 
@@ -342,7 +343,7 @@ impl Work<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Expected {
     There,
     Absent,
 }

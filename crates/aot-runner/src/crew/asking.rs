@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, WorkerAnswer, read_plan_change};
-use aot_core::coordinator::{Answer, Event, Feasibility, JobId, Outcome, Usage};
+use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome, Usage};
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use super::workers::Workers;
 use super::{Assignment, Attempt};
 use crate::agents::{Agent, AgentEvent, AgentOutcome, AgentUsage, Question, Report};
 use crate::message::Notice;
-use crate::tree::{End, Kind, Lent, Project, Tree, Work};
+use crate::tree::{End, Lent, Project, Tree, TreeKind, Work};
 
 /// The tree of a coordinator agent has this name instead of an atom's.
 const REPLAN: &str = "replan";
@@ -110,7 +110,7 @@ impl Workers {
         lent: &Lent,
         brief: &Brief,
         meter: &Meter,
-    ) -> Result<(String, Vec<String>), Outcome> {
+    ) -> Result<(String, Vec<String>), JobOutcome> {
         let agent = self.member(Role::Worker, Some(&assignment.atom))?;
         let parse = |value: &Value| WorkerAnswer::read(value);
         let read = reader(parse);
@@ -125,7 +125,7 @@ impl Workers {
         }
         if !answer.success {
             let reason = answer.reason.unwrap_or(answer.summary);
-            return Err(if answer.too_large { Outcome::TooLarge { reason } } else { failed(reason) });
+            return Err(if answer.too_large { JobOutcome::TooLarge { reason } } else { failed(reason) });
         }
         let artifacts = if answer.artifacts.is_empty() { first_artifacts(changed) } else { answer.artifacts };
         Ok((answer.summary, artifacts))
@@ -139,7 +139,7 @@ impl Workers {
         lent: &Lent,
         brief: &Brief,
         meter: &Meter,
-    ) -> Outcome {
+    ) -> JobOutcome {
         let probed = || {
             let agent = self.member(Role::Probe, Some(&assignment.atom))?;
             let parse = |value: &Value| ProbeAnswer::read(value);
@@ -148,7 +148,7 @@ impl Workers {
                 Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
             let report = self.ask_reader(&assignment.job, lent, meter, question).map_err(failed)?;
             let ProbeAnswer { feasible, findings, cost_estimate } = answer(agent, report, parse)?;
-            Ok(Outcome::Probed {
+            Ok(JobOutcome::Probed {
                 feasible: if feasible { Feasibility::Feasible } else { Feasibility::Infeasible },
                 findings,
                 cost: cost_estimate as Option<Cost>,
@@ -195,12 +195,14 @@ impl Workers {
         };
         match answer(agent, report, parse) {
             Ok(change) => Answer::Plan(change),
-            Err(Outcome::Refused { reason, retry_after }) => Answer::Refused { reason, retry_after },
-            Err(Outcome::NotLoggedIn { reason }) => Answer::NotLoggedIn { reason },
-            Err(Outcome::Failed { reason } | Outcome::TooLarge { reason } | Outcome::Lost { reason }) => {
-                no(reason)
+            Err(JobOutcome::Refused { reason, retry_after }) => Answer::Refused { reason, retry_after },
+            Err(JobOutcome::NotLoggedIn { reason }) => Answer::NotLoggedIn { reason },
+            Err(
+                JobOutcome::Failed { reason } | JobOutcome::TooLarge { reason } | JobOutcome::Lost { reason },
+            ) => no(reason),
+            Err(JobOutcome::Done { .. } | JobOutcome::Probed { .. }) => {
+                no("it answered as somebody else".into())
             }
-            Err(Outcome::Done { .. } | Outcome::Probed { .. }) => no("it answered as somebody else".into()),
         }
     }
 
@@ -217,10 +219,10 @@ impl Workers {
         let before = self.whole(lent);
         let report = self.ask(job, lent, meter, question);
         let written = match self.ground.trees() {
-            Kind::Worktrees | Kind::InPlace => {
+            TreeKind::Worktrees | TreeKind::InPlace => {
                 self.ground.changed(lent).map_err(|error| error.to_string())?
             }
-            Kind::Unisolated => match (before, self.whole(lent)) {
+            TreeKind::Unisolated => match (before, self.whole(lent)) {
                 (Some(before), Some(after)) if before.hash() != after.hash() => before.changed(&after),
                 _ => Vec::new(),
             },
@@ -235,15 +237,15 @@ impl Workers {
     /// Where nothing is isolated only the whole tells whether something was written.
     fn whole(&self, lent: &Lent) -> Option<Tree> {
         match self.ground.trees() {
-            Kind::Unisolated => {
+            TreeKind::Unisolated => {
                 let project = Project { root: lent.root().to_path_buf(), ..self.config.project.clone() };
                 Tree::of(&project).ok()
             }
-            Kind::Worktrees | Kind::InPlace => None,
+            TreeKind::Worktrees | TreeKind::InPlace => None,
         }
     }
 
-    fn member(&self, role: Role, atom: Option<&Atom>) -> Result<&Agent, Outcome> {
+    fn member(&self, role: Role, atom: Option<&Atom>) -> Result<&Agent, JobOutcome> {
         self.config.team.member(role, atom).ok_or_else(|| lost("it needs an agent, and there is none".into()))
     }
 }
@@ -266,7 +268,7 @@ fn answer<T>(
     agent: &Agent,
     report: Report,
     parse: impl Fn(&Value) -> Result<T, Unreadable>,
-) -> Result<T, Outcome> {
+) -> Result<T, JobOutcome> {
     let reason = agent.explain(&report.outcome);
     Err(match report.outcome {
         AgentOutcome::Answer(answer) => {
@@ -274,10 +276,10 @@ fn answer<T>(
         }
         AgentOutcome::RateLimited { retry_after, .. } => {
             let retry_after = retry_after.map(|after| Span::from_seconds(after.as_secs().max(1)));
-            Outcome::Refused { reason, retry_after }
+            JobOutcome::Refused { reason, retry_after }
         }
-        AgentOutcome::Unreachable { .. } => Outcome::Refused { reason, retry_after: None },
-        AgentOutcome::Unauthenticated { .. } => Outcome::NotLoggedIn { reason },
+        AgentOutcome::Unreachable { .. } => JobOutcome::Refused { reason, retry_after: None },
+        AgentOutcome::Unauthenticated { .. } => JobOutcome::NotLoggedIn { reason },
         AgentOutcome::InvalidAnswer { .. } | AgentOutcome::Failed { .. } | AgentOutcome::TimedOut { .. } => {
             failed(reason)
         }
@@ -290,10 +292,10 @@ fn wall(state: &State) -> Duration {
     Duration::from_secs(state.constraints().agent_timeout().seconds().max(1))
 }
 
-fn failed(reason: String) -> Outcome {
-    Outcome::Failed { reason }
+fn failed(reason: String) -> JobOutcome {
+    JobOutcome::Failed { reason }
 }
 
-fn lost(reason: String) -> Outcome {
-    Outcome::Lost { reason }
+fn lost(reason: String) -> JobOutcome {
+    JobOutcome::Lost { reason }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use aot_core::brief::Brief;
-use aot_core::coordinator::{CheckOutcome, Event, JobId, Outcome, Task};
+use aot_core::coordinator::{CheckOutcome, Event, JobId, JobOutcome, Task};
 use aot_core::state::{Atom, Binding, State};
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
@@ -81,8 +81,8 @@ impl Workers {
         self.event(Event::Ended { job, outcome, usage: meter.take() });
     }
 
-    fn attempted(&self, attempt: &Attempt, assignment: Assignment, meter: &Meter) -> Outcome {
-        let lost = |reason: String| Outcome::Lost { reason };
+    fn attempted(&self, attempt: &Attempt, assignment: Assignment, meter: &Meter) -> JobOutcome {
+        let lost = |reason: String| JobOutcome::Lost { reason };
         if attempt.switch.is_off() {
             return lost("it was killed".into());
         }
@@ -132,7 +132,7 @@ impl Workers {
             };
             self.give_back(lent, end);
         }
-        Outcome::Done { summary, artifacts, check }
+        JobOutcome::Done { summary, artifacts, check }
     }
 
     /// Work that a host's agent did is examined in the same way. The tree stays lent whatever the outcome is, so that the
@@ -142,7 +142,7 @@ impl Workers {
         let meter = Meter::default();
         let Binding { summary, artifacts, commit: _ } = binding;
         let (artifacts, outcome) = match self.ground.changed(&lent) {
-            Err(error) => (artifacts, Outcome::Lost { reason: error.to_string() }),
+            Err(error) => (artifacts, JobOutcome::Lost { reason: error.to_string() }),
             Ok(changed) => {
                 let touched = protected(&assignment.state.objective.protected, &changed);
                 let check = match touched.is_empty() {
@@ -152,7 +152,8 @@ impl Workers {
                     },
                 };
                 let artifacts = if artifacts.is_empty() { first_artifacts(changed) } else { artifacts };
-                let outcome = Outcome::Done { summary: summary.clone(), artifacts: artifacts.clone(), check };
+                let outcome =
+                    JobOutcome::Done { summary: summary.clone(), artifacts: artifacts.clone(), check };
                 (artifacts, outcome)
             }
         };
@@ -167,10 +168,10 @@ impl Workers {
         assignment: &Assignment,
         lent: &Lent,
         command: &str,
-    ) -> Result<(String, Vec<String>), Outcome> {
-        let scratch = self
-            .scratch()
-            .map_err(|error| Outcome::Lost { reason: format!("no scratch folder could be made: {error}") })?;
+    ) -> Result<(String, Vec<String>), JobOutcome> {
+        let scratch = self.scratch().map_err(|error| JobOutcome::Lost {
+            reason: format!("no scratch folder could be made: {error}"),
+        })?;
         let limits = Limits {
             wall: Duration::from_secs(assignment.state.constraints().agent_timeout().seconds().max(1)),
             idle: self.config.idle,
@@ -189,10 +190,10 @@ impl Workers {
             cage: self.cage(lent, &scratch),
         });
         drop(scratch);
-        let ended =
-            ended.map_err(|error| Outcome::Lost { reason: format!("it could not be started: {error}") })?;
+        let ended = ended
+            .map_err(|error| JobOutcome::Lost { reason: format!("it could not be started: {error}") })?;
         self.keep_output(assignment, &ended);
-        let failed = |reason: String| Outcome::Failed { reason };
+        let failed = |reason: String| JobOutcome::Failed { reason };
         let last = last_line(&ended.output);
         let with_last = |what: String| if last.is_empty() { what } else { format!("{what}: {last}") };
         match &ended.how {
@@ -207,13 +208,13 @@ impl Workers {
                 return Err(failed(format!("it printed nothing for {idle} s")));
             }
             How::NotStarted(why) => {
-                return Err(Outcome::Lost { reason: format!("it was not started: {why}") });
+                return Err(JobOutcome::Lost { reason: format!("it was not started: {why}") });
             }
-            How::Killed => return Err(Outcome::Lost { reason: "it was killed".into() }),
-            How::Lost => return Err(Outcome::Lost { reason: "it was killed from outside".into() }),
+            How::Killed => return Err(JobOutcome::Lost { reason: "it was killed".into() }),
+            How::Lost => return Err(JobOutcome::Lost { reason: "it was killed from outside".into() }),
         }
         let changed =
-            self.ground.changed(lent).map_err(|error| Outcome::Lost { reason: error.to_string() })?;
+            self.ground.changed(lent).map_err(|error| JobOutcome::Lost { reason: error.to_string() })?;
         let touched = protected(&assignment.state.objective.protected, &changed);
         if !touched.is_empty() {
             return Err(failed(format!("it changed what is protected: {}", touched.join(", "))));
@@ -326,13 +327,15 @@ fn first_red(evaluation: &crate::checks::Evaluation) -> String {
     }
 }
 
-fn end_of(outcome: &Outcome) -> End {
+fn end_of(outcome: &JobOutcome) -> End {
     match outcome {
-        Outcome::Failed { reason } | Outcome::TooLarge { reason } => End::Failed { reason: reason.clone() },
-        Outcome::Lost { reason } | Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => {
-            End::Discarded { reason: reason.clone() }
+        JobOutcome::Failed { reason } | JobOutcome::TooLarge { reason } => {
+            End::Failed { reason: reason.clone() }
         }
-        Outcome::Done { .. } | Outcome::Probed { .. } => {
+        JobOutcome::Lost { reason }
+        | JobOutcome::Refused { reason, .. }
+        | JobOutcome::NotLoggedIn { reason } => End::Discarded { reason: reason.clone() },
+        JobOutcome::Done { .. } | JobOutcome::Probed { .. } => {
             End::Discarded { reason: "it leaves nothing".into() }
         }
     }

@@ -18,10 +18,10 @@ use super::attempt::PATHS_NAMED;
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
 use crate::agents::{Agent, AgentEvent, AgentOutcome, Question, Report, ask_again};
-use crate::checks::judge::{self, Asked, CommandJudge, Judge, Request};
+use crate::checks::judge::{self, CommandJudge, Judge, JudgeReply, Request};
 use crate::message::Notice;
 use crate::process::Switch;
-use crate::tree::{End, Kind, Lent, Project, Tree, Work};
+use crate::tree::{End, Lent, Project, Tree, TreeKind, Work};
 
 /// The tree of a judge has this name instead of an atom's.
 const JUDGE: &str = "judge";
@@ -85,7 +85,7 @@ impl Judge for AgentJudge<'_> {
         self.agent.name.clone()
     }
 
-    fn ask(&self, request: &Request<'_>) -> Asked {
+    fn ask(&self, request: &Request<'_>) -> JudgeReply {
         let project = Project { root: request.folder.to_path_buf(), ..self.workers.config.project.clone() };
         let before = Tree::of(&project).ok();
         let report = self.ask_patiently(request);
@@ -97,19 +97,19 @@ impl Judge for AgentJudge<'_> {
             let changed: Vec<String> = before.changed(&after).into_iter().take(PATHS_NAMED).collect();
             let (name, changed) = (&self.agent.name, changed.join(", "));
             let why = format!("while {name} judged, what it judges was changed: {changed}");
-            return Asked::Nothing { why, beside };
+            return JudgeReply::Nothing { why, beside };
         }
         let why = self.agent.explain(&report.outcome);
         match report.outcome {
-            AgentOutcome::Answer(answer) => Asked::Answer { text: answer.to_string(), beside },
+            AgentOutcome::Answer(answer) => JudgeReply::Answer { text: answer.to_string(), beside },
             AgentOutcome::InvalidAnswer { .. }
             | AgentOutcome::Failed { .. }
-            | AgentOutcome::TimedOut { .. } => Asked::Nothing { why, beside },
+            | AgentOutcome::TimedOut { .. } => JudgeReply::Nothing { why, beside },
             AgentOutcome::RateLimited { .. }
             | AgentOutcome::Unreachable { .. }
             | AgentOutcome::Unauthenticated { .. }
             | AgentOutcome::Killed
-            | AgentOutcome::NotStarted { .. } => Asked::Unable { why, beside },
+            | AgentOutcome::NotStarted { .. } => JudgeReply::Unable { why, beside },
         }
     }
 }
@@ -136,7 +136,7 @@ impl AgentJudge<'_> {
 
     fn ask_once(&self, request: &Request<'_>) -> Report {
         // What an atom's attempt made is in no commit yet; there the judge reads only.
-        let has_commit = request.brief.atom.is_none() && self.workers.ground.trees() == Kind::Worktrees;
+        let has_commit = request.brief.atom.is_none() && self.workers.ground.trees() == TreeKind::Worktrees;
         let tree = has_commit.then(|| self.workers.throwaway()).flatten();
         let lent = tree.as_ref().and_then(|tree| tree.lent.as_ref());
         let mut brief = request.brief.clone();
@@ -209,7 +209,7 @@ impl Judge for CountedJudge<'_> {
         self.judge.name()
     }
 
-    fn ask(&self, request: &Request<'_>) -> Asked {
+    fn ask(&self, request: &Request<'_>) -> JudgeReply {
         self.meter.add(Usage { agent_runs: 1, ..Usage::default() });
         self.judge.ask(request)
     }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aot_core::brief::Brief;
-use aot_core::coordinator::{Answer, Event, JobId, OnRefusedStart, Outcome, Task, Usage};
+use aot_core::coordinator::{Answer, Event, JobId, JobOutcome, OnRefusedStart, Task, Usage};
 use aot_core::state::{AtomId, Binding, State};
 
 use crate::agents::{AgentLauncher, Team};
@@ -271,7 +271,7 @@ impl Crew {
 
 /// What is sent for an attempt whose thread panics.
 fn lost(job: JobId) -> Option<Message> {
-    let outcome = Outcome::Lost { reason: BUG.into() };
+    let outcome = JobOutcome::Lost { reason: BUG.into() };
     Some(Message::Event(Event::Ended { job, outcome, usage: Usage::default() }))
 }
 

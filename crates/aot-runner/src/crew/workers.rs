@@ -12,7 +12,7 @@ use aot_core::coordinator::Event;
 use super::{Caging, RunConfig};
 use crate::message::{Message, Notice};
 use crate::process::cage::{self, Cage, Network};
-use crate::tree::{End, Ground, Kind, Lent, Project};
+use crate::tree::{End, Ground, Lent, Project, TreeKind};
 
 #[derive(Debug)]
 pub(super) struct Workers {
@@ -77,8 +77,8 @@ impl Workers {
 
     pub fn lock_shared_tree(&self) -> Option<MutexGuard<'_, ()>> {
         match self.ground.trees() {
-            Kind::InPlace => Some(self.shared_tree.lock().unwrap_or_else(PoisonError::into_inner)),
-            Kind::Worktrees | Kind::Unisolated => None,
+            TreeKind::InPlace => Some(self.shared_tree.lock().unwrap_or_else(PoisonError::into_inner)),
+            TreeKind::Worktrees | TreeKind::Unisolated => None,
         }
     }
 
@@ -107,8 +107,8 @@ impl Workers {
         let Project { root, state, sidecar } = &self.config.project;
         let folder = state.parent().filter(|folder| *folder != root);
         match self.ground.trees() {
-            Kind::Worktrees => Vec::new(),
-            Kind::InPlace | Kind::Unisolated => {
+            TreeKind::Worktrees => Vec::new(),
+            TreeKind::InPlace | TreeKind::Unisolated => {
                 vec![folder.unwrap_or(state).to_path_buf(), sidecar.clone(), root.join(".git")]
             }
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{self, AttemptContext, Brief, Leftover, ReplanRequest};
 use aot_core::coordinator::{
-    Coordinator, Effect, Evaluation, Event, Job, JobId, Outcome, StopMode, Task, Usage,
+    Coordinator, Effect, Evaluation, Event, Job, JobId, JobOutcome, StopMode, Task, Usage,
 };
 use aot_core::rules::Refusal;
 use aot_core::rules::bound::Bound;
@@ -508,7 +508,7 @@ impl<'e> Engine<'e> {
     }
 
     fn not_started(&mut self, job: JobId, why: &dyn std::fmt::Display) {
-        let outcome = Outcome::Lost { reason: format!("it could not be started: {why}") };
+        let outcome = JobOutcome::Lost { reason: format!("it could not be started: {why}") };
         let ended = Event::Ended { job, outcome, usage: Usage::default() };
         self.backlog.push_back(Message::Event(ended));
     }

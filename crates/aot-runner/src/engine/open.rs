@@ -10,7 +10,7 @@ use super::RunError;
 use crate::checks::seal::Seal;
 use crate::crew::RunConfig;
 use crate::store::{Store, StoreError, hold};
-use crate::tree::{Entry, Ground, Kind, Wanted};
+use crate::tree::{Ground, IsolationRequest, OpenedFor, TreeKind};
 
 /// Who takes a loop up.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    pub fn of(store: &mut Store, config: &RunConfig, entry: Entry) -> Result<Opening, RunError> {
+    pub fn of(store: &mut Store, config: &RunConfig, entry: OpenedFor) -> Result<Opening, RunError> {
         let aligned = gate(store.load::<Refusal>()?.1.clone())?;
         let state = aligned.state();
         let ground = ground(config, state, entry)?;
@@ -79,9 +79,9 @@ impl Opening {
 }
 
 /// The ground that the state asks for.
-pub(crate) fn ground(config: &RunConfig, state: &State, entry: Entry) -> Result<Ground, RunError> {
+pub(crate) fn ground(config: &RunConfig, state: &State, entry: OpenedFor) -> Result<Ground, RunError> {
     let isolation = state.objective.isolation.as_ref();
-    let wanted = Wanted {
+    let wanted = IsolationRequest {
         mode: isolation.and_then(|isolation| isolation.mode),
         share: isolation.map(|isolation| isolation.share.clone()).unwrap_or_default(),
         setup: isolation.and_then(|isolation| isolation.setup.clone()),
@@ -94,8 +94,8 @@ pub(crate) fn ground(config: &RunConfig, state: &State, entry: Entry) -> Result<
 /// What the coordinator needs to know of the ground.
 pub(crate) fn trees(ground: &Ground) -> Trees {
     match ground.trees() {
-        Kind::Worktrees | Kind::Unisolated => Trees::Separate,
-        Kind::InPlace => Trees::Shared,
+        TreeKind::Worktrees | TreeKind::Unisolated => Trees::Separate,
+        TreeKind::InPlace => Trees::Shared,
     }
 }
 

@@ -19,11 +19,11 @@ pub struct Feed {
     writer: File,
     /// Until the program has its own: without any reader nothing can be written. What waits for it is what fits in a
     /// pipe, which is 64 KiB and more than a greeting.
-    waiting: Option<Waiting>,
+    waiting: Option<UnreadFeed>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct UnreadFeed {
     path: PathBuf,
     _reader: OwnedFd,
 }
@@ -36,7 +36,7 @@ impl Feed {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let reader = rustix::fs::open(&path, flags, rustix::fs::Mode::empty())?;
         let writer = File::options().write(true).open(&path)?;
-        Ok(Feed { writer, waiting: Some(Waiting { path, _reader: reader }) })
+        Ok(Feed { writer, waiting: Some(UnreadFeed { path, _reader: reader }) })
     }
 
     /// For the job that is to hear it.
@@ -64,7 +64,7 @@ impl Write for Feed {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for UnreadFeed {
     fn drop(&mut self) {
         // Whoever clears the folder removes it as well.
         let _ = fs::remove_file(&self.path);

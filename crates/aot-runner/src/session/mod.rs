@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use aot_core::brief::{self, AttemptContext};
 use aot_core::coordinator::{
-    Agents, CheckOutcome, Coordinator, Dispatch, Event, JobId, OnRefusedStart, Outcome, Presence, Settings,
-    StopMode, Task, Trees, Usage,
+    Agents, CheckOutcome, Coordinator, Dispatch, Event, JobId, JobOutcome, OnRefusedStart, Presence,
+    Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::hook::{Instruction, TurnReport, tree_of};
 use aot_core::rules::certificate::Certificate;
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal};
-use aot_core::state::{AtomId, AtomStatus, Binding, Graph, LoopStatus, State, Verdict};
+use aot_core::state::{AtomId, AtomStatus, Binding, Graph, LoopStatus, State, StopKind};
 use jiff::Timestamp;
 
 pub use crate::engine::Started;
@@ -30,7 +30,7 @@ use crate::message::{Message, Notice};
 use crate::store::hold;
 use crate::store::lock::{Held, Lock};
 use crate::store::{Foreign, Store, StoreError};
-use crate::tree::{End, Entry, Ground, Work};
+use crate::tree::{End, Ground, OpenedFor, Work};
 
 /// A step waits so long for another one of the same session, which may be landing or evaluating.
 const TURN_WAIT: Duration = Duration::from_secs(30 * 60);
@@ -79,13 +79,13 @@ pub fn begin(mut store: Store, config: RunConfig, session: &str) -> Result<StepR
     engine::claim(&mut store, Owner::Session(session))?;
     let state = store.load::<Refusal>()?.1.clone();
     // The unfinished work of a session that is gone is kept for a week.
-    if let Ok(left) = engine::ground(&config, &state, Entry::Again) {
+    if let Ok(left) = engine::ground(&config, &state, OpenedFor::Again) {
         for lent in left.lent_besides(&[]) {
             // A change that cannot be kept is cleared all the same.
             let _ = left.give_back(lent, End::Failed { reason: "its session is gone".into() });
         }
     }
-    let Opening { ground, begun, notes, .. } = Opening::of(&mut store, &config, Entry::Session)?;
+    let Opening { ground, begun, notes, .. } = Opening::of(&mut store, &config, OpenedFor::Session)?;
     let status = state.control.status;
     SessionMemory::change(&config.project.sidecar, session, |memory| memory.begin(session, status));
     step(store, config, ground, Some(turn), |step| {
@@ -131,7 +131,7 @@ pub fn resolve(
         Ok(assignment) => assignment,
         Err(refusal) => return Ok(StepReport { refused: Some(refusal), ..StepReport::default() }),
     };
-    let ground = engine::ground(&config, &state, Entry::Again)?;
+    let ground = engine::ground(&config, &state, OpenedFor::Again)?;
     step(store, config, ground, None, |step| {
         let job = assignment.job.clone();
         let work = Work { atom: atom.clone(), attempt: job.attempt };
@@ -140,9 +140,9 @@ pub fn resolve(
                 step.engine.crew.examine(assignment, lent, binding);
                 step.outcome_of(&job)
             }
-            None => (Outcome::Lost { reason: "its tree is gone".into() }, Usage::default()),
+            None => (JobOutcome::Lost { reason: "its tree is gone".into() }, Usage::default()),
         };
-        if let Outcome::Done { check, .. } = &outcome
+        if let JobOutcome::Done { check, .. } = &outcome
             && !matches!(check, CheckOutcome::None | CheckOutcome::Pass)
         {
             let name = tree_of(atom, job.attempt);
@@ -162,7 +162,7 @@ pub fn fail(
     store: Store,
     config: RunConfig,
     atom: &AtomId,
-    outcome: Outcome,
+    outcome: JobOutcome,
 ) -> Result<StepReport, RunError> {
     step_in_turn(store, config, |step| match in_progress(step.engine.coordinator.state(), atom) {
         Ok(assignment) => step.give_up(assignment.job, outcome),
@@ -183,7 +183,7 @@ pub fn turn_ended(store: Store, config: RunConfig) -> Result<StepReport, RunErro
         }
         for job in step.engine.coordinator.running() {
             let reason = "its worker's turn ended without a result".to_owned();
-            step.give_up(job, Outcome::Lost { reason })?;
+            step.give_up(job, JobOutcome::Lost { reason })?;
         }
         step.engine.run_until_quiet(Event::TurnEnded)?;
         step.remember(|memory| {
@@ -217,7 +217,7 @@ pub fn leave(store: &mut Store, session: &str) -> Result<(), StoreError<Refusal>
         if redirecting {
             ledger.record(Change::RedirectEnded);
             if running {
-                let verdict = Some(Verdict::RedirectInterrupted);
+                let verdict = Some(StopKind::RedirectInterrupted);
                 ledger.record(Change::Stopped { reason: "redirect interrupted".into(), verdict });
             }
         }
@@ -238,7 +238,7 @@ pub fn brief_of(
         Ok(assignment) => assignment.job.attempt,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let ground = engine::ground(config, &state, Entry::Again)?;
+    let ground = engine::ground(config, &state, OpenedFor::Again)?;
     let Some(lent) = ground.lent_before(&Work { atom: atom.clone(), attempt }) else {
         return Err(RunError::World(format!(
             "the tree of {atom} is gone; `aot atom fail {atom}` gives it up"
@@ -260,19 +260,20 @@ fn in_progress(state: &State, atom: &AtomId) -> Result<Assignment, Refusal> {
     Ok(Assignment::of(JobId { task: Task::Work(atom.clone()), attempt }, found, state, None))
 }
 
-fn reason_of(outcome: &Outcome) -> Option<&str> {
+fn reason_of(outcome: &JobOutcome) -> Option<&str> {
     match outcome {
-        Outcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. } | Outcome::Probed { .. } => None,
-        Outcome::Done {
+        JobOutcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. }
+        | JobOutcome::Probed { .. } => None,
+        JobOutcome::Done {
             check:
                 CheckOutcome::Fail { reason } | CheckOutcome::Error { reason } | CheckOutcome::Pending { reason },
             ..
         }
-        | Outcome::Failed { reason }
-        | Outcome::TooLarge { reason }
-        | Outcome::Refused { reason, .. }
-        | Outcome::NotLoggedIn { reason }
-        | Outcome::Lost { reason } => Some(reason),
+        | JobOutcome::Failed { reason }
+        | JobOutcome::TooLarge { reason }
+        | JobOutcome::Refused { reason, .. }
+        | JobOutcome::NotLoggedIn { reason }
+        | JobOutcome::Lost { reason } => Some(reason),
     }
 }
 
@@ -297,7 +298,7 @@ fn step_in_turn(
     work: impl FnOnce(&mut Step<'_>) -> Result<(), RunError>,
 ) -> Result<StepReport, RunError> {
     let turn = take_turn(&store)?;
-    let ground = engine::ground(&config, store.load::<Refusal>()?.1, Entry::Again)?;
+    let ground = engine::ground(&config, store.load::<Refusal>()?.1, OpenedFor::Again)?;
     step(store, config, ground, Some(turn), work)
 }
 
@@ -418,7 +419,7 @@ impl Step<'_> {
     }
 
     /// How an attempt ended, for the loop as it is by now.
-    fn finish_attempt(&mut self, job: JobId, outcome: Outcome, usage: Usage) -> Result<(), RunError> {
+    fn finish_attempt(&mut self, job: JobId, outcome: JobOutcome, usage: Usage) -> Result<(), RunError> {
         self.take_turn()?;
         if !self.engine.coordinator.running().contains(&job) {
             // A redirect, a stop or a switch has ended the attempt meanwhile.
@@ -441,7 +442,7 @@ impl Step<'_> {
     }
 
     /// An attempt ends without a result, and its tree is cleared; a change is kept for a week.
-    fn give_up(&mut self, job: JobId, outcome: Outcome) -> Result<(), RunError> {
+    fn give_up(&mut self, job: JobId, outcome: JobOutcome) -> Result<(), RunError> {
         let reason = reason_of(&outcome).unwrap_or_default().to_owned();
         self.engine.run_until_quiet(Event::Ended { job: job.clone(), outcome, usage: Usage::default() })?;
         self.engine.crew.kill(&job, &reason);
@@ -449,7 +450,7 @@ impl Step<'_> {
     }
 
     /// Waits for the one attempt of this process, and kills it when the loop does not want it any more.
-    fn outcome_of(&mut self, job: &JobId) -> (Outcome, Usage) {
+    fn outcome_of(&mut self, job: &JobId) -> (JobOutcome, Usage) {
         let mut wanted = true;
         loop {
             match self.engine.inbox.recv_timeout(WANTED_POLL) {
@@ -466,7 +467,7 @@ impl Step<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return (Outcome::Lost { reason: "its thread is gone".into() }, Usage::default());
+                    return (JobOutcome::Lost { reason: "its thread is gone".into() }, Usage::default());
                 }
             }
         }

@@ -22,7 +22,7 @@ const CHUNK: u64 = 64 << 10;
 
 /// One transaction's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry<C> {
+pub struct JournalEntry<C> {
     /// The revision of the resulting text.
     pub revision: u64,
     pub at: String,
@@ -37,7 +37,7 @@ pub struct Entry<C> {
 /// The entries after a revision, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Since<C> {
-    pub entries: Vec<Entry<C>>,
+    pub entries: Vec<JournalEntry<C>>,
     pub reach: Reach,
     /// Lines that are no entries, e.g. from a newer `aot`.
     pub unreadable: usize,
@@ -54,7 +54,7 @@ pub enum Reach {
 /// The end of a journal, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newest<C> {
-    pub entries: Vec<Entry<C>>,
+    pub entries: Vec<JournalEntry<C>>,
     pub before: Before,
     /// Lines among them that are no entries, e.g. from a newer `aot`.
     pub unreadable: usize,
@@ -87,7 +87,7 @@ impl Journal {
     }
 
     /// Adds a line. Either it is there wholly, or the journal is as it was.
-    pub fn append<C: Serialize>(&self, _held: &Held, entry: &Entry<C>) -> Result<(), FileError> {
+    pub fn append<C: Serialize>(&self, _held: &Held, entry: &JournalEntry<C>) -> Result<(), FileError> {
         let failed = |e| FileError::of("write", &self.current, e);
         let mut line = serde_json::to_vec(entry).map_err(|e| failed(e.into()))?;
         line.push(b'\n');
@@ -114,11 +114,11 @@ impl Journal {
         let mut since = Since { entries: Vec::new(), reach: Reach::Whole, unreadable: 0 };
         let mut lines = Backwards::over(&self.current, &self.older);
         while let Some(line) = lines.next_line().map_err(|e| FileError::of("read", &self.current, e))? {
-            let Ok(entry) = serde_json::from_slice::<Entry<C>>(&line) else {
+            let Ok(entry) = serde_json::from_slice::<JournalEntry<C>>(&line) else {
                 since.unreadable += 1;
                 continue;
             };
-            let oldest: Option<u64> = since.entries.last().map(|later: &Entry<C>| later.revision);
+            let oldest: Option<u64> = since.entries.last().map(|later: &JournalEntry<C>| later.revision);
             match oldest {
                 _ if entry.revision <= revision => break,
                 Some(later) if entry.revision >= later => continue,
@@ -137,7 +137,7 @@ impl Journal {
     }
 
     /// The newest entries, at most `count`, oldest first, whatever their revisions.
-    pub fn newest<C: DeserializeOwned>(&self, count: usize) -> Result<Vec<Entry<C>>, FileError> {
+    pub fn newest<C: DeserializeOwned>(&self, count: usize) -> Result<Vec<JournalEntry<C>>, FileError> {
         Ok(self.newest_where(count, |_| true)?.entries)
     }
 
@@ -145,7 +145,7 @@ impl Journal {
     pub fn newest_where<C: DeserializeOwned>(
         &self,
         count: usize,
-        is_wanted: impl Fn(&Entry<C>) -> bool,
+        is_wanted: impl Fn(&JournalEntry<C>) -> bool,
     ) -> Result<Newest<C>, FileError> {
         let mut newest = Newest { entries: Vec::new(), before: Before::Nothing, unreadable: 0 };
         let mut wanted = 0;
@@ -155,7 +155,7 @@ impl Journal {
                 newest.before = Before::More;
                 break;
             }
-            match serde_json::from_slice::<Entry<C>>(&line) {
+            match serde_json::from_slice::<JournalEntry<C>>(&line) {
                 Ok(entry) => {
                     wanted += usize::from(is_wanted(&entry));
                     newest.entries.push(entry);
@@ -292,7 +292,7 @@ mod tests {
         fn append(&self, revision: u64, change: &str) {
             let held = Held::take(&self.home, "append", LOCK_WAIT).expect("free");
             let changes = vec![change.to_string()];
-            let entry = Entry {
+            let entry = JournalEntry {
                 revision,
                 at: "2026-11-15T20:00:00Z".into(),
                 from: String::new(),

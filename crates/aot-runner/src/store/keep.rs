@@ -19,7 +19,7 @@ use crate::store::cache::Cache;
 use crate::store::digest::Digest;
 use crate::store::error::FileError;
 use crate::store::file::{Candidate, Changed, Decision, Done, StateFile, TransactError};
-use crate::store::journal::{Entry, Journal, Reach};
+use crate::store::journal::{Journal, JournalEntry, Reach};
 use crate::store::text::Text;
 
 /// How many of the newest journal entries are searched for a text that was restored.
@@ -319,7 +319,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<PathBuf>, StoreError<E>> {
         self.parsed = None;
-        let newest: Vec<Entry<Change>> = self.journal.newest(1)?;
+        let newest: Vec<JournalEntry<Change>> = self.journal.newest(1)?;
         let journaled = newest.last().map_or(0, |entry| entry.revision);
         let numbered = |before: u64| {
             let mut state = begun.state.clone();
@@ -349,7 +349,7 @@ impl Store {
         } else {
             self.file.create(&bytes(&numbered(journaled)?))?
         };
-        let entry = Entry {
+        let entry = JournalEntry {
             revision: state_of(&done.text).and_then(|state| state.control.revision).unwrap_or(0),
             at: now.to_string(),
             from: from.map(|hash: Hash| hash.to_hex().to_string()).unwrap_or_default(),
@@ -447,7 +447,7 @@ impl Store {
         let mut notes: Vec<Note> = note.into_iter().chain(rescued.into_iter().map(Note::Rescued)).collect();
         if let Some((document, state)) = written {
             if change == Changed::Yes {
-                let entry = Entry {
+                let entry = JournalEntry {
                     revision: state.control.revision.unwrap_or(0),
                     at: now.to_string(),
                     from: from.map(|hash| hash.to_hex().to_string()).unwrap_or_default(),
@@ -561,7 +561,7 @@ fn merge<E>(
         return as_it_is(our_revision, None);
     }
     let hex = candidate.text.hash.to_hex();
-    let remembered: Vec<Entry<Change>> = journal.newest(REMEMBERED)?;
+    let remembered: Vec<JournalEntry<Change>> = journal.newest(REMEMBERED)?;
     if remembered.iter().any(|entry| entry.hash == *hex || entry.from == *hex) {
         return as_it_is(our_revision, Some(Note::Restored { their_revision, our_revision }));
     }

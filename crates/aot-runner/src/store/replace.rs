@@ -143,9 +143,9 @@ impl<'a> Writer<'a> {
             let (_, base) = displaced_number(name).expect("only these were retained");
             let path = self.name(name);
             let watch = match index {
-                _ if index < beyond(DISPLACED_LIMIT) => Watch::Over,
-                _ if index < beyond(DISPLACED_KEPT) && !is_young(&path) => Watch::Enough,
-                _ => Watch::GoesOn,
+                _ if index < beyond(DISPLACED_LIMIT) => Watching::Over,
+                _ if index < beyond(DISPLACED_KEPT) && !is_young(&path) => Watching::Enough,
+                _ => Watching::GoesOn,
             };
             self.check_displaced(&path, base, watch)?;
         }
@@ -306,19 +306,19 @@ impl<'a> Writer<'a> {
     }
 
     /// A displaced file that holds another text than it did was written into by an editor that had it open.
-    fn check_displaced(&mut self, kept: &Path, base: &str, watch: Watch) -> Result<(), FileError> {
+    fn check_displaced(&mut self, kept: &Path, base: &str, watch: Watching) -> Result<(), FileError> {
         if is_unwritten_since_moved(kept) {
-            return if watch == Watch::GoesOn { Ok(()) } else { remove(kept) };
+            return if watch == Watching::GoesOn { Ok(()) } else { remove(kept) };
         }
         let text = Text::read(kept, u64::MAX)?;
         let is_state = Stamp::of(self.home.state()).is_ok_and(|state| same_file(&state, &text.stamp));
         // A link to the state file itself is what a process killed before its rename left.
         match (is_state, is_hash(&text.hash, base)) {
             (true, _) => remove(kept),
-            (false, true) if watch == Watch::GoesOn => Ok(()),
+            (false, true) if watch == Watching::GoesOn => Ok(()),
             (false, true) => remove(kept),
             // An editor empties a file before it writes: what is kept now would be kept without its text.
-            (false, false) if watch != Watch::Over && text.bytes.is_empty() => Ok(()),
+            (false, false) if watch != Watching::Over && text.bytes.is_empty() => Ok(()),
             (false, false) => self.rescue(kept),
         }
     }
@@ -383,7 +383,7 @@ impl<'a> Writer<'a> {
 
 /// Whether a displaced file is still watched.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Watch {
+enum Watching {
     GoesOn,
     /// It was watched long enough, unless somebody is writing into it.
     Enough,

@@ -25,7 +25,7 @@ const TRIES: usize = 20;
 
 /// What the watch has to say.
 #[derive(Debug)]
-pub enum Notice {
+pub enum FileNotice {
     /// The text may be another one, gone, or there again.
     Changed,
     /// Watching has failed for this reason; no change will be reported any more.
@@ -78,7 +78,7 @@ enum Signal {
 
 impl Watch {
     /// After this returns, `tell` is called for every change, on a thread of its own.
-    pub fn new(home: &Home, tell: impl FnMut(Notice) + Send + 'static) -> Result<Watch, WatchError> {
+    pub fn new(home: &Home, tell: impl FnMut(FileNotice) + Send + 'static) -> Result<Watch, WatchError> {
         let (signals, received) = channel();
         let state = home.state().to_path_buf();
         let armed = Armed::new(&state, &signals)?;
@@ -123,7 +123,7 @@ enum Burst {
     Stop,
 }
 
-impl<F: FnMut(Notice)> Post<F> {
+impl<F: FnMut(FileNotice)> Post<F> {
     fn stand(&mut self) {
         loop {
             let burst = self.burst();
@@ -131,19 +131,19 @@ impl<F: FnMut(Notice)> Post<F> {
                 Burst::Stop => return,
                 Burst::Failed(source) => {
                     let path = self.state.clone();
-                    return (self.tell)(Notice::Blind(WatchError::Failed { path, source }));
+                    return (self.tell)(FileNotice::Blind(WatchError::Failed { path, source }));
                 }
                 Burst::File | Burst::Folder => {}
             }
             // The watches come before the telling, so that what happens after the telling is seen.
             let moved = match self.armed.renew(&self.state, &self.signals) {
                 Ok(moved) => moved,
-                Err(error) => return (self.tell)(Notice::Blind(error)),
+                Err(error) => return (self.tell)(FileNotice::Blind(error)),
             };
             let stamp = Stamp::of(&self.state).ok();
             if matches!(burst, Burst::File) || moved || stamp != self.stamp {
                 self.stamp = stamp;
-                (self.tell)(Notice::Changed);
+                (self.tell)(FileNotice::Changed);
             }
         }
     }
@@ -279,7 +279,7 @@ mod tests {
             while heard.recv_timeout(Duration::from_millis(30)).is_ok() {}
             act(&state);
             match heard.recv_timeout(SOON) {
-                Ok(Notice::Changed) => {}
+                Ok(FileNotice::Changed) => {}
                 other => panic!("{name}: {other:?}"),
             }
         }
@@ -365,7 +365,7 @@ mod tests {
         }
         // The telling of this change comes after those of all that was before.
         fs::remove_file(&state).expect("deleted");
-        assert!(matches!(heard.recv_timeout(SOON), Ok(Notice::Changed)));
+        assert!(matches!(heard.recv_timeout(SOON), Ok(FileNotice::Changed)));
         assert!(!state.exists());
         assert!(heard.try_recv().is_err(), "told once");
     }

@@ -30,7 +30,7 @@ pub(super) struct Difference {
 }
 
 #[derive(Debug)]
-pub(super) enum Merged {
+pub(super) enum MergeOutcome {
     Clean(String),
     Conflicts(Vec<Vec<u8>>),
 }
@@ -80,7 +80,7 @@ pub(super) fn read_raw(raw: &[u8]) -> Vec<Difference> {
 
 /// Applies what lies between `base` and `theirs` to `ours`. All are trees: a history that was rewritten meanwhile has
 /// no say in what the base is, so three commits are made that have no other ancestor.
-pub(super) fn three_way(git: &Git, base: &str, ours: &str, theirs: &str) -> Result<Merged, GitError> {
+pub(super) fn three_way(git: &Git, base: &str, ours: &str, theirs: &str) -> Result<MergeOutcome, GitError> {
     let base = commit(git, base, &[], "base")?;
     let ours = commit(git, ours, &[&base], "ours")?;
     let theirs = commit(git, theirs, &[&base], "theirs")?;
@@ -89,8 +89,8 @@ pub(super) fn three_way(git: &Git, base: &str, ours: &str, theirs: &str) -> Resu
     let mut lines = records(&output.stdout);
     let tree = lines.next().map(text).unwrap_or_default();
     match output.code {
-        0 => Ok(Merged::Clean(tree)),
-        1 => Ok(Merged::Conflicts(lines.map(<[u8]>::to_vec).collect())),
+        0 => Ok(MergeOutcome::Clean(tree)),
+        1 => Ok(MergeOutcome::Conflicts(lines.map(<[u8]>::to_vec).collect())),
         code => Err(git.refused(&["merge-tree".into()], code, output.stderr)),
     }
 }

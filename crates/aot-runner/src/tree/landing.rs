@@ -12,7 +12,9 @@ use aot_core::state::AtomId;
 use super::checkout::FollowOutcome;
 use super::error::{GroundError, named};
 use super::git::{GitError, LOCK_PATIENCE, records};
-use super::history::{Merged, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of};
+use super::history::{
+    MergeOutcome, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of,
+};
 use super::intents::{self, LandingIntent};
 use super::kept::keep;
 use super::worktrees::{CheckoutPolicy, Worktrees, locked};
@@ -22,7 +24,7 @@ use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiti
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The outcome of moving the branch by one commit.
-enum Step {
+enum BranchMove {
     Done,
     /// Another process moved the branch first; nothing has changed.
     Moved,
@@ -68,8 +70,8 @@ impl Worktrees {
             if tip != *base {
                 let merged = three_way(git, &tree_of(git, base)?, &tree_of(git, &tip)?, &tree)?;
                 tree = match merged {
-                    Merged::Clean(tree) => tree,
-                    Merged::Conflicts(paths) => {
+                    MergeOutcome::Clean(tree) => tree,
+                    MergeOutcome::Conflicts(paths) => {
                         let paths = layout.all_seen(paths.iter().map(Vec::as_slice));
                         let reason =
                             format!("it does not merge with what landed meanwhile, in {}", named(&paths));
@@ -95,13 +97,13 @@ impl Worktrees {
                 attempt: message.attempt,
             };
             match self.step(&intent, on_wait)? {
-                Step::Done => {
+                BranchMove::Done => {
                     let paths = differences(git, &tip, &commit)?;
                     let paths = layout.all_seen(paths.iter().map(|one| one.path.as_slice()));
                     return Ok(Landing::Landed { commit: Some(commit), paths });
                 }
-                Step::Moved => {}
-                Step::GivenUp => return Ok(Landing::GivenUp),
+                BranchMove::Moved => {}
+                BranchMove::GivenUp => return Ok(Landing::GivenUp),
             }
         }
     }
@@ -120,9 +122,9 @@ impl Worktrees {
             }
             let tip_tree = tree_of(git, &tip)?;
             let tree = match three_way(git, &tree_of(git, &landed)?, &tip_tree, &tree_of(git, &parent)?)? {
-                Merged::Clean(tree) if tree == tip_tree => return Ok(Reverted::NotThere),
-                Merged::Clean(tree) => tree,
-                Merged::Conflicts(paths) => {
+                MergeOutcome::Clean(tree) if tree == tip_tree => return Ok(Reverted::NotThere),
+                MergeOutcome::Clean(tree) => tree,
+                MergeOutcome::Conflicts(paths) => {
                     let paths = layout.all_seen(paths.iter().map(Vec::as_slice));
                     return Ok(Reverted::NotClean { paths });
                 }
@@ -143,15 +145,15 @@ impl Worktrees {
                 attempt: 0,
             };
             match self.step(&intent, on_wait)? {
-                Step::Done => return Ok(Reverted::Reverted { commit }),
-                Step::Moved => {}
-                Step::GivenUp => return Ok(Reverted::GivenUp),
+                BranchMove::Done => return Ok(Reverted::Reverted { commit }),
+                BranchMove::Moved => {}
+                BranchMove::GivenUp => return Ok(Reverted::GivenUp),
             }
         }
     }
 
     /// Moves the branch by one commit, as soon as nothing is in the way.
-    fn step(&self, intent: &LandingIntent, on_wait: OnWait<'_>) -> Result<Step, GroundError> {
+    fn step(&self, intent: &LandingIntent, on_wait: OnWait<'_>) -> Result<BranchMove, GroundError> {
         loop {
             let tried = match self.try_step(intent) {
                 Err(GroundError::Git(GitError::Locked { message })) => {
@@ -160,11 +162,11 @@ impl Worktrees {
                 other => other?,
             };
             match tried {
-                MoveAttempt::Done => return Ok(Step::Done),
-                MoveAttempt::Moved => return Ok(Step::Moved),
+                MoveAttempt::Done => return Ok(BranchMove::Done),
+                MoveAttempt::Moved => return Ok(BranchMove::Moved),
                 MoveAttempt::Blocked(waiting) => match on_wait(&waiting) {
                     ControlFlow::Continue(()) => std::thread::sleep(PAUSE),
-                    ControlFlow::Break(()) => return Ok(Step::GivenUp),
+                    ControlFlow::Break(()) => return Ok(BranchMove::GivenUp),
                 },
             }
         }

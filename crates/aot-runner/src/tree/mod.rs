@@ -1,9 +1,9 @@
 //! The ground that work stands on: worktrees, commits, landings, the shadow repository, and the content of a project
 //! as one hash. The only git. Does not choose when anything is lent, landed or taken back.
 //!
-//! In a repository each attempt has a worktree of its own ([`Kind::Worktrees`]), what it made lands as one commit on
-//! the branch, and the user's checkout follows. Elsewhere one attempt at a time works in place ([`Kind::InPlace`]),
-//! with a snapshot in a repository of our own to go back to. [`Kind::Unisolated`] is neither.
+//! In a repository each attempt has a worktree of its own ([`TreeKind::Worktrees`]), what it made lands as one commit on
+//! the branch, and the user's checkout follows. Elsewhere one attempt at a time works in place ([`TreeKind::InPlace`]),
+//! with a snapshot in a repository of our own to go back to. [`TreeKind::Unisolated`] is neither.
 
 mod checkout;
 mod content;
@@ -39,7 +39,7 @@ use worktrees::Worktrees;
 
 /// What a loop says about its isolation.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct IsolationRequest {
     /// Without it: worktrees in a git repository, in place elsewhere.
     pub mode: Option<IsolationMode>,
     /// Paths of the project that every tree links to.
@@ -53,7 +53,7 @@ pub struct Wanted {
 
 /// Who comes, and what is to be done first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum OpenedFor {
     /// A run: what a dead one left is cleared, and what is lent ends with it.
     Run,
     /// A host's session begins: cleared as well, and what is lent outlives the process.
@@ -76,7 +76,7 @@ enum Inner {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TreeKind {
     Worktrees,
     InPlace,
     Unisolated,
@@ -196,20 +196,20 @@ impl Ground {
     /// Decides what kind of ground it is, refuses what cannot work, and clears what a crashed run left.
     pub fn open(
         project: &Project,
-        wanted: Wanted,
+        wanted: IsolationRequest,
         guard: &Guard,
         shell: &Path,
     ) -> Result<Ground, GroundError> {
-        Ground::enter(project, wanted, guard, shell, Entry::Run)
+        Ground::enter(project, wanted, guard, shell, OpenedFor::Run)
     }
 
     /// The same for whoever comes.
     pub fn enter(
         project: &Project,
-        wanted: Wanted,
+        wanted: IsolationRequest,
         guard: &Guard,
         shell: &Path,
-        entry: Entry,
+        entry: OpenedFor,
     ) -> Result<Ground, GroundError> {
         let inner = open::open(project, wanted, guard, shell, entry)?;
         Ok(Ground { inner })
@@ -237,11 +237,11 @@ impl Ground {
         }
     }
 
-    pub fn trees(&self) -> Kind {
+    pub fn trees(&self) -> TreeKind {
         match &self.inner {
-            Inner::Worktrees(_) => Kind::Worktrees,
-            Inner::InPlace(_) => Kind::InPlace,
-            Inner::Unisolated { .. } => Kind::Unisolated,
+            Inner::Worktrees(_) => TreeKind::Worktrees,
+            Inner::InPlace(_) => TreeKind::InPlace,
+            Inner::Unisolated { .. } => TreeKind::Unisolated,
         }
     }
 

@@ -19,7 +19,7 @@ use super::shadow::Shadow;
 use super::slots;
 use super::snapshot::Layout;
 use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees};
-use super::{Entry, Inner, Project, Wanted};
+use super::{Inner, IsolationRequest, OpenedFor, Project};
 use crate::process::Guard;
 
 /// The first version of git that merges without a checkout.
@@ -35,7 +35,7 @@ const OPERATIONS: [(&str, &str); 5] = [
 ];
 
 /// Whether the project's folder is in a repository.
-enum Found {
+enum Surroundings {
     Outside,
     Repository(Repository),
 }
@@ -49,10 +49,10 @@ struct Repository {
 
 pub(super) fn open(
     project: &Project,
-    wanted: Wanted,
+    wanted: IsolationRequest,
     guard: &Guard,
     shell: &Path,
-    entry: Entry,
+    entry: OpenedFor,
 ) -> Result<Inner, GroundError> {
     if wanted.mode == Some(IsolationMode::None) {
         return Ok(Inner::Unisolated { root: project.root.clone() });
@@ -70,17 +70,17 @@ pub(super) fn open(
         (Some(IsolationMode::None), _) => unreachable!("it was answered above"),
         (Some(IsolationMode::InPlace), found) => {
             return match found {
-                Ok(Found::Repository(repository)) => in_place(Some(&repository)),
+                Ok(Surroundings::Repository(repository)) => in_place(Some(&repository)),
                 // In place, the user's repository is not needed, so its errors do not matter.
-                Ok(Found::Outside) | Err(_) => in_place(None),
+                Ok(Surroundings::Outside) | Err(_) => in_place(None),
             };
         }
-        (None, Ok(Found::Outside)) => return in_place(None),
-        (Some(IsolationMode::Worktree), Ok(Found::Outside)) => {
+        (None, Ok(Surroundings::Outside)) => return in_place(None),
+        (Some(IsolationMode::Worktree), Ok(Surroundings::Outside)) => {
             return Err(GroundError::NotARepository { root: project.root.clone() });
         }
         (None | Some(IsolationMode::Worktree), Err(error)) => return Err(error),
-        (None | Some(IsolationMode::Worktree), Ok(Found::Repository(repository))) => repository,
+        (None | Some(IsolationMode::Worktree), Ok(Surroundings::Repository(repository))) => repository,
     };
     if is_ignored(&project.root, &repository)? {
         return match wanted.mode {
@@ -93,11 +93,11 @@ pub(super) fn open(
 
 fn worktrees(
     project: &Project,
-    wanted: Wanted,
+    wanted: IsolationRequest,
     guard: &Guard,
     shell: &Path,
     repository: Repository,
-    entry: Entry,
+    entry: OpenedFor,
 ) -> Result<Worktrees, GroundError> {
     let Repository { top, prefix, git_dir, common_dir } = repository;
     let git = Git::pinned(&git_dir, &top).with_identity()?;
@@ -115,8 +115,8 @@ fn worktrees(
         reference: String::new(),
         checkout_policy: CheckoutPolicy::Follow,
         trees: match entry {
-            Entry::Run => project.sidecar.join("trees"),
-            Entry::Session | Entry::Again => project.lent(),
+            OpenedFor::Run => project.sidecar.join("trees"),
+            OpenedFor::Session | OpenedFor::Again => project.lent(),
         },
         lease_records: project.sidecar.join("loans"),
         note: project.sidecar.join("landing.json"),
@@ -124,8 +124,8 @@ fn worktrees(
         provision,
         slots: Mutex::new(SlotPool::default()),
         lifetime: match entry {
-            Entry::Run => LeaseLifetime::Run,
-            Entry::Session | Entry::Again => LeaseLifetime::Attempt,
+            OpenedFor::Run => LeaseLifetime::Run,
+            OpenedFor::Session | OpenedFor::Again => LeaseLifetime::Attempt,
         },
         verifying: Mutex::new(None),
         landing: Mutex::new(()),
@@ -135,7 +135,7 @@ fn worktrees(
     };
     // Recovery comes before the checks below, which would blame the user for what a killed run left. A later step of a
     // session must not recover: its own work is still under way.
-    if entry != Entry::Again {
+    if entry != OpenedFor::Again {
         trees.recover()?;
         // The previous run may have used the other kind of trees.
         slots::clear(&trees.common_dir, &project.sidecar.join("trees"))?;
@@ -159,13 +159,13 @@ fn worktrees(
 }
 
 /// The branch that is checked out, if it can be landed on.
-fn own_branch(checkout: &Checkout, entry: Entry) -> Result<String, GroundError> {
+fn own_branch(checkout: &Checkout, entry: OpenedFor) -> Result<String, GroundError> {
     let top = checkout.layout.top.clone();
     if let Some((_, operation)) = OPERATIONS.iter().find(|(file, _)| checkout.git_dir.join(file).exists()) {
         return Err(GroundError::InProgress { top, operation });
     }
     let Some(reference) = checkout.branch()? else { return Err(GroundError::Detached { top }) };
-    let paths = if entry == Entry::Again { Vec::new() } else { checkout.uncommitted()? };
+    let paths = if entry == OpenedFor::Again { Vec::new() } else { checkout.uncommitted()? };
     if !paths.is_empty() {
         let paths = checkout.layout.all_seen(paths.iter().map(Vec::as_slice));
         return Err(GroundError::Dirty { top, paths });
@@ -202,7 +202,7 @@ fn check_version(git: &Git) -> Result<(), GroundError> {
     Ok(())
 }
 
-fn discover(root: &Path) -> Result<Found, GroundError> {
+fn discover(root: &Path) -> Result<Surroundings, GroundError> {
     let git = Git::at(root);
     let output = git.query(["rev-parse", "--is-inside-work-tree"])?;
     if output.code != 0 {
@@ -210,7 +210,7 @@ fn discover(root: &Path) -> Result<Found, GroundError> {
         let is_outside = output.stderr.contains("not a git repository (or any")
             && !root.ancestors().any(|folder| fs::symlink_metadata(folder.join(".git")).is_ok());
         return match is_outside {
-            true => Ok(Found::Outside),
+            true => Ok(Surroundings::Outside),
             false => Err(GroundError::Unopened { root: root.to_path_buf(), words: output.stderr }),
         };
     }
@@ -221,7 +221,7 @@ fn discover(root: &Path) -> Result<Found, GroundError> {
         git.read([&["rev-parse", "--path-format=absolute"], words].concat()).map(|out| path_of(&out))
     };
     let prefix = git.read(["rev-parse", "--show-prefix"])?;
-    Ok(Found::Repository(Repository {
+    Ok(Surroundings::Repository(Repository {
         top: path(&["--show-toplevel"])?,
         prefix: prefix.strip_suffix(b"\n").unwrap_or(&prefix).to_vec(),
         git_dir: path(&["--git-dir"])?,

@@ -14,14 +14,14 @@ use jiff::Timestamp;
 
 use super::error::{GroundError, named};
 use super::git::{Git, records};
-use super::history::{Merged, commit, commit_of, differences, found, is_reverted, three_way, tree_of};
+use super::history::{MergeOutcome, commit, commit_of, differences, found, is_reverted, three_way, tree_of};
 use super::intents::{self, InPlaceIntent};
 use super::kept::{drop_old, keep};
 use super::landing::revert_message;
 use super::slots::remove_folder;
 use super::snapshot::{Layout, NotWork, Snapshot, take};
 use super::worktrees::locked;
-use super::{CommitMessage, End, Entry, FoundCommit, Landing, Lent, Loan, Project, Reverted, Work};
+use super::{CommitMessage, End, FoundCommit, Landing, Lent, Loan, OpenedFor, Project, Reverted, Work};
 
 /// The branch of snapshots and landings.
 const LINE: &str = "refs/heads/aot";
@@ -58,7 +58,7 @@ impl Shadow {
         project: &Project,
         loop_id: &str,
         around: Option<&Path>,
-        entry: Entry,
+        entry: OpenedFor,
     ) -> Result<Shadow, GroundError> {
         let git_dir = repository(project);
         let plain = Git::pinned(&git_dir, &project.root);
@@ -78,7 +78,7 @@ impl Shadow {
             loop_id: loop_id.to_owned(),
             lent: Mutex::new(None),
         };
-        if entry == Entry::Again {
+        if entry == OpenedFor::Again {
             *locked(&shadow.lent) = intents::read(&shadow.note);
             return Ok(shadow);
         }
@@ -189,9 +189,9 @@ impl Shadow {
         }
         let now = tree_of(git, &before)?;
         let tree = match three_way(git, &tree_of(git, &landed)?, &now, &tree_of(git, &parent)?)? {
-            Merged::Clean(tree) if tree == now => return Ok(Reverted::NotThere),
-            Merged::Clean(tree) => tree,
-            Merged::Conflicts(paths) => {
+            MergeOutcome::Clean(tree) if tree == now => return Ok(Reverted::NotThere),
+            MergeOutcome::Clean(tree) => tree,
+            MergeOutcome::Conflicts(paths) => {
                 let paths = self.layout.all_seen(paths.iter().map(Vec::as_slice));
                 return Ok(Reverted::NotClean { paths });
             }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use aot_runner::store::error::FileError;
 use aot_runner::store::file::{Candidate, Changed, Decision, Done, StateFile, TransactError};
-use aot_runner::store::journal::{Entry, Journal, Reach};
+use aot_runner::store::journal::{Journal, JournalEntry, Reach};
 use aot_runner::store::lock::LOCK_WAIT;
 use aot_runner::store::watch::Watch;
 
@@ -238,7 +238,7 @@ fn add_with_journal(file: &StateFile, line: String) {
     let mut tries = (0..TRIES).map(|_| add(file, &line)).skip_while(contended);
     let done = tries.next().expect("the editor rests at times").expect("added");
     let hash = done.text.hash.to_hex().to_string();
-    let entry = Entry {
+    let entry = JournalEntry {
         revision: done.value as u64,
         at: String::new(),
         from: String::new(),

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use aot_core::state::IsolationMode;
-use aot_runner::tree::{End, GroundError, Kind, Landing, Reverted, kept};
+use aot_runner::tree::{End, GroundError, Landing, Reverted, TreeKind, kept};
 
 use crate::Test;
 use crate::kit::{Place, atom, commit_of, contents, git, land, landed, no_wait, read, work, write};
@@ -78,7 +78,7 @@ fn a_failure_is_rolled_back_exactly() {
         let place = filled(place);
         let before = contents(&place.root);
         let ground = place.ground();
-        assert_eq!(ground.trees(), Kind::InPlace);
+        assert_eq!(ground.trees(), TreeKind::InPlace);
         for attempt in 1..=2 {
             let lent = ground.lend(&work("A1", attempt)).expect("a tree");
             assert_eq!((lent.root(), lent.top()), (place.root.as_path(), place.root.as_path()));
@@ -215,7 +215,7 @@ fn without_isolation_nothing_is_made() {
     place.write("a.txt", "dirty\n");
     let start = place.tip("main");
     let ground = place.ground();
-    assert_eq!((ground.trees(), ground.base().expect("an answer")), (Kind::Unisolated, None));
+    assert_eq!((ground.trees(), ground.base().expect("an answer")), (TreeKind::Unisolated, None));
     let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
     let other = ground.lend(&work("A2", 1)).expect("side by side");
     write(lent.root(), "a.txt", "2\n");

@@ -9,7 +9,9 @@ use std::process::{Command, Output};
 
 use aot_core::state::{AtomId, IsolationMode};
 use aot_runner::process::Guard;
-use aot_runner::tree::{CommitMessage, Ground, GroundError, Landing, Lent, Project, Waiting, Wanted, Work};
+use aot_runner::tree::{
+    CommitMessage, Ground, GroundError, IsolationRequest, Landing, Lent, Project, Waiting, Work,
+};
 
 pub const LOOP: &str = "01loop";
 
@@ -20,7 +22,7 @@ pub struct Place {
     pub top: PathBuf,
     /// The project's folder in it.
     pub root: PathBuf,
-    pub wanted: Wanted,
+    pub wanted: IsolationRequest,
 }
 
 impl Place {
@@ -64,7 +66,7 @@ impl Place {
         place
     }
 
-    pub fn wanting(mut self, change: impl FnOnce(&mut Wanted)) -> Place {
+    pub fn wanting(mut self, change: impl FnOnce(&mut IsolationRequest)) -> Place {
         change(&mut self.wanted);
         self
     }
@@ -112,8 +114,8 @@ impl Place {
     }
 }
 
-fn wanted() -> Wanted {
-    Wanted { mode: None, share: Vec::new(), setup: None, branch: None, loop_id: LOOP.to_owned() }
+fn wanted() -> IsolationRequest {
+    IsolationRequest { mode: None, share: Vec::new(), setup: None, branch: None, loop_id: LOOP.to_owned() }
 }
 
 pub fn git(folder: &Path, words: &[&str]) -> String {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use aot_core::state::IsolationMode;
-use aot_runner::tree::{GroundError, Kind};
+use aot_runner::tree::{GroundError, TreeKind};
 
 use crate::Test;
 use crate::kit::{Place, git, landed, read, try_git, work, write};
@@ -161,7 +161,7 @@ fn odd_places_work() {
     let mut place = Place::with(&[(".gitignore", "out/\n")]);
     place.root = place.top.join("out/p");
     place.write("x", "1");
-    assert_eq!(place.ground().trees(), Kind::InPlace);
+    assert_eq!(place.ground().trees(), TreeKind::InPlace);
     // Through a link, and with a variable that names another repository.
     let place = Place::with(&[("a.txt", "1\n")]);
     let mut through = Place::plain(&[]);

@@ -1,6 +1,6 @@
 //! Whether a verdict is true of the state, and whether a loop that goes on waits for something (D12, D13).
 
-use aot_core::rules::certificate::{Budget, Certificate, Verdict};
+use aot_core::rules::certificate::{Budget, Certificate, StopKind};
 use aot_core::state::{Closes, LoopStatus};
 
 use super::{Audit, Checked, ensure, index, is_spent};
@@ -21,20 +21,20 @@ impl Audit {
             "D13",
             say,
         )?;
-        let completed = certificate.verdict == Verdict::Completed;
+        let completed = certificate.verdict == StopKind::Completed;
         let status = if completed { LoopStatus::Completed } else { LoopStatus::Stopped };
         // A loop without an agent is refused before it starts, and stays as it is (D27).
-        let refused = matches!(certificate.verdict, Verdict::NoAgent { .. });
+        let refused = matches!(certificate.verdict, StopKind::NoAgent { .. });
         ensure(refused || control.status == status, "a halt is written", "D13", say)?;
         let reason = refused || completed || control.stop_reason.as_deref() == Some(&*certificate.reason);
         ensure(reason, "the certificate's reason is the file's", "D13", say)?;
         let holds = match &certificate.verdict {
-            Verdict::Exhausted { group } => state
+            StopKind::Exhausted { group } => state
                 .or_groups
                 .get(group)
                 .is_some_and(|group| group.choices.iter().all(|choice| group.failed.contains(choice))),
-            Verdict::IterationLimit => control.iteration >= state.constraints().max_iterations,
-            Verdict::Deadlock { atoms } => {
+            StopKind::IterationLimit => control.iteration >= state.constraints().max_iterations,
+            StopKind::Deadlock { atoms } => {
                 !atoms.is_empty()
                     && self.graph.cycles(state).iter().any(|cycle| cycle.closes != Closes::OnSwitch)
                     && self.graph.ready(state).is_empty()
@@ -42,29 +42,29 @@ impl Audit {
                         index(state, atom).is_ok_and(|index| self.graph.is_unresolved(state, index))
                     })
             }
-            Verdict::Stalled => {
+            StopKind::Stalled => {
                 let limit = state.constraints().max_stall_count;
                 control.stall_count >= limit
                     || control.fruitless.unwrap_or(0) >= limit
                     || self.graph.unresolved(state) == 0
             }
-            Verdict::RedirectInterrupted => !control.redirect_requested,
-            Verdict::Budget { what: Budget::Allowance } => {
+            StopKind::RedirectInterrupted => !control.redirect_requested,
+            StopKind::Budget { what: Budget::Allowance } => {
                 self.blocked.as_ref() == Some(&certificate.verdict)
             }
-            Verdict::Budget { what: Budget::Money | Budget::Tokens | Budget::Time } => is_spent(state),
-            Verdict::Completed
-            | Verdict::StoppedByHand
-            | Verdict::Tampered
-            | Verdict::NeedsPerson
-            | Verdict::NoAgent { .. } => true,
+            StopKind::Budget { what: Budget::Money | Budget::Tokens | Budget::Time } => is_spent(state),
+            StopKind::Completed
+            | StopKind::StoppedByHand
+            | StopKind::Tampered
+            | StopKind::NeedsPerson
+            | StopKind::NoAgent { .. } => true,
         };
         // Whoever cannot be asked ends the loop, unless somebody else ended it, or the base case did.
         let told = match (&self.blocked, &certificate.verdict) {
-            (None, _) | (_, Verdict::Completed | Verdict::StoppedByHand | Verdict::Tampered) => true,
-            (_, Verdict::RedirectInterrupted) => true,
+            (None, _) | (_, StopKind::Completed | StopKind::StoppedByHand | StopKind::Tampered) => true,
+            (_, StopKind::RedirectInterrupted) => true,
             // With nothing unresolved, what waits for a person in the base case comes first.
-            (Some(blocked), verdict) => blocked == verdict || *verdict == Verdict::NeedsPerson,
+            (Some(blocked), verdict) => blocked == verdict || *verdict == StopKind::NeedsPerson,
         };
         ensure(told, "whoever cannot be asked ends the loop", "D12, D13", say)?;
         ensure(holds, "the verdict is true of the state", "D13", say)

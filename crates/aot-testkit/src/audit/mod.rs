@@ -13,11 +13,11 @@ use std::collections::HashSet;
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, JobId, OnRefusedStart, Outcome,
-    Presence, Settings, Task, Trees, Usage,
+    Answer, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, JobId, JobOutcome,
+    OnRefusedStart, Presence, Settings, Task, Trees, Usage,
 };
 use aot_core::rules::Change;
-use aot_core::rules::certificate::{Budget, Verdict};
+use aot_core::rules::certificate::{Budget, StopKind};
 use aot_core::state::{AtomId, Graph, State, Target, TrailEntry};
 
 use crate::describe;
@@ -130,7 +130,7 @@ pub struct Audit {
     /// Somebody changed what nobody may, and no redirect has accepted it.
     tampered: bool,
     /// What this process was told first of agents that cannot be asked.
-    blocked: Option<Verdict>,
+    blocked: Option<StopKind>,
     runs: u64,
     bound: u64,
     bound_at_opening: u64,
@@ -202,19 +202,19 @@ impl Audit {
                 self.iteration.moved |= state.control.open.as_ref().is_some_and(|open| open.moved);
             }
             // A start that was refused is no agent run (decision D12): it comes again, and counts once.
-            Event::Ended { outcome: Outcome::Refused { .. }, job, .. }
+            Event::Ended { outcome: JobOutcome::Refused { .. }, job, .. }
             | Event::Replanned { answer: Answer::Refused { .. }, job, .. } => {
                 if arrival == Arrival::Expected {
                     self.refused.insert(job.clone());
                     if self.on_refused_start == OnRefusedStart::Stop {
-                        self.blocked.get_or_insert(Verdict::Budget { what: Budget::Allowance });
+                        self.blocked.get_or_insert(StopKind::Budget { what: Budget::Allowance });
                     }
                 }
             }
-            Event::Ended { outcome: Outcome::NotLoggedIn { .. }, .. }
+            Event::Ended { outcome: JobOutcome::NotLoggedIn { .. }, .. }
             | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => {
                 if arrival == Arrival::Expected {
-                    self.blocked.get_or_insert(Verdict::NeedsPerson);
+                    self.blocked.get_or_insert(StopKind::NeedsPerson);
                 }
             }
             Event::Begun { .. }
@@ -480,12 +480,12 @@ fn index(state: &State, atom: &AtomId) -> Result<usize, Violation> {
 pub(crate) fn failed_atom(event: &Event) -> Option<&AtomId> {
     let Event::Ended { job, outcome, .. } = event else { return None };
     let failed = match outcome {
-        Outcome::Failed { .. } | Outcome::TooLarge { .. } => true,
-        Outcome::Done { check, .. } => matches!(check, CheckOutcome::Fail { .. }),
-        Outcome::Probed { .. }
-        | Outcome::Refused { .. }
-        | Outcome::NotLoggedIn { .. }
-        | Outcome::Lost { .. } => false,
+        JobOutcome::Failed { .. } | JobOutcome::TooLarge { .. } => true,
+        JobOutcome::Done { check, .. } => matches!(check, CheckOutcome::Fail { .. }),
+        JobOutcome::Probed { .. }
+        | JobOutcome::Refused { .. }
+        | JobOutcome::NotLoggedIn { .. }
+        | JobOutcome::Lost { .. } => false,
     };
     match &job.task {
         Task::Work(atom) | Task::Check(atom) => failed.then_some(atom),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use aot_core::coordinator::{Event, Feasibility, Job, JobId, Outcome, Task};
+use aot_core::coordinator::{Event, Feasibility, Job, JobId, JobOutcome, Task};
 use aot_core::rules::Change;
 use aot_core::rules::order::Cost;
 use aot_core::state::{AtomId, AtomStatus, Graph, GroupName, SelectionCause, State, TrailEntry};
@@ -109,21 +109,21 @@ impl ProbeAudit {
             self.findings.remove(atom);
         }
         let Task::Probe(atom) = &job.task else { return };
-        let refused = matches!(outcome, Outcome::Refused { .. });
+        let refused = matches!(outcome, JobOutcome::Refused { .. });
         if refused && !self.is_parallel(job) {
             // It is parked, and starts again.
             return;
         }
         let answer = match outcome {
-            Outcome::Probed { feasible, findings, cost } => {
+            JobOutcome::Probed { feasible, findings, cost } => {
                 Some(Finding { feasible: *feasible, cost: *cost, findings: findings.clone() })
             }
-            Outcome::Done { .. }
-            | Outcome::Failed { .. }
-            | Outcome::TooLarge { .. }
-            | Outcome::Refused { .. }
-            | Outcome::NotLoggedIn { .. }
-            | Outcome::Lost { .. } => None,
+            JobOutcome::Done { .. }
+            | JobOutcome::Failed { .. }
+            | JobOutcome::TooLarge { .. }
+            | JobOutcome::Refused { .. }
+            | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::Lost { .. } => None,
         };
         if let (Some(finding), false) = (&answer, self.is_parallel(job)) {
             self.own_findings.insert((atom.clone(), job.attempt), finding.findings.clone());
@@ -134,7 +134,7 @@ impl ProbeAudit {
         group.pending.retain(|pending| pending != atom);
         group.findings.extend(answer.map(|finding| (atom.clone(), finding)));
         // A missing login ends the attempt, and with it the probes beside it.
-        let ended = matches!(outcome, Outcome::NotLoggedIn { .. }) && group.selected == *atom;
+        let ended = matches!(outcome, JobOutcome::NotLoggedIn { .. }) && group.selected == *atom;
         if group.pending.is_empty() && !ended {
             self.findings.extend(group.findings.clone());
             self.current.answered.extend((!group.incomplete).then(|| group.group.clone()));

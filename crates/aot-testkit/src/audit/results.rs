@@ -1,7 +1,7 @@
 //! What resolves, lands, is undone and is reverted, and what stands in the trail (D2, D3, D5, D23, D25, D30).
 
 use aot_core::coordinator::{
-    CheckOutcome, Dispatch, Event, JobId, Outcome, StopMode, Task, UnrecordedLanding,
+    CheckOutcome, Dispatch, Event, JobId, JobOutcome, StopMode, Task, UnrecordedLanding,
 };
 use aot_core::state::{AtomId, AtomStatus, Closes, LoopStatus, State};
 
@@ -15,7 +15,7 @@ impl Audit {
         let seen = match event {
             Event::Landed { job, .. } => job.task == Task::Work(atom.clone()),
             Event::Begun { unrecorded: found, .. } => found.iter().any(|found| found.atom == *atom),
-            Event::Ended { job, outcome: Outcome::Done { check: CheckOutcome::Pass, .. }, .. } => {
+            Event::Ended { job, outcome: JobOutcome::Done { check: CheckOutcome::Pass, .. }, .. } => {
                 job.task == Task::Check(atom.clone())
             }
             _ => false,
@@ -197,11 +197,11 @@ pub(super) fn is_without_fault(event: &Event) -> bool {
     match event {
         Event::Conflict { .. } => true,
         Event::Ended { outcome, .. } => match outcome {
-            Outcome::Lost { .. } | Outcome::Refused { .. } | Outcome::NotLoggedIn { .. } => true,
-            Outcome::Done { check, .. } => {
+            JobOutcome::Lost { .. } | JobOutcome::Refused { .. } | JobOutcome::NotLoggedIn { .. } => true,
+            JobOutcome::Done { check, .. } => {
                 matches!(check, CheckOutcome::Error { .. } | CheckOutcome::Pending { .. })
             }
-            Outcome::Failed { .. } | Outcome::TooLarge { .. } | Outcome::Probed { .. } => false,
+            JobOutcome::Failed { .. } | JobOutcome::TooLarge { .. } | JobOutcome::Probed { .. } => false,
         },
         Event::Begun { .. }
         | Event::Landed { .. }

@@ -1,7 +1,7 @@
 //! A life through the host's door: a session that asks for starts, wanted or not, hands results in, ends its turns,
 //! redirects and is taken over, each in a command of its own, while people and other processes write the file.
 
-use aot_core::coordinator::{Dispatch, Effect, Evaluation, Event, Outcome, StopMode, Task};
+use aot_core::coordinator::{Dispatch, Effect, Evaluation, Event, JobOutcome, StopMode, Task};
 use aot_core::rules::certificate::RedCheck;
 use aot_core::state::{AtomId, Graph, LoopStatus};
 
@@ -191,13 +191,15 @@ impl Life {
 }
 
 /// A host knows done, failed, too large and lost.
-fn as_a_host_tells(outcome: Outcome) -> Outcome {
+fn as_a_host_tells(outcome: JobOutcome) -> JobOutcome {
     match outcome {
-        Outcome::Refused { reason, .. } | Outcome::NotLoggedIn { reason } => Outcome::Failed { reason },
-        Outcome::Done { .. }
-        | Outcome::Failed { .. }
-        | Outcome::TooLarge { .. }
-        | Outcome::Probed { .. }
-        | Outcome::Lost { .. } => outcome,
+        JobOutcome::Refused { reason, .. } | JobOutcome::NotLoggedIn { reason } => {
+            JobOutcome::Failed { reason }
+        }
+        JobOutcome::Done { .. }
+        | JobOutcome::Failed { .. }
+        | JobOutcome::TooLarge { .. }
+        | JobOutcome::Probed { .. }
+        | JobOutcome::Lost { .. } => outcome,
     }
 }

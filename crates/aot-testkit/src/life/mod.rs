@@ -8,10 +8,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use aot_core::coordinator::{
-    Agents, Answer, Dispatch, Effect, Evaluation, Event, Job, JobId, OnRefusedStart, Outcome, Presence,
+    Agents, Answer, Dispatch, Effect, Evaluation, Event, Job, JobId, JobOutcome, OnRefusedStart, Presence,
     RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
-use aot_core::rules::certificate::Verdict;
+use aot_core::rules::certificate::StopKind;
 use aot_core::state::State;
 use jiff::Timestamp;
 
@@ -38,7 +38,7 @@ pub struct Summary {
     pub crashes: u32,
     /// Groups that probes have put in order.
     pub orders: u64,
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<StopKind>,
     pub dispatch: Dispatch,
     /// Requests of a host that were refused.
     pub refusals: u64,
@@ -95,7 +95,7 @@ struct Queued {
 
 #[derive(Clone, Debug)]
 enum Occurrence {
-    Job(JobId, Outcome),
+    Job(JobId, JobOutcome),
     Replan(JobId),
     /// A job reports what it has used so far; if it was killed meanwhile, that was used all the same.
     Spent,
@@ -126,7 +126,7 @@ struct Life {
     wakes: u64,
     /// The most that the rules allow, summed over the constraints that were in force.
     allowed: u64,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<StopKind>,
     dispatch: Dispatch,
     refusals: u64,
     /// Turns that a host has ended, and the most that the rules allow.
@@ -318,9 +318,9 @@ impl Life {
     fn occur(&mut self, occurrence: Occurrence) -> Result<(), Violation> {
         match occurrence {
             Occurrence::Job(job, outcome) => {
-                let refused = matches!(outcome, Outcome::Refused { .. });
+                let refused = matches!(outcome, JobOutcome::Refused { .. });
                 self.external += u64::from(refused);
-                let unstarted = refused || matches!(outcome, Outcome::NotLoggedIn { .. });
+                let unstarted = refused || matches!(outcome, JobOutcome::NotLoggedIn { .. });
                 let usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
                 self.send(Event::Ended { job, outcome, usage })
             }

@@ -2,7 +2,7 @@
 //! what a command does itself, crashes around each, redirects and edits in between.
 
 use aot_core::coordinator::{
-    CheckOutcome, Effect, Event, JobId, Outcome, RedirectLock, StopMode, Task, Usage,
+    CheckOutcome, Effect, Event, JobId, JobOutcome, RedirectLock, StopMode, Task, Usage,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::reshape::{self, NewAtom};
@@ -42,8 +42,8 @@ pub(super) fn command_moves(node: &Node) -> Vec<Move> {
     for flight in node.simulation.world.flights().iter().filter(|flight| flight.phase == Phase::Working) {
         let hand_in = |outcome| Command::HandIn(flight.job.id.clone(), outcome, Usage::default());
         let (summary, artifacts, check) = ("done".into(), Vec::new(), CheckOutcome::None);
-        commands.push(hand_in(Outcome::Done { summary, artifacts, check }));
-        commands.push(hand_in(Outcome::Failed { reason: "could not".into() }));
+        commands.push(hand_in(JobOutcome::Done { summary, artifacts, check }));
+        commands.push(hand_in(JobOutcome::Failed { reason: "could not".into() }));
     }
     commands.push(Command::EndTurn);
     for command in commands {

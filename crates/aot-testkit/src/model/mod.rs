@@ -11,8 +11,8 @@ use std::hash::{DefaultHasher, Hasher};
 
 use aot_core::brief::Cost;
 use aot_core::coordinator::{
-    Agents, Answer, CheckOutcome, Dispatch, Evaluation, Event, Feasibility, Job, JobId, OnRefusedStart,
-    Outcome, Presence, RedirectLock, ReplanReason, Settings, StopMode, Task, Trees, Usage,
+    Agents, Answer, CheckOutcome, Dispatch, Evaluation, Event, Feasibility, Job, JobId, JobOutcome,
+    OnRefusedStart, Presence, RedirectLock, ReplanReason, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::RedCheck;
@@ -308,7 +308,7 @@ fn take(node: &mut Node, next: Move) -> Result<Progress, Violation> {
                 Event::RedirectAsked => node.left.redirects -= 1,
                 Event::StopAsked { .. } => node.left.stops -= 1,
                 Event::Conflict { .. } => node.left.conflicts -= 1,
-                Event::Ended { outcome: Outcome::NotLoggedIn { .. }, .. }
+                Event::Ended { outcome: JobOutcome::NotLoggedIn { .. }, .. }
                 | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => node.left.logouts -= 1,
                 Event::Begun { .. }
                 | Event::Ended { .. }
@@ -343,7 +343,7 @@ fn unable(job: &JobId) -> Event {
     match job.task {
         Task::Replan => Event::Replanned { job, answer: Answer::NotLoggedIn { reason }, usage },
         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
-            Event::Ended { job, outcome: Outcome::NotLoggedIn { reason }, usage }
+            Event::Ended { job, outcome: JobOutcome::NotLoggedIn { reason }, usage }
         }
     }
 }
@@ -353,22 +353,23 @@ fn ends_of(state: &State, job: &Job, groups: Groups) -> Vec<Event> {
     let id = &job.id;
     let usage = Usage::default();
     let ended = |outcome| Event::Ended { job: id.clone(), outcome, usage };
-    let done = |check| Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
+    let done = |check| JobOutcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
     match &id.task {
         Task::Work(_) => {
-            vec![ended(done(CheckOutcome::None)), ended(Outcome::Failed { reason: "could not".into() })]
+            vec![ended(done(CheckOutcome::None)), ended(JobOutcome::Failed { reason: "could not".into() })]
         }
         Task::Check(_) => {
             let red = CheckOutcome::Fail { reason: "red".into() };
             vec![ended(done(CheckOutcome::Pass)), ended(done(red))]
         }
         Task::Probe(_) => {
-            let probed = |feasible, cost| ended(Outcome::Probed { feasible, findings: String::new(), cost });
+            let probed =
+                |feasible, cost| ended(JobOutcome::Probed { feasible, findings: String::new(), cost });
             let mut ends = vec![probed(Feasibility::Feasible, None), probed(Feasibility::Infeasible, None)];
             if groups == Groups::Stuck {
                 // There is something to compare.
                 ends.push(probed(Feasibility::Feasible, Some(Cost::Tiny)));
-                ends.push(ended(Outcome::Lost { reason: "lost".into() }));
+                ends.push(ended(JobOutcome::Lost { reason: "lost".into() }));
             }
             ends
         }

@@ -2,7 +2,7 @@
 //! follows at once (a landing, a check, an evaluation), and ends. Between two commands only the file remembers. Mirrors
 //! the runner's `session`; draws nothing.
 
-use aot_core::coordinator::{Agents, Effect, Event, JobId, Outcome, Presence, StopMode, Task, Usage};
+use aot_core::coordinator::{Agents, Effect, Event, JobId, JobOutcome, Presence, StopMode, Task, Usage};
 use aot_core::rules::{Ledger, redirect};
 use aot_core::state::{AtomId, LoopStatus, State};
 
@@ -20,7 +20,7 @@ pub const HOST_AGENTS: Agents =
 pub enum Command {
     Start(AtomId),
     /// A worker hands its result in, or gives up.
-    HandIn(JobId, Outcome, Usage),
+    HandIn(JobId, JobOutcome, Usage),
     /// The host's coordinator agent has ended its turn.
     EndTurn,
     Stop(StopMode),
@@ -59,7 +59,7 @@ impl Simulation {
     fn end_turn(&mut self, crash: Crash) -> Result<Vec<Effect>, Violation> {
         let mut crash = crash;
         for job in self.coordinator.running() {
-            let outcome = Outcome::Lost { reason: "its worker's turn ended without a result".into() };
+            let outcome = JobOutcome::Lost { reason: "its worker's turn ended without a result".into() };
             let lost = Event::Ended { job, outcome, usage: Usage::default() };
             match &mut crash {
                 Crash::After(0) => return self.send(lost, crash),

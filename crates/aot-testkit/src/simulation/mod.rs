@@ -6,7 +6,7 @@ mod host;
 pub use host::{Command, HOST_AGENTS};
 
 use aot_core::coordinator::{
-    Answer, Coordinator, Dispatch, Effect, Event, JobId, Outcome, RedirectLock, Settings, Task,
+    Answer, Coordinator, Dispatch, Effect, Event, JobId, JobOutcome, RedirectLock, Settings, Task,
 };
 use aot_core::rules::Change;
 use aot_core::rules::gate::gate;
@@ -200,15 +200,15 @@ impl Simulation {
     fn apply_to_world(&mut self, event: &Event) {
         match event {
             Event::Ended { job, outcome, .. } => match (outcome, &job.task) {
-                (Outcome::Done { .. }, Task::Work(_)) => self.world.report(job),
-                (Outcome::Refused { .. }, _) => self.world.park(job),
+                (JobOutcome::Done { .. }, Task::Work(_)) => self.world.report(job),
+                (JobOutcome::Refused { .. }, _) => self.world.park(job),
                 (
-                    Outcome::Done { .. }
-                    | Outcome::Failed { .. }
-                    | Outcome::TooLarge { .. }
-                    | Outcome::Probed { .. }
-                    | Outcome::NotLoggedIn { .. }
-                    | Outcome::Lost { .. },
+                    JobOutcome::Done { .. }
+                    | JobOutcome::Failed { .. }
+                    | JobOutcome::TooLarge { .. }
+                    | JobOutcome::Probed { .. }
+                    | JobOutcome::NotLoggedIn { .. }
+                    | JobOutcome::Lost { .. },
                     Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan,
                 ) => self.world.end(job),
             },

@@ -1,11 +1,11 @@
 //! What random lives found in the coordinator, each as a life of a few events. The audit watches every step.
 
 use aot_core::coordinator::{
-    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, JobId, OnRefusedStart, Outcome, Presence,
+    Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, JobId, JobOutcome, OnRefusedStart, Presence,
     RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
-use aot_core::rules::certificate::{RedCheck, Verdict};
+use aot_core::rules::certificate::{RedCheck, StopKind};
 use aot_core::rules::redirect::{CorrectionRequest, redirect};
 use aot_core::rules::reshape::{self, NewAtom};
 use aot_core::state::{
@@ -56,7 +56,7 @@ impl Scene {
         self.simulation.send(event, Crash::Never).unwrap_or_else(|violation| panic!("{violation}"))
     }
 
-    fn ends(&mut self, atom: &str, outcome: Outcome) -> Vec<Effect> {
+    fn ends(&mut self, atom: &str, outcome: JobOutcome) -> Vec<Effect> {
         let wanted = Task::Work(AtomId::new(atom));
         let flight = self.simulation.world.flights().iter().find(|flight| flight.job.id.task == wanted);
         let job = flight.unwrap_or_else(|| panic!("{atom} runs")).job.id.clone();
@@ -76,20 +76,20 @@ impl Scene {
         self.lands(atom)
     }
 
-    fn verdict(&self) -> Option<&Verdict> {
+    fn verdict(&self) -> Option<&StopKind> {
         self.simulation.world.halted().map(|certificate| &certificate.verdict)
     }
 }
 
-fn done() -> Outcome {
-    Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check: CheckOutcome::None }
+fn done() -> JobOutcome {
+    JobOutcome::Done { summary: "done".into(), artifacts: Vec::new(), check: CheckOutcome::None }
 }
 
 /// D8: the first replan was forgotten while its agent ran on.
 #[test]
 fn a_replan_that_outlives_its_iteration_is_not_asked_for_again() {
     let mut scene = Scene::new(9, 3, 1);
-    scene.ends("A1", Outcome::Failed { reason: "could not".into() });
+    scene.ends("A1", JobOutcome::Failed { reason: "could not".into() });
     scene.solves("A2");
     let opening = scene.solves("A3");
     let asks = |effects: &[Effect]| {
@@ -122,7 +122,7 @@ fn an_abandoned_redirect_halts_after_what_is_landing() {
     assert_eq!(scene.verdict(), None);
     assert_eq!(scene.simulation.world.flights()[0].phase, Phase::Landing);
     scene.lands("A1");
-    assert_eq!(scene.verdict(), Some(&Verdict::RedirectInterrupted));
+    assert_eq!(scene.verdict(), Some(&StopKind::RedirectInterrupted));
     assert_eq!(scene.simulation.world.recorded().atoms[0].status, AtomStatus::Resolved);
 }
 
@@ -131,7 +131,7 @@ fn an_abandoned_redirect_halts_after_what_is_landing() {
 fn a_crash_does_not_give_back_the_time_spent_waiting() {
     let mut scene = Scene::new(1, 1, 3);
     scene.simulation.world.pass(3_000);
-    scene.ends("A1", Outcome::Refused { reason: "rate limit".into(), retry_after: None });
+    scene.ends("A1", JobOutcome::Refused { reason: "rate limit".into(), retry_after: None });
     let spent = scene.simulation.world.recorded().control.spent.as_ref().map(|spent| spent.seconds);
     assert_eq!(spent, Some(3_000));
 }
@@ -256,7 +256,7 @@ impl Hosted {
         self.command(Command::Start(AtomId::new(atom)))
     }
 
-    fn hand_in(&mut self, outcome: Outcome) {
+    fn hand_in(&mut self, outcome: JobOutcome) {
         let job = self.simulation.world.flights()[0].job.id.clone();
         self.command(Command::HandIn(job, outcome, Usage::default()));
     }
@@ -278,7 +278,7 @@ fn refusal(effects: &[Effect]) -> Option<&'static str> {
 fn a_refused_start_of_a_host_changes_nothing() {
     let mut hosted = Hosted::new(2, plans::limits(1, 1, 3));
     hosted.start("A1");
-    hosted.hand_in(Outcome::Failed { reason: "could not".into() });
+    hosted.hand_in(JobOutcome::Failed { reason: "could not".into() });
     let before = hosted.state().clone();
     assert_eq!(refusal(&hosted.start("A2")), Some("iteration_limit"));
     assert_eq!(*hosted.state(), before);
@@ -333,7 +333,7 @@ fn a_landing_whose_command_died_is_recorded_by_the_next() {
 #[test]
 fn what_a_verb_adds_beside_a_loop_is_counted_once() {
     let mut scene = Scene::new(2, 1, 3);
-    scene.ends("A1", Outcome::Failed { reason: "could not".into() });
+    scene.ends("A1", JobOutcome::Failed { reason: "could not".into() });
     let before = scene.simulation.world.recorded().control.prev_pending_count;
     let mut ledger = Ledger::open(scene.simulation.world.recorded().clone(), Timestamp::UNIX_EPOCH);
     let new = NewAtom { description: "something more".into(), ..NewAtom::default() };

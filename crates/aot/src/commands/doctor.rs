@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use aot_core::contract::Severity;
 use aot_runner::driver;
 use aot_runner::process::Guard;
-use aot_runner::process::cage::{self, Choice, Holds, Kind, Ladder, Network, Trial, Wanted};
+use aot_runner::process::cage::{self, Choice, Expected, Holds, Kind, Ladder, Network, Trial};
 use aot_runner::settings::{self, Settings};
 use aot_runner::store::Store;
 use aot_runner::survey;
@@ -292,9 +292,9 @@ fn cage_object(ladder: &Ladder, trials: &[Trial], network: Network) -> Value {
         json!({
             "what": trial.what,
             "wanted": match trial.wanted {
-                Wanted::Works => "works",
-                Wanted::Refused => "refused",
-                Wanted::Known => "known",
+                Expected::Works => "works",
+                Expected::Refused => "refused",
+                Expected::Known => "known",
             },
             "happened": trial.happened,
             "holds": match trial.holds {
@@ -345,10 +345,10 @@ fn chapters(trials: &[Trial]) -> Vec<String> {
     };
     let is_claimed = |trial: &Trial| trial.holds != Holds::NotClaimed;
     [
-        chapter("can", &|trial| trial.wanted == Wanted::Works),
-        chapter("cannot", &|trial| trial.wanted == Wanted::Refused && is_claimed(trial)),
+        chapter("can", &|trial| trial.wanted == Expected::Works),
+        chapter("cannot", &|trial| trial.wanted == Expected::Refused && is_claimed(trial)),
         chapter("is not kept from this, as docs/guide/isolation.md says:", &|trial| !is_claimed(trial)),
-        chapter("costs", &|trial| trial.wanted == Wanted::Known),
+        chapter("costs", &|trial| trial.wanted == Expected::Known),
     ]
     .concat()
 }
@@ -361,7 +361,7 @@ fn tried(trial: &Trial) -> String {
     };
     let happened = match trial.holds {
         Holds::NotClaimed => "",
-        Holds::Yes if trial.wanted == Wanted::Works => "",
+        Holds::Yes if trial.wanted == Expected::Works => "",
         Holds::Yes | Holds::No => plain(&trial.happened),
     };
     let line = format!("{:<TRIED$}{happened}", text::fit(trial.what, TRIED - 1));

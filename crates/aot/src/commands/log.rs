@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use aot_core::rules::Change;
 use aot_core::state::AtomId;
 use aot_runner::agents::{SavedTranscript, transcripts_of};
-use aot_runner::store::journal::{Before, Entry};
+use aot_runner::store::journal::{Before, JournalEntry};
 use aot_runner::tree::{self, KeptWork};
 use clap::Args;
 use jiff::tz::TimeZone;
@@ -55,7 +55,7 @@ impl Verb for LogArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         let store = invocation.store()?;
         let atom = self.about.as_deref().or(self.atom.as_deref()).map(AtomId::new);
-        let is_wanted = |entry: &Entry<Change>| match (&atom, invocation.format) {
+        let is_wanted = |entry: &JournalEntry<Change>| match (&atom, invocation.format) {
             (Some(atom), _) => is_about(entry, atom),
             (None, OutputFormat::Text) => is_told(entry),
             (None, OutputFormat::Json) => true,
@@ -130,7 +130,7 @@ fn kept_object(work: &KeptWork) -> Value {
     json!({"atom": atom, "attempt": attempt, "ref": reference, "at": at.to_string(), "reason": reason})
 }
 
-fn object(entry: &Entry<Change>) -> Value {
+fn object(entry: &JournalEntry<Change>) -> Value {
     let told: Vec<String> = entry.changes.iter().filter_map(|change| told(change, &entry.changes)).collect();
     json!({"revision": entry.revision, "at": entry.at, "told": told, "changes": entry.changes})
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use aot_core::coordinator::{Agents, Dispatch, OnRefusedStart, Presence, Settings, Trees, forecast};
 use aot_core::rules::Ledger;
 use aot_core::rules::bound::{self, Bound};
-use aot_core::rules::certificate::Verdict;
+use aot_core::rules::certificate::StopKind;
 use aot_core::rules::gate::{Aligned, gate};
 use aot_core::rules::plan;
 use aot_core::state::{IsolationMode, State};
@@ -17,7 +17,7 @@ use aot_runner::checks::facts;
 use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::message::{Message, Notice};
 use aot_runner::store::Store;
-use aot_runner::tree::Kind;
+use aot_runner::tree::TreeKind;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -129,7 +129,7 @@ impl Verb for RunArgs {
             }
             store = invocation.store()?;
             // A person at the terminal can be asked right away; then the loop goes on.
-            let asked = ran.certificate.verdict == Verdict::NeedsPerson
+            let asked = ran.certificate.verdict == StopKind::NeedsPerson
                 && invocation.format == OutputFormat::Text
                 && terminal::is_interactive()
                 && confirm::ask(&workspace, &mut store)?;
@@ -155,7 +155,7 @@ fn drive(
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
     let live = invocation.format == OutputFormat::Text && terminal::draws_live();
     let options = RunOptions { branch: args.branch.clone(), ticks: live.then_some(TICK) };
-    let mut show = screen::Screen::new(Ink::of(Stream::Out), began);
+    let mut show = screen::RunScreen::new(Ink::of(Stream::Out), began);
     let mut bound_told = false;
     let mut tell = |notice: Notice<'_>| match invocation.format {
         OutputFormat::Json => objects(&notice).iter().for_each(print::json),
@@ -286,9 +286,9 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
         Notice::Recorded { changes, .. } => changes.iter().map(|change| json!(change)).collect(),
         Notice::Ground { kind, branch, cage } => {
             let kind = match kind {
-                Kind::Worktrees => "worktree",
-                Kind::InPlace => "in_place",
-                Kind::Unisolated => "none",
+                TreeKind::Worktrees => "worktree",
+                TreeKind::InPlace => "in_place",
+                TreeKind::Unisolated => "none",
             };
             vec![json!({"type": "ground", "isolation": kind, "branch": branch, "cage": cage.to_string()})]
         }

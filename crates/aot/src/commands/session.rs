@@ -1,6 +1,6 @@
 //! The verbs in a host's session: the same as elsewhere, with a tree, a check and a landing behind them. Decides nothing.
 
-use aot_core::coordinator::{CheckOutcome, OnRefusedStart, Outcome, StopMode};
+use aot_core::coordinator::{CheckOutcome, JobOutcome, OnRefusedStart, StopMode};
 use aot_core::rules::{Change, Refusal, bound};
 use aot_core::state::{AtomId, Binding, LoopStatus, State};
 use aot_core::verdict::Jobs;
@@ -132,7 +132,7 @@ pub fn fail(
     too_large: bool,
 ) -> Result<Answer, Failure> {
     let (store, run_config) = open(invocation)?;
-    let outcome = if too_large { Outcome::TooLarge { reason } } else { Outcome::Failed { reason } };
+    let outcome = if too_large { JobOutcome::TooLarge { reason } } else { JobOutcome::Failed { reason } };
     let report = session::fail(store, run_config, id, outcome)?;
     if let Some(refusal) = report.refused {
         return Err(refusal.into());

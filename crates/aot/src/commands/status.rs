@@ -6,9 +6,9 @@ use aot_core::rules::Change;
 use aot_core::state::AtomId;
 use aot_core::verdict::Outcome;
 use aot_core::view::{BaseCaseCheck, View};
-use aot_runner::checks::kept::{Kept, Line};
+use aot_runner::checks::kept::{EvidenceLine, Kept};
 use aot_runner::store::Store;
-use aot_runner::store::journal::Entry;
+use aot_runner::store::journal::JournalEntry;
 use clap::Args;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
 use crate::print::Answer;
 use crate::screens::ink::Ink;
-use crate::screens::status::{Beside, LastSeen, draw};
+use crate::screens::status::{LastSeen, OutsideState, draw};
 use crate::terminal::Stream;
 
 /// So many of the newest journal entries are searched for the start of what runs.
@@ -38,7 +38,7 @@ impl Verb for StatusArgs {
             return Ok(Answer::printed().with_exit(1));
         };
         let lines = Kept::of(&workspace::project(&invocation.path()?)?).recent();
-        let beside = Beside {
+        let beside = OutsideState {
             now: Timestamp::now(),
             since: started(&store, &view.running),
             base_case: last_seen(&view.base_case, &lines),
@@ -55,7 +55,7 @@ fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
     if running.is_empty() {
         return since;
     }
-    let entries: Vec<Entry<Change>> = store.journal().newest(SEARCHED).unwrap_or_default();
+    let entries: Vec<JournalEntry<Change>> = store.journal().newest(SEARCHED).unwrap_or_default();
     for entry in &entries {
         let Ok(at) = entry.at.parse::<Timestamp>() else { continue };
         for change in &entry.changes {
@@ -70,8 +70,8 @@ fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
 }
 
 /// The newest word on each check of the base case. Evidence of a check that was another one then does not count.
-fn last_seen(asked: &[BaseCaseCheck], lines: &[Line]) -> Vec<LastSeen> {
-    let about = |asked: &BaseCaseCheck, line: &&Line| {
+fn last_seen(asked: &[BaseCaseCheck], lines: &[EvidenceLine]) -> Vec<LastSeen> {
+    let about = |asked: &BaseCaseCheck, line: &&EvidenceLine| {
         line.item == asked.item
             && line.kind == asked.kind
             && asked.runs.as_ref().is_none_or(|runs| *runs == line.evidence.ran)
@@ -98,7 +98,7 @@ fn last_seen(asked: &[BaseCaseCheck], lines: &[Line]) -> Vec<LastSeen> {
         .collect()
 }
 
-fn object(view: &View, beside: &Beside) -> Value {
+fn object(view: &View, beside: &OutsideState) -> Value {
     let mut object = json!(view);
     // Scripts find every key, known or not.
     for key in ["cost_usd", "tokens"] {

@@ -1,7 +1,7 @@
 //! `aot stop`: no new starts; what runs finishes, or with `--now` is killed.
 
 use aot_core::rules::{Change, Refusal};
-use aot_core::state::{LoopStatus, Verdict};
+use aot_core::state::{LoopStatus, StopKind};
 use aot_runner::driver;
 use clap::Args;
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ impl Verb for StopArgs {
                 if driver.is_none() {
                     // No driver will read the request, so that the loop is stopped here.
                     let reason = reason.clone().unwrap_or_else(|| "stopped by hand".into());
-                    let verdict = Some(Verdict::StoppedByHand);
+                    let verdict = Some(StopKind::StoppedByHand);
                     ledger.record(Change::Stopped { reason, verdict });
                 }
             }

@@ -22,14 +22,14 @@ const FAILURES: usize = 4;
 
 /// What stands in the text besides the state.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct AgreementExtras {
     pub clarifications: Vec<Clarification>,
     pub scope: Boundaries,
 }
 
 /// The whole agreement.
-pub fn page(state: &State, beside: &Beside, ink: Ink, columns: usize) -> String {
-    let mut page = Page { text: String::new(), ink, columns };
+pub fn page(state: &State, beside: &AgreementExtras, ink: Ink, columns: usize) -> String {
+    let mut page = AgreementPage { text: String::new(), ink, columns };
     let objective = &state.objective;
     page.part("goal", Paint::Bold, &objective.goal);
     page.part("why", Paint::Plain, &objective.background_intent);
@@ -59,7 +59,7 @@ pub fn page(state: &State, beside: &Beside, ink: Ink, columns: usize) -> String 
 
 /// Where a loop stands, for whoever wants to change its direction: what is agreed on, what is open, what failed lately.
 pub fn now(state: &State, ink: Ink, columns: usize) -> String {
-    let mut page = Page { text: String::new(), ink, columns };
+    let mut page = AgreementPage { text: String::new(), ink, columns };
     let objective = &state.objective;
     page.part("goal", Paint::Bold, &objective.goal);
     page.part("why", Paint::Plain, &objective.background_intent);
@@ -132,13 +132,13 @@ pub fn check(check: &Check) -> String {
     }
 }
 
-struct Page {
+struct AgreementPage {
     text: String,
     ink: Ink,
     columns: usize,
 }
 
-impl Page {
+impl AgreementPage {
     fn part(&mut self, name: &str, paint: Paint, text: &str) {
         let text = if text.trim().is_empty() { "(not said yet)" } else { text.trim() };
         let mut name = name;

@@ -13,7 +13,7 @@ use crate::text;
 const INDENT: usize = 11;
 
 pub fn draw(before: &State, after: &State, ink: Ink, columns: usize) -> String {
-    let mut page = Page { text: String::new(), ink, columns };
+    let mut page = DifferencePage { text: String::new(), ink, columns };
     page.objective(before, after);
     page.limits(before, after);
     page.atoms(before, after);
@@ -27,13 +27,13 @@ pub fn draw(before: &State, after: &State, ink: Ink, columns: usize) -> String {
     page.text
 }
 
-struct Page {
+struct DifferencePage {
     text: String,
     ink: Ink,
     columns: usize,
 }
 
-impl Page {
+impl DifferencePage {
     fn objective(&mut self, before: &State, after: &State) {
         let (old, new) = (&before.objective, &after.objective);
         for (name, old, new) in [

@@ -2,7 +2,7 @@
 
 use aot_core::rules::Change;
 use aot_core::state::AtomId;
-use aot_runner::store::journal::{Before, Entry, Newest};
+use aot_runner::store::journal::{Before, JournalEntry, Newest};
 use aot_runner::tree::KeptWork;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -19,18 +19,18 @@ const ROOM: usize = COLUMNS - INDENT;
 const LINES_SHOWN: usize = 3;
 
 /// Whether people are told anything of it.
-pub fn is_told(entry: &Entry<Change>) -> bool {
+pub fn is_told(entry: &JournalEntry<Change>) -> bool {
     entry.changes.iter().any(|change| told(change, &entry.changes).is_some())
 }
 
 /// Whether it says anything about an atom.
-pub fn is_about(entry: &Entry<Change>, atom: &AtomId) -> bool {
+pub fn is_about(entry: &JournalEntry<Change>, atom: &AtomId) -> bool {
     entry.changes.iter().any(|change| concerns(change, &entry.changes).contains(&atom))
 }
 
 /// What happened, oldest first.
 pub fn draw(newest: &Newest<Change>, zone: &TimeZone, ink: Ink) -> String {
-    let mut page = Page { text: String::new(), ink, zone, day: None };
+    let mut page = LogPage { text: String::new(), ink, zone, day: None };
     page.before(newest.before);
     let mut last: Option<u64> = None;
     for entry in &newest.entries {
@@ -48,7 +48,7 @@ pub fn draw(newest: &Newest<Change>, zone: &TimeZone, ink: Ink) -> String {
 
 /// What happened to one atom: what was said about it, and each attempt with its end.
 pub fn draw_atom(newest: &Newest<Change>, atom: &AtomId, zone: &TimeZone, ink: Ink) -> String {
-    let mut page = Page { text: String::new(), ink, zone, day: None };
+    let mut page = LogPage { text: String::new(), ink, zone, day: None };
     page.before(newest.before);
     for (place, part) in parts(&newest.entries, atom).iter().enumerate() {
         if place > 0 {
@@ -72,9 +72,9 @@ pub fn draw_kept(kept: &[KeptWork], most: usize, ink: Ink) -> String {
 }
 
 /// A stretch of an atom's life.
-struct Part<'e> {
+struct LogPart<'e> {
     kind: Kind,
-    lines: Vec<(&'e Entry<Change>, Vec<String>)>,
+    lines: Vec<(&'e JournalEntry<Change>, Vec<String>)>,
 }
 
 enum Kind {
@@ -90,8 +90,8 @@ enum Ended {
     NotYet,
 }
 
-fn parts<'e>(entries: &'e [Entry<Change>], atom: &AtomId) -> Vec<Part<'e>> {
-    let mut parts: Vec<Part<'e>> = Vec::new();
+fn parts<'e>(entries: &'e [JournalEntry<Change>], atom: &AtomId) -> Vec<LogPart<'e>> {
+    let mut parts: Vec<LogPart<'e>> = Vec::new();
     let mut attempts = 0;
     for entry in entries {
         let about = |change: &&Change| concerns(change, &entry.changes).contains(&atom);
@@ -111,35 +111,36 @@ fn parts<'e>(entries: &'e [Entry<Change>], atom: &AtomId) -> Vec<Part<'e>> {
         if begins {
             attempts += 1;
             let kind = Kind::Attempt { number: attempts, ended: Ended::NotYet };
-            parts.push(Part { kind, lines: vec![(entry, lines)] });
+            parts.push(LogPart { kind, lines: vec![(entry, lines)] });
             continue;
         }
         match parts.last_mut() {
-            Some(Part { kind: Kind::Attempt { ended: open @ Ended::NotYet, .. }, lines: theirs }) => {
+            Some(LogPart { kind: Kind::Attempt { ended: open @ Ended::NotYet, .. }, lines: theirs }) => {
                 *open = ended;
                 theirs.push((entry, lines));
             }
-            Some(Part { kind: Kind::Aside, lines: theirs }) => theirs.push((entry, lines)),
-            Some(Part { kind: Kind::Attempt { ended: Ended::Yes, .. }, .. }) | None => {
-                parts.push(Part { kind: Kind::Aside, lines: vec![(entry, lines)] });
+            Some(LogPart { kind: Kind::Aside, lines: theirs }) => theirs.push((entry, lines)),
+            Some(LogPart { kind: Kind::Attempt { ended: Ended::Yes, .. }, .. }) | None => {
+                parts.push(LogPart { kind: Kind::Aside, lines: vec![(entry, lines)] });
             }
         }
     }
     parts
 }
 
-struct Page<'p> {
+struct LogPage<'p> {
     text: String,
     ink: Ink,
     zone: &'p TimeZone,
     day: Option<String>,
 }
 
-impl Page<'_> {
+impl LogPage<'_> {
     /// An attempt, or what lies between two of them. What was kept of an attempt's work belongs below its last line.
-    fn part(&mut self, part: &Part<'_>) {
+    fn part(&mut self, part: &LogPart<'_>) {
         if let Kind::Attempt { number, ended } = &part.kind {
-            let moment = |(entry, _): &(&Entry<Change>, Vec<String>)| entry.at.parse::<Timestamp>().ok();
+            let moment =
+                |(entry, _): &(&JournalEntry<Change>, Vec<String>)| entry.at.parse::<Timestamp>().ok();
             let (from, to) = (part.lines.first().and_then(moment), part.lines.last().and_then(moment));
             let took = match (ended, from, to) {
                 (Ended::Yes, Some(from), Some(to)) => format!(", took {}", clock::since(from, to)),
@@ -154,7 +155,7 @@ impl Page<'_> {
     }
 
     /// The moment and the revision once, and a line for each thing that happened.
-    fn entry(&mut self, entry: &Entry<Change>, lines: &[String]) {
+    fn entry(&mut self, entry: &JournalEntry<Change>, lines: &[String]) {
         if lines.is_empty() {
             return;
         }

@@ -13,7 +13,7 @@ use aot_runner::agents::{ROLES, Team};
 use aot_runner::checks::seal::Altered;
 use aot_runner::message::Notice;
 use aot_runner::process::cage;
-use aot_runner::tree::Kind;
+use aot_runner::tree::TreeKind;
 
 use super::ink::{Ink, Paint};
 use crate::text::{self, COLUMNS};
@@ -26,7 +26,7 @@ const STEPS: usize = 30;
 
 /// What is drawn of a run, and what it needs to remember.
 #[derive(Debug)]
-pub struct Screen {
+pub struct RunScreen {
     ink: Ink,
     began: Instant,
     running: Vec<(JobId, Instant)>,
@@ -38,9 +38,9 @@ pub struct Screen {
     all: usize,
 }
 
-impl Screen {
-    pub fn new(ink: Ink, began: Instant) -> Screen {
-        Screen {
+impl RunScreen {
+    pub fn new(ink: Ink, began: Instant) -> RunScreen {
+        RunScreen {
             ink,
             began,
             running: Vec::new(),
@@ -288,12 +288,12 @@ fn who(task: &Task) -> String {
     }
 }
 
-fn ground(kind: Kind, branch: Option<&str>, cage: cage::Kind) -> String {
+fn ground(kind: TreeKind, branch: Option<&str>, cage: cage::Kind) -> String {
     let place = match (kind, branch) {
-        (Kind::Worktrees, Some(branch)) => format!("a worktree each, landing on {branch}"),
-        (Kind::Worktrees, None) => "a worktree each".to_owned(),
-        (Kind::InPlace, _) => "in place, one at a time; failures are rolled back".to_owned(),
-        (Kind::Unisolated, _) => "in place, side by side; nothing is rolled back".to_owned(),
+        (TreeKind::Worktrees, Some(branch)) => format!("a worktree each, landing on {branch}"),
+        (TreeKind::Worktrees, None) => "a worktree each".to_owned(),
+        (TreeKind::InPlace, _) => "in place, one at a time; failures are rolled back".to_owned(),
+        (TreeKind::Unisolated, _) => "in place, side by side; nothing is rolled back".to_owned(),
     };
     let cage = match cage {
         cage::Kind::Bwrap => "caged by bwrap",
@@ -349,18 +349,18 @@ pub fn plan(ink: Ink, forecast: &Forecast) -> Vec<String> {
 
 /// What a halt says.
 pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) -> Vec<String> {
-    use aot_core::rules::certificate::Verdict as Halt;
+    use aot_core::rules::certificate::StopKind;
     let (paint, word) = match &certificate.verdict {
-        Halt::Completed => (Paint::Green, "DONE"),
-        Halt::StoppedByHand | Halt::RedirectInterrupted => (Paint::Yellow, "STOPPED"),
-        Halt::Tampered => (Paint::Red, "TAMPERED"),
-        Halt::Exhausted { .. } => (Paint::Red, "NO WAY LEFT"),
-        Halt::Stalled => (Paint::Red, "STALLED"),
-        Halt::IterationLimit => (Paint::Red, "ITERATION LIMIT"),
-        Halt::Budget { .. } => (Paint::Red, "BUDGET SPENT"),
-        Halt::Deadlock { .. } => (Paint::Red, "DEADLOCK"),
-        Halt::NeedsPerson => (Paint::Yellow, "NEEDS YOU"),
-        Halt::NoAgent { .. } => (Paint::Red, "NO AGENT"),
+        StopKind::Completed => (Paint::Green, "DONE"),
+        StopKind::StoppedByHand | StopKind::RedirectInterrupted => (Paint::Yellow, "STOPPED"),
+        StopKind::Tampered => (Paint::Red, "TAMPERED"),
+        StopKind::Exhausted { .. } => (Paint::Red, "NO WAY LEFT"),
+        StopKind::Stalled => (Paint::Red, "STALLED"),
+        StopKind::IterationLimit => (Paint::Red, "ITERATION LIMIT"),
+        StopKind::Budget { .. } => (Paint::Red, "BUDGET SPENT"),
+        StopKind::Deadlock { .. } => (Paint::Red, "DEADLOCK"),
+        StopKind::NeedsPerson => (Paint::Yellow, "NEEDS YOU"),
+        StopKind::NoAgent { .. } => (Paint::Red, "NO AGENT"),
     };
     let mut lines = vec![String::new(), format!("{}  {}", ink.paint(paint, word), certificate.reason)];
     let resolved = state.bindings.len();

@@ -28,7 +28,7 @@ const ROOM: usize = COLUMNS - INDENT;
 
 /// What is known besides the state, and may be missing.
 #[derive(Debug)]
-pub struct Beside {
+pub struct OutsideState {
     pub now: Timestamp,
     /// When what runs was started.
     pub since: HashMap<AtomId, Timestamp>,
@@ -46,14 +46,14 @@ pub struct LastSeen {
     pub why: String,
 }
 
-pub fn draw(view: &View, beside: &Beside, ink: Ink) -> String {
+pub fn draw(view: &View, beside: &OutsideState, ink: Ink) -> String {
     let mut drawn = (1..=SHOWN).rev().map(|shown| draw_some(view, beside, ink, shown));
     let short = drawn.find(|text| text.lines().count() <= LINES);
     short.unwrap_or_else(|| draw_some(view, beside, ink, 1))
 }
 
-fn draw_some(view: &View, beside: &Beside, ink: Ink, shown: usize) -> String {
-    let mut screen = Screen { text: String::new(), ink, shown };
+fn draw_some(view: &View, beside: &OutsideState, ink: Ink, shown: usize) -> String {
+    let mut screen = StatusPage { text: String::new(), ink, shown };
     screen.head(view, beside);
     screen.bar(&view.counts, view.parents);
     screen.running(view, beside);
@@ -68,15 +68,15 @@ fn draw_some(view: &View, beside: &Beside, ink: Ink, shown: usize) -> String {
     screen.text
 }
 
-struct Screen {
+struct StatusPage {
     text: String,
     ink: Ink,
     /// So many lines of each list.
     shown: usize,
 }
 
-impl Screen {
-    fn head(&mut self, view: &View, beside: &Beside) {
+impl StatusPage {
+    fn head(&mut self, view: &View, beside: &OutsideState) {
         let goal = self.ink.fit(&view.goal, COLUMNS);
         self.line(&self.ink.paint(Paint::Bold, &goal));
         let (word, paint) = match view.status {
@@ -159,7 +159,7 @@ impl Screen {
         self.line("");
     }
 
-    fn running(&mut self, view: &View, beside: &Beside) {
+    fn running(&mut self, view: &View, beside: &OutsideState) {
         let rows = view.at_work.iter().map(|at_work| {
             let attempt = at_work.attempt.map(|attempt| format!("attempt {attempt}"));
             let since = beside.since.get(&at_work.atom);
@@ -265,7 +265,7 @@ impl Screen {
         line
     }
 
-    fn base_case(&mut self, view: &View, beside: &Beside) {
+    fn base_case(&mut self, view: &View, beside: &OutsideState) {
         let seen: Vec<&LastSeen> = beside.base_case.iter().filter(|seen| seen.outcome.is_some()).collect();
         let count = beside.base_case.len();
         if seen.is_empty() {

@@ -98,7 +98,7 @@ struct Open {
 
 /// What the next node is to its parent.
 #[derive(Clone, Copy, PartialEq)]
-enum Role {
+enum NodeRole {
     Root,
     Item,
     Key,
@@ -158,11 +158,11 @@ impl<'s> Builder<'s> {
             ScalarStyle::Folded => Style::Folded,
         };
         let span = match style {
-            Style::Absent if role == Role::Key => {
+            Style::Absent if role == NodeRole::Key => {
                 let hint = "give the key a name";
                 return Err(self.fault("empty_key", self.cursor, "a mapping key is empty", hint));
             }
-            Style::Absent if role == Role::Root => return Ok(()),
+            Style::Absent if role == NodeRole::Root => return Ok(()),
             Style::Absent => self.cursor..self.cursor,
             Style::Literal | Style::Folded => self.block_scalar(range.end, indent)?,
             Style::Plain | Style::Single | Style::Double | Style::Block | Style::Flow | Style::Pair => {
@@ -180,7 +180,7 @@ impl<'s> Builder<'s> {
         let extent = if as_written { AS_WRITTEN } else { self.tree.decoded.push(text) };
         self.cursor = span.end;
         self.push(span, extent, kind, style)?;
-        if role == Role::Key {
+        if role == NodeRole::Key {
             self.colon(style)?;
         }
         Ok(())
@@ -193,7 +193,7 @@ impl<'s> Builder<'s> {
         range: std::ops::Range<usize>,
     ) -> Result<(), Fault> {
         let role = self.enter()?;
-        if role == Role::Key {
+        if role == NodeRole::Key {
             let message = "a mapping key is a collection";
             return Err(self.fault(
                 "key_not_scalar",
@@ -234,16 +234,16 @@ impl<'s> Builder<'s> {
     }
 
     /// Steps over the indicators before the next node, and says what the node is to its parent.
-    fn enter(&mut self) -> Result<Role, Fault> {
-        let Some(open) = self.open.last_mut() else { return Ok(Role::Root) };
+    fn enter(&mut self) -> Result<NodeRole, Fault> {
+        let Some(open) = self.open.last_mut() else { return Ok(NodeRole::Root) };
         let role = match open.kind {
-            Kind::Map if open.children % 2 == 0 => Role::Key,
-            Kind::Map => Role::Value,
-            _ => Role::Item,
+            Kind::Map if open.children % 2 == 0 => NodeRole::Key,
+            Kind::Map => NodeRole::Value,
+            _ => NodeRole::Item,
         };
         let indicator = match (open.style, role) {
-            (Style::Block, Role::Item) => Some(b'-'),
-            (Style::Flow, Role::Item | Role::Key) if open.children > 0 => Some(b','),
+            (Style::Block, NodeRole::Item) => Some(b'-'),
+            (Style::Flow, NodeRole::Item | NodeRole::Key) if open.children > 0 => Some(b','),
             _ => None,
         };
         open.children += 1;

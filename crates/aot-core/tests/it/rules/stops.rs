@@ -1,7 +1,7 @@
 //! Stop conditions and their order (D13), evaluations of the base case (D14), limits in time and money (D12), resuming
 //! (D15), and a host that dispatches by itself.
 
-use aot_core::coordinator::{CheckOutcome, Event, Outcome, RedirectLock, Usage};
+use aot_core::coordinator::{CheckOutcome, Event, JobOutcome, RedirectLock, Usage};
 use aot_core::rules::certificate::next_steps;
 use aot_core::rules::gate;
 use aot_core::state::{AtomStatus, Checks, Fingerprint, LoopStatus, State};
@@ -163,7 +163,7 @@ fn an_unseen_check_is_no_pass() {
     let mut world = World::play("m=1; A!", "");
     let job = world.coordinator.running().remove(0);
     let outcome =
-        Outcome::Done { summary: "trust me".into(), artifacts: Vec::new(), check: CheckOutcome::None };
+        JobOutcome::Done { summary: "trust me".into(), artifacts: Vec::new(), check: CheckOutcome::None };
     world.send(Event::Ended { job, outcome, usage: Usage::default() });
     assert_eq!(world.tell("#2 stall 0 | A | done "), "#2 stall 0 | A | done ", "D22");
 }

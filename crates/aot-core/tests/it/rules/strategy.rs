@@ -1,6 +1,6 @@
 //! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
 
-use aot_core::coordinator::{Event, Feasibility, Outcome, Usage};
+use aot_core::coordinator::{Event, Feasibility, JobOutcome, Usage};
 use aot_core::rules::memory::Memory;
 use aot_core::rules::order::{self, Cost, ProbeFinding};
 use aot_core::rules::replan::PlanChange;
@@ -317,7 +317,7 @@ fn findings_in_the_trail_are_one_short_line() {
     let mut world = World::play("agents=wp; m=2; s=9; G=A|B|C|D", "A- B- C?-");
     let job = world.coordinator.running().remove(0);
     let findings = format!("first\n\n  second {}", "é".repeat(400));
-    let outcome = Outcome::Probed { feasible: Feasibility::Feasible, findings, cost: None };
+    let outcome = JobOutcome::Probed { feasible: Feasibility::Feasible, findings, cost: None };
     world.send(Event::Ended { job, outcome, usage: Usage::default() });
     let Some(TrailEntry::Selection { reason, .. }) = world.file.trail.last() else { panic!("a selection") };
     let cut = format!("first second {}…", "é".repeat(200 - "first second ".len()));
@@ -594,7 +594,7 @@ fn a_plan_keeps_the_bound_that_was_shown() {
 fn a_brief_is_told_why_the_last_attempt_came_back() {
     let mut world = World::play("m=1; A", "");
     let job = world.coordinator.running().remove(0);
-    let outcome = Outcome::Lost { reason: "the machine slept".into() };
+    let outcome = JobOutcome::Lost { reason: "the machine slept".into() };
     world.send(Event::Ended { job, outcome, usage: Usage::default() });
     assert_eq!(world.last_job().return_reason.as_deref(), Some("the machine slept"));
     let world = World::play("agents=wp; m=1; A?", "A?+");

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use aot_core::brief::Cost;
 use aot_core::coordinator::*;
 use aot_core::rules::bound;
-use aot_core::rules::certificate::{Certificate, RedCheck, Verdict, next_steps};
+use aot_core::rules::certificate::{Certificate, RedCheck, StopKind, next_steps};
 use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
@@ -192,7 +192,7 @@ impl World {
         );
         let written = bound::written(&self.file).agent_runs;
         assert!(written >= bound, "by the file alone {written} agents may follow, and {bound} may");
-        if let Some(halt) = self.halt.as_ref().filter(|halt| halt.verdict != Verdict::NeedsPerson)
+        if let Some(halt) = self.halt.as_ref().filter(|halt| halt.verdict != StopKind::NeedsPerson)
             && self.file.control.status == LoopStatus::Stopped
         {
             assert_eq!(next_steps(&self.file), halt.next, "the file alone says what to type next");
@@ -446,9 +446,9 @@ impl World {
             );
             self.asked.retain(|asked| *asked != job);
             let outcome = match probe {
-                "." => Outcome::Lost { reason: "lost".into() },
-                "<" => Outcome::Refused { reason: "rate limit".into(), retry_after: None },
-                "/" => Outcome::NotLoggedIn { reason: "nobody is logged in".into() },
+                "." => JobOutcome::Lost { reason: "lost".into() },
+                "<" => JobOutcome::Refused { reason: "rate limit".into(), retry_after: None },
+                "/" => JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() },
                 answer => probed(answer),
             };
             return self.send(Event::Ended { job, outcome, usage });
@@ -469,19 +469,19 @@ impl World {
         let job = attempt
             .map_or_else(|| number(&self.asked), |attempt| JobId { task: Task::Work(atom.clone()), attempt });
         let why = || "boom".to_owned();
-        let done = |check| Outcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
+        let done = |check| JobOutcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
         let checked = self.file.atoms.get(&atom).is_some_and(|atom| atom.check.is_some());
         let pass = if checked { CheckOutcome::Pass } else { CheckOutcome::None };
         let outcome = match how {
             "+" | "=" | "%" => done(pass),
-            "-" => Outcome::Failed { reason: why() },
+            "-" => JobOutcome::Failed { reason: why() },
             "*" => done(CheckOutcome::Fail { reason: why() }),
             "~" => done(CheckOutcome::Error { reason: why() }),
             "&" => done(CheckOutcome::Pending { reason: why() }),
-            "." => Outcome::Lost { reason: why() },
-            "#" => Outcome::TooLarge { reason: why() },
-            "<" => Outcome::Refused { reason: why(), retry_after: None },
-            "/" => Outcome::NotLoggedIn { reason: "nobody is logged in".into() },
+            "." => JobOutcome::Lost { reason: why() },
+            "#" => JobOutcome::TooLarge { reason: why() },
+            "<" => JobOutcome::Refused { reason: why(), retry_after: None },
+            "/" => JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() },
             other => panic!("{other}?"),
         };
         if matches!(how, "+" | "=" | "%") {
@@ -654,7 +654,7 @@ fn name(job: &JobId) -> String {
 }
 
 /// A probe's answer: `+` or `-`, and a digit for what the work is likely to cost.
-fn probed(answer: &str) -> Outcome {
+fn probed(answer: &str) -> JobOutcome {
     let costs = [Cost::Tiny, Cost::Small, Cost::Medium, Cost::Large, Cost::Huge];
     let (feasible, findings) = match &answer[..1] {
         "+" => (Feasibility::Feasible, "fine"),
@@ -662,7 +662,7 @@ fn probed(answer: &str) -> Outcome {
         other => panic!("?{other}?"),
     };
     let cost = answer[1..].parse::<usize>().ok().map(|number| costs[number - 1]);
-    Outcome::Probed { feasible, findings: findings.into(), cost }
+    JobOutcome::Probed { feasible, findings: findings.into(), cost }
 }
 
 fn binding(atom: &str) -> Binding {

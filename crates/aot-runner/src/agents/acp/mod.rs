@@ -88,7 +88,7 @@ async fn run(launch: &Launch<'_>, command: AgentCommand, feed: Feed) -> Report {
         }
     };
     let mut process = AgentProcess::start(&launch.launcher.guard, job);
-    let mut output = Output::new(&conversation);
+    let mut output = AgentOutput::new(&conversation);
     let (ending, ended) = {
         let (outgoing, to_write) = mpsc::channel(QUEUED);
         let (to_read, incoming) = mpsc::channel(QUEUED);
@@ -175,16 +175,16 @@ fn explain(conversation: &Conversation<'_>, breakage: Breakage, ended: &Ended) -
 
 /// Sorts what the agent prints: lines of standard output that are objects are messages, all else goes to the
 /// transcript.
-struct Output<'o> {
+struct AgentOutput<'o> {
     conversation: &'o Conversation<'o>,
     output: LineSplitter,
     errors: LineSplitter,
 }
 
-impl Output<'_> {
-    fn new<'o>(conversation: &'o Conversation<'o>) -> Output<'o> {
+impl AgentOutput<'_> {
+    fn new<'o>(conversation: &'o Conversation<'o>) -> AgentOutput<'o> {
         let splitter = || LineSplitter::new(LONGEST_LINE);
-        Output { conversation, output: splitter(), errors: splitter() }
+        AgentOutput { conversation, output: splitter(), errors: splitter() }
     }
 
     /// Passes messages on until the process has ended. While `messages` is full nothing more is read.

@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::Guard;
-pub use prove::{Holds, Trial, Wanted, leaves_nobody, prove};
+pub use prove::{Expected, Holds, Trial, leaves_nobody, prove};
 
 /// So many bytes of paths can be named at most.
 const LONGEST: u64 = 1 << 20;

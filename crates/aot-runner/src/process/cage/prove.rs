@@ -24,14 +24,14 @@ const STARTS: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     pub what: &'static str,
-    pub wanted: Wanted,
+    pub wanted: Expected,
     /// In the system's words, or ours.
     pub happened: String,
     pub holds: Holds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Expected {
     Works,
     Refused,
     /// It is only measured.
@@ -47,36 +47,36 @@ pub enum Holds {
 }
 
 /// What is tried by writing: the word of the trial, how it is told, and which cages claim to deal with it.
-type Line = (&'static str, &'static str, Wanted, &'static [Kind]);
+type TrialLine = (&'static str, &'static str, Expected, &'static [Kind]);
 
 const BOTH: &[Kind] = &[Kind::Bwrap, Kind::Landlock];
 
-const LINES: [Line; 20] = [
+const LINES: [TrialLine; 20] = [
     (
         "inside",
         "make, change, move and delete files inside",
-        Wanted::Works,
+        Expected::Works,
         &[Kind::Bwrap, Kind::Landlock, Kind::None],
     ),
-    ("null", "write to /dev/null", Wanted::Works, &[Kind::Bwrap, Kind::Landlock, Kind::None]),
-    ("create", "make a file outside", Wanted::Refused, BOTH),
-    ("dots", "make a file outside by way of `..`", Wanted::Refused, BOTH),
-    ("way-out", "make a file outside through a symbolic link", Wanted::Refused, BOTH),
-    ("proc", "make a file outside through /proc/PID/root", Wanted::Refused, BOTH),
-    ("overwrite", "overwrite a file outside", Wanted::Refused, BOTH),
-    ("append", "append to a file outside", Wanted::Refused, BOTH),
-    ("truncate", "truncate a file outside", Wanted::Refused, BOTH),
-    ("delete", "delete a file outside", Wanted::Refused, BOTH),
-    ("rename", "rename a file outside", Wanted::Refused, BOTH),
-    ("folder", "make a folder outside", Wanted::Refused, BOTH),
-    ("symlink", "make a symbolic link outside", Wanted::Refused, BOTH),
-    ("link", "write a file outside by a new hard link", Wanted::Refused, BOTH),
-    ("temporary", "make a file in /tmp", Wanted::Refused, BOTH),
-    ("signal", "signal a process outside", Wanted::Refused, BOTH),
-    ("mode", "change the mode of a file outside", Wanted::Refused, &[Kind::Bwrap]),
-    ("times", "change the times of a file outside", Wanted::Refused, &[Kind::Bwrap]),
-    ("linked", "write through a hard link made beforehand", Wanted::Refused, &[]),
-    ("door", "ask a program outside over a Unix socket", Wanted::Refused, &[]),
+    ("null", "write to /dev/null", Expected::Works, &[Kind::Bwrap, Kind::Landlock, Kind::None]),
+    ("create", "make a file outside", Expected::Refused, BOTH),
+    ("dots", "make a file outside by way of `..`", Expected::Refused, BOTH),
+    ("way-out", "make a file outside through a symbolic link", Expected::Refused, BOTH),
+    ("proc", "make a file outside through /proc/PID/root", Expected::Refused, BOTH),
+    ("overwrite", "overwrite a file outside", Expected::Refused, BOTH),
+    ("append", "append to a file outside", Expected::Refused, BOTH),
+    ("truncate", "truncate a file outside", Expected::Refused, BOTH),
+    ("delete", "delete a file outside", Expected::Refused, BOTH),
+    ("rename", "rename a file outside", Expected::Refused, BOTH),
+    ("folder", "make a folder outside", Expected::Refused, BOTH),
+    ("symlink", "make a symbolic link outside", Expected::Refused, BOTH),
+    ("link", "write a file outside by a new hard link", Expected::Refused, BOTH),
+    ("temporary", "make a file in /tmp", Expected::Refused, BOTH),
+    ("signal", "signal a process outside", Expected::Refused, BOTH),
+    ("mode", "change the mode of a file outside", Expected::Refused, &[Kind::Bwrap]),
+    ("times", "change the times of a file outside", Expected::Refused, &[Kind::Bwrap]),
+    ("linked", "write through a hard link made beforehand", Expected::Refused, &[]),
+    ("door", "ask a program outside over a Unix socket", Expected::Refused, &[]),
 ];
 
 /// Of these a cage that holds must hold all.
@@ -123,7 +123,7 @@ pub fn leaves_nobody(guard: &Guard, scratch: &Path) -> Trial {
 }
 
 fn failed(what: &'static str, why: &str) -> Trial {
-    Trial { what, wanted: Wanted::Works, happened: why.to_owned(), holds: Holds::No }
+    Trial { what, wanted: Expected::Works, happened: why.to_owned(), holds: Holds::No }
 }
 
 fn lines(kind: Kind, said: &BTreeMap<String, String>) -> impl Iterator<Item = (&'static str, Trial)> {
@@ -133,11 +133,11 @@ fn lines(kind: Kind, said: &BTreeMap<String, String>) -> impl Iterator<Item = (&
     })
 }
 
-fn trial(what: &'static str, wanted: Wanted, happened: &str, is_claimed: bool) -> Trial {
+fn trial(what: &'static str, wanted: Expected, happened: &str, is_claimed: bool) -> Trial {
     let as_wanted = match wanted {
-        Wanted::Works => happened == "ok",
-        Wanted::Refused => happened != "ok",
-        Wanted::Known => true,
+        Expected::Works => happened == "ok",
+        Expected::Refused => happened != "ok",
+        Expected::Known => true,
     };
     let holds = match (as_wanted, is_claimed) {
         (true, _) => Holds::Yes,
@@ -212,8 +212,10 @@ impl Stage {
 
     fn network(&self, guard: &Guard, kind: Kind, network: Network) -> Vec<Trial> {
         let (tcp, udp, wanted) = match network {
-            Network::On => ("use TCP with the network on", "use UDP with the network on", Wanted::Works),
-            Network::Off => ("use TCP with the network off", "use UDP with the network off", Wanted::Refused),
+            Network::On => ("use TCP with the network on", "use UDP with the network on", Expected::Works),
+            Network::Off => {
+                ("use TCP with the network off", "use UDP with the network off", Expected::Refused)
+            }
         };
         let said = (|| {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -256,7 +258,7 @@ impl Stage {
             Err(error) => return failed(WHAT, &error.to_string()),
         }
         let gone = File::open(&lock).is_ok_and(|file| file.try_lock().is_ok());
-        trial(WHAT, Wanted::Refused, if gone { "it was killed with the job" } else { "ok" }, true)
+        trial(WHAT, Expected::Refused, if gone { "it was killed with the job" } else { "ok" }, true)
     }
 
     fn cost(&self, guard: &Guard, kind: Kind) -> Trial {
@@ -276,7 +278,7 @@ impl Stage {
         match (median(Some((kind, Network::On))), median(None)) {
             (Ok(with), Ok(without)) => Trial {
                 what: WHAT,
-                wanted: Wanted::Known,
+                wanted: Expected::Known,
                 happened: format!("{with:.1} ms, {without:.1} ms without"),
                 holds: Holds::Yes,
             },

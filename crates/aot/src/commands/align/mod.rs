@@ -33,11 +33,11 @@ use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure, FailureKind};
 use crate::place;
 use crate::print::{self, Answer, OutputFormat};
-use crate::screens::agreement::{self, Beside};
+use crate::screens::agreement::{self, AgreementExtras};
 use crate::screens::ink::Ink;
 use crate::terminal::{self, Stream};
 use crate::text;
-use talk::Talk;
+use talk::AlignDialogue;
 use trial::TrialResult;
 
 pub use flags::atom;
@@ -140,7 +140,8 @@ fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<An
     };
     let ask = agent.as_ref().map(|agent| |brief: &Brief| agent.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
-    let talk = Talk { invocation, path, dialogue: &dialogue, habits: &habits, ask, no_run: args.no_run };
+    let talk =
+        AlignDialogue { invocation, path, dialogue: &dialogue, habits: &habits, ask, no_run: args.no_run };
     let agreed = match args.from {
         Some(_) => {
             let draft = draft_of(args)?;
@@ -273,7 +274,7 @@ impl Draft {
     pub fn page(&self, ink: Ink, columns: usize) -> String {
         let Some(state) = Reading::of(self.document.clone()).state else { return String::new() };
         let (clarifications, scope) = contract::beside(&self.document);
-        agreement::page(&state, &Beside { clarifications, scope }, ink, columns)
+        agreement::page(&state, &AgreementExtras { clarifications, scope }, ink, columns)
     }
 }
 

@@ -24,14 +24,14 @@ const ROUNDS: usize = 12;
 
 /// What a person wants to do with the page.
 #[derive(Clone, Copy)]
-enum Word {
+enum PageAnswer {
     Yes,
     Edit,
     Change,
     No,
 }
 
-pub struct Talk<'t> {
+pub struct AlignDialogue<'t> {
     pub invocation: &'t Invocation,
     pub path: &'t Path,
     pub dialogue: &'t Dialogue,
@@ -40,13 +40,13 @@ pub struct Talk<'t> {
     pub no_run: bool,
 }
 
-impl std::fmt::Debug for Talk<'_> {
+impl std::fmt::Debug for AlignDialogue<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Talk").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("AlignDialogue").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl Talk<'_> {
+impl AlignDialogue<'_> {
     /// From what the flags said to what somebody has said yes to; `None` if they said no.
     pub fn agree(&self, mut agreement: Agreement) -> Result<Option<Draft>, Failure> {
         self.dialogue.tell("Enter takes what is suggested. Ctrl-C leaves everything as it was.");
@@ -90,13 +90,18 @@ impl Talk<'_> {
             } else {
                 self.dialogue.tell(&format!("\nStill missing: {}", missing.join(", ")));
             }
-            let all = [("yes", Word::Yes), ("edit", Word::Edit), ("change", Word::Change), ("no", Word::No)];
+            let all = [
+                ("yes", PageAnswer::Yes),
+                ("edit", PageAnswer::Edit),
+                ("change", PageAnswer::Change),
+                ("no", PageAnswer::No),
+            ];
             let words = if missing.is_empty() { &all[..] } else { &all[1..] };
             match self.dialogue.choose("\nIs this agreed?", words)? {
-                Word::Yes => return Ok(Some(draft)),
-                Word::No => return Ok(None),
-                Word::Edit => draft = self.edited(&draft)?,
-                Word::Change => draft = self.changed(&draft, &state)?,
+                PageAnswer::Yes => return Ok(Some(draft)),
+                PageAnswer::No => return Ok(None),
+                PageAnswer::Edit => draft = self.edited(&draft)?,
+                PageAnswer::Change => draft = self.changed(&draft, &state)?,
             }
         }
     }
@@ -161,7 +166,7 @@ impl Talk<'_> {
         let changed = self.part(part, agreement, Again::Yes)?;
         let mut new = state.clone();
         new.objective = changed.objective.clone();
-        if part == Part::Atoms {
+        if part == AgreementPart::Atoms {
             // The graph is another one, and so is what it was cut into.
             let graph = changed.state();
             (new.atoms, new.or_groups, new.decompositions) = (graph.atoms, graph.or_groups, Vec::new());
@@ -228,35 +233,40 @@ impl Talk<'_> {
         Ok(agreement)
     }
 
-    fn part(&self, part: Part, mut agreement: Agreement, again: Again) -> Result<Agreement, Failure> {
+    fn part(
+        &self,
+        part: AgreementPart,
+        mut agreement: Agreement,
+        again: Again,
+    ) -> Result<Agreement, Failure> {
         let dialogue = self.dialogue;
         let objective = &mut agreement.objective;
         let open = |text: &str| again == Again::Yes || text.trim().is_empty();
         match part {
-            Part::Goal if open(&objective.goal) => {
+            AgreementPart::Goal if open(&objective.goal) => {
                 let derived = flags::goal_of(&agreement.request);
                 let suggested = standing(&objective.goal).or(standing(&derived)).map(str::to_owned);
                 objective.goal = dialogue.ask("\nThe goal, in a sentence", suggested.as_deref())?;
             }
-            Part::Why if open(&objective.background_intent) => {
+            AgreementPart::Why if open(&objective.background_intent) => {
                 objective.background_intent =
                     dialogue.ask("\nWhy is it wanted?", standing(&objective.background_intent))?;
             }
-            Part::Result if open(&objective.deliverables) => {
+            AgreementPart::Result if open(&objective.deliverables) => {
                 objective.deliverables =
                     dialogue.ask("\nWhat is to be there in the end?", standing(&objective.deliverables))?;
             }
-            Part::Checks if again == Again::Yes || objective.base_case.is_none() => {
+            AgreementPart::Checks if again == Again::Yes || objective.base_case.is_none() => {
                 let items = self.checks()?;
                 objective.base_case = Some(Checks::Checklist(items));
             }
-            Part::Done if open(&objective.definition_of_done) => {
+            AgreementPart::Done if open(&objective.definition_of_done) => {
                 let derived = in_words(objective.base_case.as_ref());
                 let suggested = standing(&objective.definition_of_done).unwrap_or(&derived).to_owned();
                 objective.definition_of_done =
                     dialogue.ask("\nWhen is it done, in words?", Some(&suggested))?;
             }
-            Part::Protected if again == Again::Yes || objective.protected.is_empty() => {
+            AgreementPart::Protected if again == Again::Yes || objective.protected.is_empty() => {
                 let found =
                     if self.habits.tests.is_empty() { "none".into() } else { self.habits.tests.join(", ") };
                 let question =
@@ -265,21 +275,21 @@ impl Talk<'_> {
                 let globs = said.split(',').map(str::trim).filter(|glob| !glob.is_empty() && *glob != "none");
                 objective.protected = globs.map(str::to_owned).collect();
             }
-            Part::Outside if again == Again::Yes || agreement.scope.excluded.is_empty() => {
+            AgreementPart::Outside if again == Again::Yes || agreement.scope.excluded.is_empty() => {
                 agreement.scope.excluded = dialogue
                     .ask_for_several("\nWhat does not belong to it? A line each; an empty line ends it")?;
             }
-            Part::Atoms if again == Again::Yes || agreement.atoms.is_empty() => {
+            AgreementPart::Atoms if again == Again::Yes || agreement.atoms.is_empty() => {
                 agreement.atoms = self.atoms(&agreement.objective.goal)?;
             }
-            Part::Goal
-            | Part::Why
-            | Part::Result
-            | Part::Checks
-            | Part::Done
-            | Part::Protected
-            | Part::Outside
-            | Part::Atoms => {}
+            AgreementPart::Goal
+            | AgreementPart::Why
+            | AgreementPart::Result
+            | AgreementPart::Checks
+            | AgreementPart::Done
+            | AgreementPart::Protected
+            | AgreementPart::Outside
+            | AgreementPart::Atoms => {}
         }
         Ok(agreement)
     }
@@ -331,7 +341,7 @@ impl Talk<'_> {
 
 /// The parts of an agreement, by the names of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum AgreementPart {
     Goal,
     Why,
     Result,
@@ -342,15 +352,15 @@ enum Part {
     Atoms,
 }
 
-const PARTS: [(&str, Part); 8] = [
-    ("goal", Part::Goal),
-    ("why", Part::Why),
-    ("result", Part::Result),
-    ("checks", Part::Checks),
-    ("done", Part::Done),
-    ("protected", Part::Protected),
-    ("outside", Part::Outside),
-    ("atoms", Part::Atoms),
+const PARTS: [(&str, AgreementPart); 8] = [
+    ("goal", AgreementPart::Goal),
+    ("why", AgreementPart::Why),
+    ("result", AgreementPart::Result),
+    ("checks", AgreementPart::Checks),
+    ("done", AgreementPart::Done),
+    ("protected", AgreementPart::Protected),
+    ("outside", AgreementPart::Outside),
+    ("atoms", AgreementPart::Atoms),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]

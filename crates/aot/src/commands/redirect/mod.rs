@@ -32,7 +32,7 @@ use crate::place;
 use crate::print::{Answer, OutputFormat};
 use crate::terminal;
 use changes::{ChangeArgs, Changes};
-use talk::Talk;
+use talk::RedirectDialogue;
 
 /// Change the direction: everything is interrupted, changed at once, and the loop goes on
 ///
@@ -144,7 +144,7 @@ fn talk(
     let agent = DialogueAgent::find(&args.dialogue_agent, workspace, &state, Some(dialogue))?;
     let ask = agent.as_ref().map(|agent| |brief: &Brief| agent.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
-    let talk = Talk { dialogue, project: &workspace.project, state: &state, ask };
+    let talk = RedirectDialogue { dialogue, project: &workspace.project, state: &state, ask };
     talk.agree(&args.text.join(" "))
 }
 

@@ -19,26 +19,26 @@ use crate::screens::{agreement, difference};
 const ROUNDS: usize = 12;
 
 #[derive(Clone, Copy)]
-enum Word {
+enum ChangeAnswer {
     Yes,
     Edit,
     Cancel,
 }
 
-pub struct Talk<'t> {
+pub struct RedirectDialogue<'t> {
     pub dialogue: &'t Dialogue,
     pub project: &'t Project,
     pub state: &'t State,
     pub ask: Option<Ask<'t>>,
 }
 
-impl std::fmt::Debug for Talk<'_> {
+impl std::fmt::Debug for RedirectDialogue<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Talk").field("project", &self.project).finish_non_exhaustive()
+        f.debug_struct("RedirectDialogue").field("project", &self.project).finish_non_exhaustive()
     }
 }
 
-impl Talk<'_> {
+impl RedirectDialogue<'_> {
     /// What somebody has said yes to; `None` if they cancelled.
     pub fn agree(&self, words: &str) -> Result<Option<Changes>, Failure> {
         let page = agreement::now(self.state, self.dialogue.ink(), self.dialogue.columns());
@@ -66,16 +66,17 @@ impl Talk<'_> {
             let after = self.after(&changes)?;
             let drawn = difference::draw(self.state, &after, self.dialogue.ink(), self.dialogue.columns());
             self.dialogue.say(&format!("\n{}", drawn.trim_end()));
-            let choices = [("yes", Word::Yes), ("edit", Word::Edit), ("cancel", Word::Cancel)];
+            let choices =
+                [("yes", ChangeAnswer::Yes), ("edit", ChangeAnswer::Edit), ("cancel", ChangeAnswer::Cancel)];
             match self.dialogue.choose("\nMake this change?", &choices)? {
-                Word::Yes => return Ok(Some(changes)),
-                Word::Cancel => return Ok(None),
-                Word::Edit if self.ask.is_some() => {
+                ChangeAnswer::Yes => return Ok(Some(changes)),
+                ChangeAnswer::Cancel => return Ok(None),
+                ChangeAnswer::Edit if self.ask.is_some() => {
                     let more = self.dialogue.ask("What is to be different about it?", None)?;
                     let question = "What is to be different about that proposal?".to_owned();
                     answers.push(Clarification { question, answer: more });
                 }
-                Word::Edit => {}
+                ChangeAnswer::Edit => {}
             }
         }
     }
@@ -137,10 +138,10 @@ impl Talk<'_> {
             };
             let entry = self.dialogue.choose(&question, &MENU)?;
             match entry {
-                Entry::Cancel => return Ok(None),
-                Entry::Make if changes.is_empty() => self.dialogue.tell("Nothing is to be different yet."),
-                Entry::Make => return Ok(Some(changes)),
-                Entry::Drop => {
+                MenuItem::Cancel => return Ok(None),
+                MenuItem::Make if changes.is_empty() => self.dialogue.tell("Nothing is to be different yet."),
+                MenuItem::Make => return Ok(Some(changes)),
+                MenuItem::Drop => {
                     let dropped = changes.protect.pop().is_some()
                         || changes.unprotect.pop().is_some()
                         || changes.corrections.pop().is_some();
@@ -150,7 +151,7 @@ impl Talk<'_> {
                         "There is none yet."
                     });
                 }
-                Entry::Protect => {
+                MenuItem::Protect => {
                     let mut more = changes.clone();
                     more.protect.push(self.dialogue.ask("Which files may no worker change? A glob", None)?);
                     changes = self.tried(changes, more);
@@ -182,25 +183,25 @@ impl Talk<'_> {
         }
     }
 
-    fn entry(&self, entry: Entry) -> Result<CorrectionRequest, Failure> {
+    fn entry(&self, entry: MenuItem) -> Result<CorrectionRequest, Failure> {
         let objective = &self.state.objective;
         let ask = |question: &str, standing: Option<&str>| self.dialogue.ask(question, standing);
         let atom = |question: &str| Ok::<AtomId, Failure>(AtomId::new(ask(question, None)?.trim()));
         Ok(match entry {
-            Entry::Goal => CorrectionRequest::Goal(ask("The goal, in a sentence", Some(&objective.goal))?),
-            Entry::Why => CorrectionRequest::BackgroundIntent(ask(
+            MenuItem::Goal => CorrectionRequest::Goal(ask("The goal, in a sentence", Some(&objective.goal))?),
+            MenuItem::Why => CorrectionRequest::BackgroundIntent(ask(
                 "Why is it wanted?",
                 Some(&objective.background_intent),
             )?),
-            Entry::Result => CorrectionRequest::Deliverables(ask(
+            MenuItem::Result => CorrectionRequest::Deliverables(ask(
                 "What is to be there in the end?",
                 Some(&objective.deliverables),
             )?),
-            Entry::Done => CorrectionRequest::DefinitionOfDone(ask(
+            MenuItem::Done => CorrectionRequest::DefinitionOfDone(ask(
                 "When is it done?",
                 Some(&objective.definition_of_done),
             )?),
-            Entry::Checks => {
+            MenuItem::Checks => {
                 let lines = self.dialogue.ask_for_several(
                     "All checks of the new base case, a line each; an empty line ends it. A command has to succeed; \
                      `not COMMAND` has to fail; `file GLOB` has to exist; `confirm TEXT` is asked of a person.",
@@ -209,20 +210,20 @@ impl Talk<'_> {
                     lines.iter().map(|line| align::check_in_words(line)).collect(),
                 ))
             }
-            Entry::Add => CorrectionRequest::AddAtom(align::atom(
+            MenuItem::Add => CorrectionRequest::AddAtom(align::atom(
                 "add",
                 &ask("What is to be done? `<- A1,A2` says what it needs", None)?,
             )?),
-            Entry::Remove => CorrectionRequest::RemoveAtom(atom("Which pending atom?")?),
-            Entry::Select => changes::select(&ask("Which way of which group? GROUP=ATOM", None)?, "")?,
-            Entry::Way => {
+            MenuItem::Remove => CorrectionRequest::RemoveAtom(atom("Which pending atom?")?),
+            MenuItem::Select => changes::select(&ask("Which way of which group? GROUP=ATOM", None)?, "")?,
+            MenuItem::Way => {
                 let group = ask("Of which group?", None)?;
                 changes::add_choice(&group, align::atom("way", &ask("What is the other way?", None)?)?)
             }
-            Entry::Depends => {
+            MenuItem::Depends => {
                 changes::depends(&ask("Which atom needs what from now on? A5 <- A1,A2", None)?)?
             }
-            Entry::Rebind => {
+            MenuItem::Rebind => {
                 let atom = atom("Which resolved atom?")?;
                 CorrectionRequest::Rebind {
                     atom,
@@ -230,9 +231,9 @@ impl Talk<'_> {
                     artifacts: None,
                 }
             }
-            Entry::Redo => CorrectionRequest::Redo { atom: atom("Which resolved atom?")? },
-            Entry::Limit => changes::limit(&ask("Which limit? max_iterations=30", None)?)?,
-            Entry::Protect | Entry::Drop | Entry::Make | Entry::Cancel => {
+            MenuItem::Redo => CorrectionRequest::Redo { atom: atom("Which resolved atom?")? },
+            MenuItem::Limit => changes::limit(&ask("Which limit? max_iterations=30", None)?)?,
+            MenuItem::Protect | MenuItem::Drop | MenuItem::Make | MenuItem::Cancel => {
                 unreachable!("these are no corrections of their own")
             }
         })
@@ -240,7 +241,7 @@ impl Talk<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Entry {
+enum MenuItem {
     Goal,
     Why,
     Result,
@@ -260,22 +261,22 @@ enum Entry {
     Cancel,
 }
 
-const MENU: [(&str, Entry); 17] = [
-    ("add", Entry::Add),
-    ("remove", Entry::Remove),
-    ("select", Entry::Select),
-    ("way", Entry::Way),
-    ("depends", Entry::Depends),
-    ("redo", Entry::Redo),
-    ("rebind", Entry::Rebind),
-    ("limit", Entry::Limit),
-    ("protect", Entry::Protect),
-    ("goal", Entry::Goal),
-    ("why", Entry::Why),
-    ("result", Entry::Result),
-    ("done", Entry::Done),
-    ("checks", Entry::Checks),
-    ("drop", Entry::Drop),
-    ("make", Entry::Make),
-    ("cancel", Entry::Cancel),
+const MENU: [(&str, MenuItem); 17] = [
+    ("add", MenuItem::Add),
+    ("remove", MenuItem::Remove),
+    ("select", MenuItem::Select),
+    ("way", MenuItem::Way),
+    ("depends", MenuItem::Depends),
+    ("redo", MenuItem::Redo),
+    ("rebind", MenuItem::Rebind),
+    ("limit", MenuItem::Limit),
+    ("protect", MenuItem::Protect),
+    ("goal", MenuItem::Goal),
+    ("why", MenuItem::Why),
+    ("result", MenuItem::Result),
+    ("done", MenuItem::Done),
+    ("checks", MenuItem::Checks),
+    ("drop", MenuItem::Drop),
+    ("make", MenuItem::Make),
+    ("cancel", MenuItem::Cancel),
 ];

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 
 use aot_runner::process::How;
-use aot_runner::process::cage::{Cage, Choice, Holds, Kind, Network, Wanted, find, prove};
+use aot_runner::process::cage::{Cage, Choice, Expected, Holds, Kind, Network, find, prove};
 
 use super::kit::{Yard, guard, kinds};
 
@@ -204,8 +204,8 @@ fn without_a_cage_nothing_holds() {
     for trial in &trials {
         let is_job = trial.what.starts_with("leave a process");
         let expected = match trial.wanted {
-            Wanted::Refused if !is_job => Holds::NotClaimed,
-            Wanted::Refused | Wanted::Works | Wanted::Known => Holds::Yes,
+            Expected::Refused if !is_job => Holds::NotClaimed,
+            Expected::Refused | Expected::Works | Expected::Known => Holds::Yes,
         };
         assert_eq!(trial.holds, expected, "{trial:?}");
     }
