@@ -242,7 +242,7 @@ fn failures(state: &State) -> Few<Failing> {
     }))
 }
 
-/// Why an atom failed last. A choice that failed is noted with the selection of the next one (D37).
+/// Why an atom failed last. A choice that failed is noted with the selection of the next one.
 fn last_reason<'s>(state: &'s State, tried: &'s Tried) -> Option<&'s str> {
     let last = state.trail.iter().rev().find_map(|entry| match entry {
         TrailEntry::Failure { atom, reason, .. } if *atom == tried.atom => Some(reason.as_str()),

@@ -104,12 +104,19 @@ fn is_killed(agent: &str) {
     assert_eq!(scene.repo.leftovers(), [""; 0]);
 }
 
-/// It must have come so far as to ask its model, and some take long to start.
-fn is_given_up(agent: &str, patience: &str) {
+/// It must have come so far as to ask its model, and on a busy machine some take long to start: it is given more time
+/// until it has asked.
+fn is_given_up(agent: &str, seconds: u32) {
+    let asked = [seconds, 3 * seconds, 6 * seconds].into_iter().any(|seconds| asked_in_vain(agent, seconds));
+    assert!(asked, "it never asked its model");
+}
+
+/// Whether the agent has asked its model, which never answers, before its time was over.
+fn asked_in_vain(agent: &str, seconds: u32) -> bool {
     let script = Script::new().rule(Rule::always().with_or_without_tools().hang(Moment::Start));
     let atoms = atom("A1", "", &file("a.txt"));
     let constraints = "max_iterations: 1, max_parallel_agents: 1, max_stall_count: 3, agent_timeout: ";
-    let constraints = &format!("{constraints}{patience}");
+    let constraints = &format!("{constraints}{seconds}s");
     let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), constraints, ..Plan::default() };
     let scene = Scene::new(&plan, script);
     let said = scene.run(agent);
@@ -117,7 +124,7 @@ fn is_given_up(agent: &str, patience: &str) {
     let tried = &said.halted()["tried"][0];
     assert!(tried["reasons"][0].as_str().is_some_and(|reason| reason.contains("time was over")), "{tried}");
     assert_eq!(scene.repo.processes(), []);
-    assert!(scene.model.wait_for(Duration::ZERO, |_| true).is_some(), "it never asked its model");
+    scene.model.wait_for(Duration::ZERO, |_| true).is_some()
 }
 
 macro_rules! for_each_agent {
@@ -171,12 +178,12 @@ macro_rules! for_each_agent {
 }
 
 for_each_agent! {
-    claude: "claude", "claude", "12s";
-    codex: "codex", "codex", "12s";
-    gemini: "gemini", "gemini", "15s";
-    opencode: "opencode", "opencode", "25s";
-    claude_acp: "claude-acp", "claude-agent-acp", "20s";
-    codex_acp: "codex-acp", "codex-acp", "12s";
-    gemini_acp: "gemini-acp", "gemini", "20s";
-    opencode_acp: "opencode-acp", "opencode", "40s";
+    claude: "claude", "claude", 12;
+    codex: "codex", "codex", 12;
+    gemini: "gemini", "gemini", 15;
+    opencode: "opencode", "opencode", 25;
+    claude_acp: "claude-acp", "claude-agent-acp", 20;
+    codex_acp: "codex-acp", "codex-acp", 12;
+    gemini_acp: "gemini-acp", "gemini", 20;
+    opencode_acp: "opencode-acp", "opencode", 40;
 }

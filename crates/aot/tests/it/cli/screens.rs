@@ -68,10 +68,10 @@ fn running() -> Project {
     Project::with(&format!("{HEAD}{RUNNING}{GRAPH}"))
 }
 
-fn stopped(reason: &str) -> Project {
+fn stopped(kind: &str, reason: &str) -> Project {
     let control = RUNNING
         .replace("status: running", "status: stopped")
-        .replace("stop_reason: null", &format!("stop_reason: \"{reason}\""))
+        .replace("stop_reason: null", &format!("stop_reason: \"{reason}\"\n  verdict: {{kind: {kind}}}"))
         .replace("  open: {started: [A6, A9, A10], results: 0}\n  attempts: {A6: 7, A9: 7, A10: 7}\n", "");
     Project::with(&format!("{HEAD}{control}{}", GRAPH.replace("in_progress", "pending")))
 }
@@ -125,7 +125,7 @@ fn status_of_a_running_loop() {
 
 #[test]
 fn status_says_what_to_type_next() {
-    insta::assert_snapshot!(seen(&stopped("stalled: 3 iterations in a row without progress"), &["status"]), @r"
+    insta::assert_snapshot!(seen(&stopped("stalled", "stalled: 3 iterations in a row without progress"), &["status"]), @r"
     Let people log in, stay logged in over a restart of the server, and log out eve…
     stopped, iteration 7 of 20, stalled 1 of 3
     stalled: 3 iterations in a row without progress
@@ -149,17 +149,28 @@ fn status_says_what_to_type_next() {
                   aot run
     ");
     let next = |project: &Project| project.json(&["status"])["next_steps"].clone();
-    for (reason, expected) in [
-        ("iteration limit reached: 20", json!(["aot redirect --set max_iterations=40"])),
+    for (kind, reason, expected) in [
+        ("iteration_limit", "iteration limit reached: 20", json!(["aot redirect --set max_iterations=40"])),
         (
+            "exhausted, group: tokens",
             "OR group exhausted: tokens",
             json!(["aot redirect --add-choice tokens \"…\"", "aot or switch tokens … --reason …"]),
         ),
-        ("deadlock: A7 waits for A6; A6 waits for A7", json!(["aot redirect --remove A7", "aot graph"])),
-        ("needs a person: It reads well (a person has to confirm it)", json!(["aot verify", "aot run"])),
-        ("lunch", json!(["aot run"])),
+        (
+            "deadlock, atoms: [A7, A6]",
+            "deadlock: A7 waits for A6; A6 waits for A7",
+            json!(["aot redirect --remove A7", "aot graph"]),
+        ),
+        (
+            "needs_person",
+            "needs a person: It reads well (a person has to confirm it)",
+            json!(["aot verify", "aot run"]),
+        ),
+        ("stopped_by_hand", "lunch", json!(["aot run"])),
+        // A person's words are no fact.
+        ("stopped_by_hand", "deadlock: wait for the deploy", json!(["aot run"])),
     ] {
-        assert_eq!(next(&stopped(reason)), expected, "{reason}");
+        assert_eq!(next(&stopped(kind, reason)), expected, "{reason}");
     }
     assert_eq!(next(&Project::with(INITIAL_LEGACY)), json!(["aot run"]));
     let open = Project::with(&INITIAL_LEGACY.replace("goal: \"Ship it\"", "goal: \"\""));
