@@ -1,17 +1,20 @@
-//! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, and a simulation that
-//! drives the shipping coordinator.
+//! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, a simulation that drives
+//! the shipping coordinator, and two campaigns against the built program: faults and attacks.
 
+pub mod attacks;
 pub mod audit;
 pub mod batch;
 pub mod behaviour;
 pub mod describe;
 pub mod edits;
+pub mod faults;
 pub mod fixtures;
 pub mod fuzz;
 pub mod life;
 pub mod makespan;
 pub mod model;
 pub mod plans;
+pub mod project;
 pub mod random;
 pub mod shapes;
 pub mod simulation;
