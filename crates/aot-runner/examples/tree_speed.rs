@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use aot_core::state::AtomId;
+use aot_runner::confinement::Confinement;
 use aot_runner::process::Guard;
 use aot_runner::tree::{CommitMessage, End, Ground, IsolationRequest, Project, Work};
 
@@ -51,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         setup: None,
         branch: None,
         loop_id: "speed".into(),
+        confinement: Confinement::None,
     };
     let began = Instant::now();
     let ground = Ground::open(&project, wanted, &Guard::new("/bin/false".into()), Path::new("/bin/sh"))?;

@@ -6,6 +6,8 @@ mod atomic_file;
 #[cfg(unix)]
 pub mod checks;
 #[cfg(unix)]
+pub mod confinement;
+#[cfg(unix)]
 pub mod crew;
 #[cfg(unix)]
 pub mod driver;

@@ -13,6 +13,7 @@ use aot_core::verdict::{Outcome, Verdict};
 
 use crate::agents::AgentUsage;
 use crate::checks::seal::Altered;
+use crate::confinement::CheckCage;
 use crate::process::cage;
 use crate::tree::{TreeKind, Waiting};
 
@@ -38,11 +39,12 @@ pub enum Message {
 
 #[derive(Clone, Debug)]
 pub enum Notice<'n> {
-    /// Where the work happens, where it lands, and what confines workers.
+    /// Where the work happens, where it lands, and what confines workers and checks.
     Ground {
         kind: TreeKind,
         branch: Option<&'n str>,
         cage: cage::Kind,
+        checks: CheckCage,
     },
     /// These changes are about to be written into the state file.
     Recorded {

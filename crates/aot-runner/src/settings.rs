@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::agents::profile::{Profile, lay_over};
 use crate::agents::{AgentSettings, ROLES};
+use crate::confinement::CheckCage;
 use crate::environment;
 use crate::process::cage::{Choice, Kind, Network};
 
@@ -27,6 +28,7 @@ pub struct Settings {
     pub judge: JudgeSettings,
     pub cage: CageSettings,
     pub work: WorkSettings,
+    pub checks: CheckSettings,
 }
 
 /// How workers are caged.
@@ -44,6 +46,14 @@ pub struct WorkSettings {
     pub environment: Vec<String>,
     /// How long a worker may print nothing.
     pub idle_timeout: Option<Duration>,
+}
+
+/// What checks, `setup` and judges' commands run in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckSettings {
+    pub cage: CheckCage,
+    /// Names of variables that they get besides those of workers.
+    pub environment: Vec<String>,
 }
 
 impl CageSettings {
@@ -116,7 +126,8 @@ impl File<'_> {
                 ("judge", DeValue::Table(judge)) => self.judge(judge, all)?,
                 ("cage", DeValue::Table(cage)) => self.cage(cage, all)?,
                 ("work", DeValue::Table(work)) => self.work(work, all)?,
-                (name @ ("agents" | "agent" | "judge" | "cage" | "work"), _) => {
+                ("checks", DeValue::Table(checks)) => self.checks(checks, all)?,
+                (name @ ("agents" | "agent" | "judge" | "cage" | "work" | "checks"), _) => {
                     return Err(self.fault(value.span(), format!("`{name}` is a table: write `[{name}]`")));
                 }
                 (other, _) => all.warnings.push(self.fault(key.span(), format!("`{other}` is not known"))),
@@ -242,12 +253,7 @@ impl File<'_> {
         for (key, value) in table {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("environment", list) => {
-                    let names =
-                        texts(list).filter(|names| names.iter().all(|name| environment::is_name(name)));
-                    all.settings.work.environment = names.ok_or_else(|| {
-                        let wanted = "`work.environment` is a list of names like \"NAME\" or \"PREFIX_*\"";
-                        self.fault(value.span(), wanted.into())
-                    })?;
+                    all.settings.work.environment = self.names("work.environment", list, value.span())?;
                 }
                 ("idle_timeout", time) => {
                     let time = span(time).ok_or_else(|| {
@@ -261,6 +267,38 @@ impl File<'_> {
             }
         }
         Ok(())
+    }
+
+    fn checks(&self, table: &DeTable<'_>, all: &mut Read) -> Result<(), Fault> {
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("environment", list) => {
+                    all.settings.checks.environment = self.names("checks.environment", list, value.span())?;
+                }
+                ("cage", cage) => {
+                    all.settings.checks.cage = match cage.as_str() {
+                        Some("worker") => CheckCage::AsWorkers,
+                        Some("none") => CheckCage::None,
+                        _ => {
+                            let wanted = "`checks.cage` is \"worker\" or \"none\"";
+                            return Err(self.fault(value.span(), wanted.into()));
+                        }
+                    };
+                }
+                (other, _) => {
+                    all.warnings.push(self.fault(key.span(), format!("`checks.{other}` is not known")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of variables.
+    fn names(&self, key: &str, list: &DeValue<'_>, span: Range<usize>) -> Result<Vec<String>, Fault> {
+        let names = texts(list).filter(|names| names.iter().all(|name| environment::is_name(name)));
+        names.ok_or_else(|| {
+            self.fault(span, format!("`{key}` is a list of names like \"NAME\" or \"PREFIX_*\""))
+        })
     }
 
     fn fault(&self, span: Range<usize>, message: String) -> Fault {
@@ -323,6 +361,10 @@ mod tests {
                 rest +=
                     &default.into_iter().chain(roles).chain(models).chain(own).collect::<Vec<_>>().join(" ");
                 rest += &settings.work.environment.join(" ");
+                if settings.checks != CheckSettings::default() {
+                    let CheckSettings { cage, environment } = settings.checks;
+                    rest += &format!("checks {cage:?} {}", environment.join(" "));
+                }
                 if let Some(idle) = settings.work.idle_timeout {
                     rest += &format!("idle {} s", idle.as_secs());
                 }
@@ -380,6 +422,10 @@ mod tests {
         );
         check("", "cage.writable = [\"build\"]", "Auto On u/build");
         check("[work]\nenvironment = [\"A\", \"B_*\"]", "", "A B_*");
+        check("[checks]\ncage = \"worker\"", "[checks]\nenvironment = [\"A\"]", "checks AsWorkers A");
+        check("[checks]\ncage = \"none\"", "", "checks None ");
+        check("[checks]\ncage = true", "", "! 2:8 `checks.cage` is \"worker\" or \"none\"");
+        check("[checks]\ntime = 3", "", " (2:1 `checks.time` is not known)");
         check("[cage]\nbars = 3", "", " (2:1 `cage.bars` is not known)");
         check("[work]\ntime = 3", "", " (2:1 `work.time` is not known)");
         check("cage = \"none\"", "", "! 1:8 `cage` is a table: write `[cage]`");

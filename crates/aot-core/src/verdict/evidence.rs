@@ -17,6 +17,9 @@ pub struct Evidence {
     pub exit: Option<i32>,
     #[serde(default)]
     pub signal: Option<i32>,
+    /// It used up its time.
+    #[serde(default)]
+    pub out_of_time: bool,
     pub milliseconds: u64,
     /// How often it was run: what does not pass among others is run once more alone.
     pub runs: u32,
@@ -92,6 +95,7 @@ impl Evidence {
             at,
             exit: None,
             signal: None,
+            out_of_time: false,
             milliseconds: 0,
             runs: 0,
             why: why.to_owned(),

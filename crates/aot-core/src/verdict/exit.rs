@@ -17,6 +17,8 @@ pub enum CommandExit {
         seconds: u64,
     },
     NotStarted(String),
+    /// It failed while the disk had no room left.
+    DiskFull,
     /// The process that watched the command was killed.
     Lost,
 }
@@ -40,16 +42,16 @@ pub struct CheckResult {
 const SIGNAL_BASE: i32 = 128;
 const LAST_SIGNAL: i32 = 31;
 
+/// Signals by which the system ends a program that went wrong: ILL, ABRT, BUS, FPE, SEGV. Every other one comes from
+/// outside of the program.
+const CRASHES: [i32; 5] = [4, 6, 7, 8, 11];
+
 pub fn judge_exit(wanted: ExpectedExit, ending: &CommandExit, missing: &MissingProgram) -> CheckResult {
     let result = |outcome, why: String, hint: &str| CheckResult { outcome, why, hint: hint.into() };
     match (ending, wanted) {
         (CommandExit::Exited(code @ (126 | 127)), _) => cannot_run(*code, wanted, missing),
         (CommandExit::Exited(code), _) if (SIGNAL_BASE + 1..=SIGNAL_BASE + LAST_SIGNAL).contains(code) => {
-            result(
-                Outcome::Error,
-                format!("killed by {} (exit {code})", signal(code - SIGNAL_BASE)),
-                "a check that is killed shows nothing; see its output, and whether memory is short",
-            )
+            ended_by(code - SIGNAL_BASE, &format!(" (exit {code})"))
         }
         (CommandExit::Exited(0), ExpectedExit::Success) => result(Outcome::Pass, "exit 0".into(), ""),
         (CommandExit::Exited(code), ExpectedExit::Success) => {
@@ -63,15 +65,17 @@ pub fn judge_exit(wanted: ExpectedExit, ending: &CommandExit, missing: &MissingP
         (CommandExit::Exited(code), ExpectedExit::Failure) => {
             result(Outcome::Pass, format!("exit {code}, as is wanted"), "")
         }
-        (CommandExit::Signalled(number), _) => result(
-            Outcome::Error,
-            format!("killed by {}", signal(*number)),
-            "a check that is killed shows nothing; see its output, and whether memory is short",
-        ),
+        (CommandExit::Signalled(number), _) => ended_by(*number, ""),
+        // An endless loop is a bug of the work, so it is no error.
         (CommandExit::OutOfTime { seconds }, _) => result(
-            Outcome::Error,
+            Outcome::Fail,
             format!("not done after {seconds} s, so it was ended"),
-            "make it quicker, or raise `objective.constraints.check_timeout`",
+            "make it quicker, or give checks more time with `--check-timeout`",
+        ),
+        (CommandExit::DiskFull, _) => result(
+            Outcome::Error,
+            "there is no room left on the disk".into(),
+            "make room; what a check shows on a full disk counts for nothing",
         ),
         (CommandExit::NotStarted(why), _) => result(
             Outcome::Error,
@@ -83,6 +87,22 @@ pub fn judge_exit(wanted: ExpectedExit, ending: &CommandExit, missing: &MissingP
             "its guard was killed, so its end is unknown".into(),
             "see whether the check kills its own parent",
         ),
+    }
+}
+
+fn ended_by(number: i32, code: &str) -> CheckResult {
+    let name = signal(number);
+    match CRASHES.contains(&number) {
+        true => CheckResult {
+            outcome: Outcome::Fail,
+            why: format!("crashed with {name}{code}"),
+            hint: String::new(),
+        },
+        false => CheckResult {
+            outcome: Outcome::Error,
+            why: format!("killed by {name}{code}"),
+            hint: "a check that is killed shows nothing; see its output, and whether memory is short".into(),
+        },
     }
 }
 
@@ -117,6 +137,7 @@ fn signal(number: i32) -> String {
         3 => "SIGQUIT",
         4 => "SIGILL",
         6 => "SIGABRT",
+        7 => "SIGBUS",
         8 => "SIGFPE",
         9 => "SIGKILL",
         11 => "SIGSEGV",
@@ -147,9 +168,25 @@ mod tests {
             (Exited(126), own(), Fail, Error),
             (Exited(127), own(), Fail, Error),
             (Exited(128), other(), Fail, Pass),
-            (Exited(139), other(), Error, Error),
+            // A crash, as the shell reports it and as the system does.
+            (Exited(132), other(), Fail, Fail),
+            (Exited(134), other(), Fail, Fail),
+            (Exited(135), other(), Fail, Fail),
+            (Exited(136), other(), Fail, Fail),
+            (Exited(139), other(), Fail, Fail),
+            (Signalled(4), other(), Fail, Fail),
+            (Signalled(6), other(), Fail, Fail),
+            (Signalled(7), other(), Fail, Fail),
+            (Signalled(8), other(), Fail, Fail),
+            (Signalled(11), other(), Fail, Fail),
+            // Killed from outside.
+            (Exited(129), other(), Error, Error),
+            (Exited(137), other(), Error, Error),
+            (Exited(143), other(), Error, Error),
             (Signalled(9), other(), Error, Error),
-            (OutOfTime { seconds: 5 }, other(), Error, Error),
+            (Signalled(15), other(), Error, Error),
+            (OutOfTime { seconds: 5 }, other(), Fail, Fail),
+            (DiskFull, other(), Error, Error),
             (NotStarted("gone".into()), other(), Error, Error),
             (Lost, other(), Error, Error),
         ] {

@@ -52,6 +52,8 @@ pub struct LintFacts {
     pub protect_nothing: Vec<String>,
     /// How each check ended when it was run for the linter.
     pub seen: Vec<Option<Outcome>>,
+    /// The places of the checks that used up their time when they were last run.
+    pub out_of_time: BTreeSet<usize>,
     /// Paths that a check changed, by its place.
     pub wrote: BTreeMap<usize, Vec<String>>,
     /// A check that passes is expected once work has started.
@@ -128,6 +130,15 @@ pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
         }
         if facts.phase == WorkPhase::NotStarted && facts.seen.get(place) == Some(&Some(Outcome::Pass)) {
             already_true(leaf, &mut found);
+        }
+        if facts.phase == WorkPhase::NotStarted && facts.out_of_time.contains(&place) {
+            let seconds = objective.constraints.check_timeout().seconds();
+            found.push(advice(
+                "times_out",
+                &leaf.name,
+                &format!("it used up its {seconds} s before any work was done"),
+                "make it quicker, or give checks more time: `--check-timeout 30m` of `aot align` or `aot redirect`",
+            ));
         }
         if let Some(paths) = facts.wrote.get(&place) {
             found.push(advice(

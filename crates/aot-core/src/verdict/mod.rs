@@ -27,7 +27,7 @@ use crate::state::{Check, Confirmation};
 pub enum Outcome {
     Pass,
     Fail,
-    /// It could not be found out: a missing program, a signal, a timeout. Never a pass.
+    /// It could not be found out: a missing program, a full disk, a kill from outside. Never a pass.
     Error,
     /// A judge or a person has not decided yet. Never a pass.
     Pending,

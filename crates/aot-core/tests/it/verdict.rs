@@ -405,6 +405,7 @@ fn the_linter_uses_what_the_world_says() {
         never_match: BTreeMap::from([("a/*/".to_owned(), "so".to_owned())]),
         protect_nothing: vec!["nothing/**".into()],
         seen: vec![Some(Outcome::Pass), Some(Outcome::Fail)],
+        out_of_time: BTreeSet::from([1]),
         wrote: BTreeMap::from([(1, vec!["made".to_owned()])]),
         phase: WorkPhase::NotStarted,
     };
@@ -414,10 +415,10 @@ fn the_linter_uses_what_the_world_says() {
     };
     assert_eq!(
         said(&facts),
-        "t:missing_program t:unprotected t:unprotected t:already_true f:never_matches f:writes_tree :never_matches"
+        "t:missing_program t:unprotected t:unprotected t:already_true f:never_matches f:times_out f:writes_tree :never_matches"
     );
     facts.phase = WorkPhase::Started;
-    assert!(!said(&facts).contains("already_true"));
+    assert!(!said(&facts).contains("already_true") && !said(&facts).contains("times_out"));
 }
 
 #[test]

@@ -8,11 +8,15 @@ use aot_core::shell_command::{SimpleCommand, simple_commands};
 use aot_core::verdict::{CommandExit, Evidence, Excerpt, ExpectedExit, MissingProgram, Outcome, judge_exit};
 
 use super::CheckContext;
-use crate::process::{Captured, Environment, How, Input, Job, Limits, Streams};
+use crate::process::{Captured, How, Input, Job, Limits, Streams};
+use crate::survey;
 
 /// Of each output so much is kept, of its beginning and of its end.
 const HEAD_KEPT: usize = 4 << 10;
 const TAIL_KEPT: usize = 12 << 10;
+
+/// A disk with less than this is full.
+const NO_ROOM: u64 = 1 << 20;
 
 /// How long a check may live on after its time is over.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -35,14 +39,13 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
         program: checker.shell.clone().into_os_string(),
         arguments: vec!["-c".into(), command.into()],
         folder: checker.project.root.clone(),
-        environment: Environment::OursAnd(vec![(
-            CHECKING.into(),
-            checker.project.state.clone().into_os_string(),
-        )]),
+        environment: checker
+            .confined
+            .environment(vec![(CHECKING.into(), checker.project.state.clone().into_os_string())]),
         input: Input::None,
         streams: Streams::Together,
         limits,
-        cage: checker.cage.clone(),
+        cage: checker.confined.cage().cloned(),
     });
     let ending = match ran {
         Ok(ended) => {
@@ -59,11 +62,20 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
                     CommandExit::Signalled(signal)
                 }
                 How::NotStarted(why) => CommandExit::NotStarted(why),
-                How::OutOfTime | How::Silent => CommandExit::OutOfTime { seconds },
+                How::OutOfTime | How::Silent => {
+                    evidence.out_of_time = true;
+                    CommandExit::OutOfTime { seconds }
+                }
                 How::Killed | How::Lost => CommandExit::Lost,
             }
         }
         Err(error) => CommandExit::NotStarted(error.to_string()),
+    };
+    let ending = match ending {
+        CommandExit::Exited(code) if code != 0 && is_disk_full(work, evidence.output.as_ref()) => {
+            CommandExit::DiskFull
+        }
+        ending => ending,
     };
     let missing = match ending {
         CommandExit::Exited(126 | 127) => missing(&checker.project.root, command, evidence.output.as_ref()),
@@ -73,6 +85,15 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
     evidence.why = ruling.why;
     evidence.hint = ruling.hint;
     (ruling.outcome, evidence)
+}
+
+/// Whether the output complains of a full disk, and the disk is indeed full: the words alone could be the work's own.
+fn is_disk_full(work: &CheckContext<'_>, output: Option<&Excerpt>) -> bool {
+    let says = |text: &str| text.contains("No space left on device") || text.contains("ENOSPC");
+    let is_said = output.is_some_and(|output| says(&output.head) || says(&output.tail));
+    let project = work.checker.project;
+    let is_full = |folder: &Path| survey::room(folder).is_ok_and(|bytes| bytes < NO_ROOM);
+    is_said && (is_full(&project.root) || is_full(&project.sidecar))
 }
 
 pub(super) fn excerpt(captured: &Captured) -> Excerpt {

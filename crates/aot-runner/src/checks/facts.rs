@@ -9,6 +9,7 @@ use aot_core::state::{AtomStatus, State};
 use aot_core::verdict::{CheckTree, LintFacts, LintQuestions, Source, WorkPhase};
 
 use super::files::{Pattern, never_matches};
+use super::kept::Kept;
 use super::{Checker, Occasion, Progress, Whose};
 use crate::settings;
 use crate::tree::{Project, Tree};
@@ -51,6 +52,16 @@ pub fn still(state: &State, project: &Project, path: &OsStr) -> LintFacts {
     for glob in &questions.patterns {
         if let Some(why) = never_matches(root, glob) {
             facts.never_match.insert(glob.clone(), why);
+        }
+    }
+    // What was seen last, if the checks are not run now.
+    for line in Kept::of(project).recent() {
+        let places = sheet.leaves.iter().enumerate().filter(|(_, leaf)| leaf.name == line.item);
+        for (place, _) in places {
+            match line.evidence.out_of_time {
+                true => facts.out_of_time.insert(place),
+                false => facts.out_of_time.remove(&place),
+            };
         }
     }
     let nothing = |glob: &&String| match Pattern::read(glob) {
@@ -96,6 +107,8 @@ pub fn moving(
         return Err(error);
     }
     facts.wrote = wrote;
+    let timed_out = evaluation.seen.iter().enumerate().filter(|(_, (_, evidence))| evidence.out_of_time);
+    facts.out_of_time = timed_out.map(|(place, _)| place).collect();
     facts.seen = evaluation
         .seen
         .iter()
@@ -104,7 +117,7 @@ pub fn moving(
     Ok(facts)
 }
 
-fn has_begun(state: &State) -> bool {
+pub(crate) fn has_begun(state: &State) -> bool {
     state.control.iteration > 0 || state.atoms.values().any(|atom| atom.status == AtomStatus::Resolved)
 }
 

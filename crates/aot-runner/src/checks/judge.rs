@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::command::{GRACE, excerpt};
 use super::files::Pattern;
 use super::{CheckContext, Whose};
-use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
+use crate::confinement::Confined;
+use crate::process::{Guard, How, Input, Job, Limits, Streams};
 
 /// So many files are listed to a judge.
 pub const MOST_FILES: usize = 500;
@@ -47,6 +48,8 @@ pub struct Request<'r> {
     /// Files in scope that were not listed.
     pub more_files: usize,
     pub folder: &'r std::path::Path,
+    /// What confines a judge that is a command.
+    pub confined: &'r Confined,
     /// Why the answer before was refused.
     pub refused: Option<&'r str>,
 }
@@ -122,11 +125,11 @@ impl Judge for CommandJudge {
             program: self.shell.clone().into_os_string(),
             arguments: vec!["-c".into(), self.command.clone().into()],
             folder: request.folder.to_path_buf(),
-            environment: Environment::OursAnd(Vec::new()),
+            environment: request.confined.environment(Vec::new()),
             input: Input::Bytes(request.json().to_string().into_bytes()),
             streams: Streams::Apart,
             limits: Limits { wall: self.time, idle: None, grace: GRACE, head: ANSWER_LIMIT, tail: 1 << 10 },
-            cage: None,
+            cage: request.confined.cage().cloned(),
         });
         let ended = match ran {
             Ok(ended) => ended,
@@ -199,6 +202,7 @@ pub(super) fn look(work: &CheckContext<'_>, leaf: &Leaf, quality: &Quality) -> (
             files: &files,
             more_files,
             folder: &work.checker.project.root,
+            confined: work.checker.confined,
             refused: refused.as_deref(),
         };
         let asked = judge.ask(&request);

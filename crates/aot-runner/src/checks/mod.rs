@@ -24,8 +24,8 @@ use jiff::Timestamp;
 use crate::checks::files::{Matched, Pattern};
 use crate::checks::judge::Judge;
 use crate::checks::kept::Kept;
+use crate::confinement::Confined;
 use crate::process::Guard;
-use crate::process::cage::Cage;
 use crate::tree::{Project, Tree};
 
 /// So many paths are kept of what a pattern finds.
@@ -40,8 +40,8 @@ pub struct Checker<'c> {
     pub shell: PathBuf,
     pub judge: Option<&'c dyn Judge>,
     pub jobs: Jobs,
-    /// What holds the commands in; none where a person asks.
-    pub cage: Option<Cage>,
+    /// What confines the commands.
+    pub confined: &'c Confined,
 }
 
 /// Whose checks are run.
@@ -132,6 +132,7 @@ impl Evaluation {
 }
 
 const NOT_NEEDED: &str = "not needed: another alternative passed";
+const PANICKED: &str = "aot has a bug and could not look; standard error tells where";
 const NOT_ASKED: &str = "a judge is asked when the other checks pass";
 
 impl Checker<'_> {
@@ -179,7 +180,7 @@ impl Checker<'_> {
                                 fresh += 1;
                                 let (sender, work) = (sender.clone(), &work);
                                 scope.spawn(move || {
-                                    let (outcome, mut evidence) = work.look(leaf);
+                                    let (outcome, mut evidence) = work.look_safely(leaf);
                                     evidence.runs = runs;
                                     // The receiver lives until every check that was started has ended.
                                     let _ = sender.send((place, outcome, evidence));
@@ -228,6 +229,16 @@ struct CheckContext<'w> {
 }
 
 impl CheckContext<'_> {
+    /// Whoever waits for the outcome would wait for ever if a look that panics had none.
+    fn look_safely(&self, leaf: &Leaf) -> (Outcome, Evidence) {
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.look(leaf)));
+        looked.unwrap_or_else(|_| {
+            let mut evidence = self.evidence(leaf.runs().unwrap_or_default(), PANICKED);
+            evidence.hint = "please report it".into();
+            (Outcome::Error, evidence)
+        })
+    }
+
     fn look(&self, leaf: &Leaf) -> (Outcome, Evidence) {
         match &leaf.check {
             Check::Command { value } => command::look(self, value, aot_core::verdict::ExpectedExit::Success),
@@ -327,7 +338,7 @@ impl CheckContext<'_> {
     fn key(&self, leaf: &Leaf) -> String {
         let parts = match &leaf.check {
             Check::Command { .. } | Check::NotCommand { .. } => {
-                vec![self.checker.shell.to_string_lossy().into_owned()]
+                vec![self.checker.shell.to_string_lossy().into_owned(), self.checker.confined.key()]
             }
             Check::Quality(quality) => judge::key(self, leaf, quality),
             Check::File { .. } | Check::NotFile { .. } | Check::Assertion { .. } => return String::new(),

@@ -283,8 +283,8 @@ pub(super) fn run_check(
     let Some(checks) = &assignment.atom.check else { return CheckOutcome::None };
     let project = Project { root: lent.root().to_path_buf(), ..workers.config.project.clone() };
     let guard = workers.config.guard.under(switch);
-    let scratch = match workers.scratch() {
-        Ok(scratch) => scratch,
+    let confined = match workers.config.confinement.confine(&workers.config.project, workers.area(lent)) {
+        Ok(confined) => confined,
         Err(error) => {
             return CheckOutcome::Error { reason: format!("no scratch folder could be made: {error}") };
         }
@@ -298,7 +298,7 @@ pub(super) fn run_check(
             shell: workers.config.shell.clone(),
             judge,
             jobs: Jobs::default(),
-            cage: workers.cage(lent, &scratch),
+            confined: &confined,
         };
         let whose = Whose::Atom(&assignment.atom.id);
         checker.evaluate(&assignment.state, checks, whose, Occasion::Decide, Timestamp::now(), &mut |_| {})

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::meter::Meter;
 use super::workers::Workers;
+use crate::checks::facts::has_begun;
 use crate::checks::seal::{Altered, Seal};
 use crate::checks::{Checker, Evaluation, Occasion, Progress, Whose};
 use crate::message::{Message, Notice};
@@ -85,6 +86,10 @@ impl Workers {
                 self.send(Message::Evaluation { number, notice, event: None });
             }
         };
+        let area = self.area_of_base_case(&project.root);
+        let confined = self.config.confinement.confine(&self.config.project, area).map_err(|error| {
+            NotEvaluated::Lost(format!("a folder for temporary files cannot be made: {error}"))
+        })?;
         let wall = Duration::from_secs(state.constraints().agent_timeout().seconds().max(1));
         let evaluated = self.with_judge(switch, meter, format!("base-case-{number}"), wall, |judge| {
             let checker = Checker {
@@ -93,7 +98,7 @@ impl Workers {
                 shell: self.config.shell.clone(),
                 judge,
                 jobs: Jobs::default(),
-                cage: None,
+                confined: &confined,
             };
             checker.evaluate(state, checks, Whose::BaseCase, Occasion::Decide, Timestamp::now(), &mut on)
         });
@@ -103,7 +108,21 @@ impl Workers {
         let evaluation = evaluated.map_err(|error| {
             NotEvaluated::Lost(format!("the project's files cannot be looked at: {error}"))
         })?;
+        if !has_begun(state) {
+            self.name_timeouts(&evaluation);
+        }
         Ok((evaluation, uncommitted))
+    }
+
+    /// Without any work done, a check that uses up its time is more likely slow than red.
+    fn name_timeouts(&self, evaluation: &Evaluation) {
+        let seen = evaluation.sheet.leaves.iter().zip(&evaluation.seen);
+        for (leaf, _) in seen.filter(|(_, (_, evidence))| evidence.out_of_time) {
+            self.note(format!(
+                "`{}` used up its time before any work was done; `aot redirect --check-timeout 30m` gives checks more",
+                leaf.name
+            ));
+        }
     }
 
     /// Edits that stay. Those of another loop that is landing in the same checkout are committed in a moment.

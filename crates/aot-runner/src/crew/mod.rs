@@ -22,8 +22,9 @@ use aot_core::coordinator::{Answer, Event, JobId, JobOutcome, OnRefusedStart, Ta
 use aot_core::state::{AtomId, Binding, State};
 
 use crate::agents::{AgentLauncher, Team};
+use crate::confinement::{Caging, CheckCage, Confinement};
 use crate::message::Message;
-use crate::process::cage::{self, Network};
+use crate::process::cage;
 use crate::process::{Guard, Switch};
 use crate::tree::{End, Ground, GroundError, Lent, Project, Work};
 
@@ -44,6 +45,8 @@ pub struct RunConfig {
     pub launcher: AgentLauncher,
     pub on_refused_start: OnRefusedStart,
     pub cage: Caging,
+    /// What confines checks, `setup` and judges' commands.
+    pub confinement: Confinement,
     /// The variables that workers see, besides those of the job.
     pub environment: Vec<(OsString, OsString)>,
     /// How long a worker may print nothing.
@@ -54,14 +57,6 @@ pub struct RunConfig {
 pub struct JudgeCommand {
     pub command: String,
     pub time: Option<Duration>,
-}
-
-/// What confines workers, and what else they may write.
-#[derive(Clone, Debug)]
-pub struct Caging {
-    pub kind: cage::Kind,
-    pub writable: Vec<PathBuf>,
-    pub network: Network,
 }
 
 /// What a landing does while uncommitted edits are in its way.
@@ -122,6 +117,10 @@ impl Crew {
 
     pub fn cage(&self) -> cage::Kind {
         self.workers.config.cage.kind
+    }
+
+    pub fn check_cage(&self) -> CheckCage {
+        self.workers.config.confinement.kind()
     }
 
     pub fn start(&mut self, assignment: Assignment) {

@@ -1,7 +1,7 @@
 //! What the crew's threads share: the configuration, the ground, the locks, and what confines a job.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use aot_core::coordinator::Event;
 
-use super::{Caging, RunConfig};
+use super::RunConfig;
+use crate::confinement::{Area, own_paths};
 use crate::message::{Message, Notice};
-use crate::process::cage::{self, Cage, Network};
+use crate::process::cage::Cage;
 use crate::tree::{End, Ground, Lent, Project, TreeKind};
 
 #[derive(Debug)]
@@ -91,26 +92,32 @@ impl Workers {
 
     /// What confines a worker: it can write its tree, its scratch folder and what the settings name.
     pub fn cage(&self, lent: &Lent, scratch: &Scratch) -> Option<Cage> {
-        let Caging { kind, writable, network } = &self.config.cage;
-        let own = [lent.top().to_path_buf(), scratch.folder.clone()];
-        let writable = own.into_iter().chain(writable.iter().cloned()).collect();
-        match (kind, network) {
-            (cage::Kind::None, Network::On) => None,
-            (kind, network) => {
-                Some(Cage { kind: *kind, writable, read_only: self.read_only(), network: *network })
-            }
-        }
+        let own = vec![lent.top().to_path_buf(), scratch.folder.clone()];
+        self.config.cage.cage(own, self.read_only())
     }
 
     /// What no worker may write although it lies in the project's own folder: the state, its sidecar, the repository.
     pub fn read_only(&self) -> Vec<PathBuf> {
-        let Project { root, state, sidecar } = &self.config.project;
-        let folder = state.parent().filter(|folder| *folder != root);
         match self.ground.trees() {
             TreeKind::Worktrees => Vec::new(),
-            TreeKind::InPlace | TreeKind::Unisolated => {
-                vec![folder.unwrap_or(state).to_path_buf(), sidecar.clone(), root.join(".git")]
-            }
+            TreeKind::InPlace | TreeKind::Unisolated => own_paths(&self.config.project),
+        }
+    }
+
+    /// Where the check of an attempt runs.
+    pub fn area<'l>(&self, lent: &'l Lent) -> Area<'l> {
+        match self.ground.trees() {
+            TreeKind::Worktrees => Area::Tree(lent.top()),
+            TreeKind::InPlace | TreeKind::Unisolated => Area::InPlace,
+        }
+    }
+
+    /// Where the base case runs: this folder is the project's own, or a tree of another branch.
+    pub fn area_of_base_case<'r>(&self, root: &'r Path) -> Area<'r> {
+        match self.ground.trees() {
+            _ if root != self.config.project.root => Area::Tree(root),
+            TreeKind::Worktrees => Area::Checkout,
+            TreeKind::InPlace | TreeKind::Unisolated => Area::InPlace,
         }
     }
 

@@ -171,8 +171,8 @@ impl<'e> Engine<'e> {
     ) -> Result<Certificate, RunError> {
         self.ticks = ticks;
         (self.notify)(Notice::Bound { bound: &self.bound });
-        let (ground, cage) = (self.crew.ground(), self.crew.cage());
-        (self.notify)(Notice::Ground { kind: ground.trees(), branch: ground.branch(), cage });
+        let (ground, cage, checks) = (self.crew.ground(), self.crew.cage(), self.crew.check_cage());
+        (self.notify)(Notice::Ground { kind: ground.trees(), branch: ground.branch(), cage, checks });
         self.handle(vec![begun])?;
         loop {
             if let Some(certificate) = self.output.halted.take() {

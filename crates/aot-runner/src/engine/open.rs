@@ -87,6 +87,7 @@ pub(crate) fn ground(config: &RunConfig, state: &State, entry: OpenedFor) -> Res
         setup: isolation.and_then(|isolation| isolation.setup.clone()),
         branch: state.control.branch.clone(),
         loop_id: state.control.loop_id.clone().unwrap_or_default(),
+        confinement: config.confinement.clone(),
     };
     Ok(Ground::enter(&config.project, wanted, &config.guard, &config.shell, entry)?)
 }

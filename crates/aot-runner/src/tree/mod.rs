@@ -32,6 +32,7 @@ pub use git::GitError;
 pub use init::begin;
 pub use kept::{KeptWork, kept};
 
+use crate::confinement::Confinement;
 use crate::process::Guard;
 use shadow::Shadow;
 use slots::Slot;
@@ -49,6 +50,8 @@ pub struct IsolationRequest {
     /// Land here instead of on the branch that is checked out, and leave the checkout alone.
     pub branch: Option<String>,
     pub loop_id: String,
+    /// What confines `setup`.
+    pub confinement: Confinement,
 }
 
 /// Who comes, and what is to be done first.

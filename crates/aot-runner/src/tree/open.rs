@@ -108,6 +108,8 @@ fn worktrees(
         setup: wanted.setup,
         guard: guard.clone(),
         shell: shell.to_path_buf(),
+        confinement: wanted.confinement,
+        project: project.clone(),
     };
     let mut trees = Worktrees {
         checkout,

@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use super::GroundError;
 use super::snapshot::Layout;
-use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
+use super::{GroundError, Project};
+use crate::confinement::{Area, Confinement};
+use crate::process::{Guard, How, Input, Job, Limits, Streams};
 
 /// How long `setup` may take, and its grace period after that.
 const SETUP_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -26,6 +27,8 @@ pub(super) struct TreeSetup {
     pub setup: Option<String>,
     pub guard: Guard,
     pub shell: PathBuf,
+    pub confinement: Confinement,
+    pub project: Project,
 }
 
 /// The paths of `isolation.share`, if all of them lie below the project.
@@ -73,17 +76,21 @@ impl TreeSetup {
         Ok(linked)
     }
 
-    /// Runs `setup` in the project's folder of the tree.
-    pub fn set_up(&self, root: &Path) -> Result<(), GroundError> {
+    /// Runs `setup` in the project's folder of the tree, confined like a check.
+    pub fn set_up(&self, top: &Path, root: &Path) -> Result<(), GroundError> {
         let Some(command) = &self.setup else { return Ok(()) };
+        let confined = self
+            .confinement
+            .confine(&self.project, Area::Tree(top))
+            .map_err(GroundError::io("make a folder for temporary files in", &self.project.sidecar))?;
         let ran = self.guard.run(&Job {
             program: self.shell.clone().into_os_string(),
             arguments: vec!["-c".into(), command.into()],
             folder: root.to_path_buf(),
-            environment: Environment::OursAnd(Vec::new()),
+            environment: confined.environment(Vec::new()),
             input: Input::None,
             streams: Streams::Together,
-            cage: None,
+            cage: confined.cage().cloned(),
             limits: Limits { wall: SETUP_LIMIT, idle: None, grace: GRACE, head: 0, tail: TAIL_KEPT },
         });
         let failed = |how: String, tail: String| GroundError::Setup { command: command.clone(), how, tail };

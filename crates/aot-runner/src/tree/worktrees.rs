@@ -178,7 +178,7 @@ impl Worktrees {
         slot.not_work =
             NotWork { shared: self.provision.link(layout, &slot.top)?, left_by_setup: Vec::new() };
         if self.provision.setup.is_some() && !is_set_up {
-            self.provision.set_up(&root)?;
+            self.provision.set_up(&slot.top, &root)?;
             slot.not_work.left_by_setup = slot.take(commit, layout)?.differences;
         }
         Ok(())

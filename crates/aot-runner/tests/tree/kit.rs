@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use aot_core::state::{AtomId, IsolationMode};
+use aot_runner::confinement::Confinement;
 use aot_runner::process::Guard;
 use aot_runner::tree::{
     CommitMessage, Ground, GroundError, IsolationRequest, Landing, Lent, Project, Waiting, Work,
@@ -115,7 +116,14 @@ impl Place {
 }
 
 fn wanted() -> IsolationRequest {
-    IsolationRequest { mode: None, share: Vec::new(), setup: None, branch: None, loop_id: LOOP.to_owned() }
+    IsolationRequest {
+        mode: None,
+        share: Vec::new(),
+        setup: None,
+        branch: None,
+        loop_id: LOOP.to_owned(),
+        confinement: Confinement::None,
+    }
 }
 
 pub fn git(folder: &Path, words: &[&str]) -> String {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use aot_core::contract::Severity;
+use aot_runner::confinement::CheckCage;
 use aot_runner::driver;
 use aot_runner::process::Guard;
 use aot_runner::process::cage::{self, Choice, Expected, Holds, Kind, Ladder, Network, Trial};
@@ -270,6 +271,10 @@ fn caged(ladder: &Ladder, trials: &[Trial], settings: &Settings) -> Vec<Finding>
             let said = format!("{kind} does not hold all that it should: {}", broken.join("; "));
             found.push(problem("cage", said, "set `cage.kind` to another one, and please report this"));
         }
+    }
+    if settings.checks.cage == CheckCage::None {
+        let said = "no cage, and every variable of yours, as the settings say: what a worker wrote can do what you can";
+        found.push(note("checks", said, "take `checks.cage` from the settings"));
     }
     if settings.cage.network == Network::Off && ladder.kind != Kind::Bwrap {
         let gap = ladder.kind.gaps(Network::Off).last().copied().unwrap_or_default();

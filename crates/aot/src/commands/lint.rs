@@ -37,10 +37,10 @@ impl Verb for LintArgs {
         let facts = match self.no_run || empty {
             true => facts::still(state, &workspace.project, &path),
             false => watched(invocation.format, |on| {
-                let checker = workspace.checker();
-                facts::moving(&checker, state, &path, jiff::Timestamp::now(), on)
-            })
-            .map_err(unreadable_project)?,
+                let confined = workspace.confined(state)?;
+                let checker = workspace.checker(&confined);
+                facts::moving(&checker, state, &path, jiff::Timestamp::now(), on).map_err(unreadable_project)
+            })?,
         };
         let found = lint(&state.objective, &facts);
         let mut page: Vec<String> = found.iter().map(lines).collect();

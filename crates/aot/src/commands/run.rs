@@ -14,6 +14,7 @@ use aot_core::state::{IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{AgentFlag, Team};
 use aot_runner::checks::facts;
+use aot_runner::confinement::CheckCage;
 use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::message::{Message, Notice};
 use aot_runner::store::Store;
@@ -284,13 +285,20 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
     };
     let mut all: Vec<Value> = match notice {
         Notice::Recorded { changes, .. } => changes.iter().map(|change| json!(change)).collect(),
-        Notice::Ground { kind, branch, cage } => {
+        Notice::Ground { kind, branch, cage, checks } => {
             let kind = match kind {
                 TreeKind::Worktrees => "worktree",
                 TreeKind::InPlace => "in_place",
                 TreeKind::Unisolated => "none",
             };
-            vec![json!({"type": "ground", "isolation": kind, "branch": branch, "cage": cage.to_string()})]
+            let checks = match checks {
+                CheckCage::AsWorkers => cage.to_string(),
+                CheckCage::None => "none".to_owned(),
+            };
+            vec![json!({
+                "type": "ground", "isolation": kind, "branch": branch, "cage": cage.to_string(),
+                "checks_cage": checks,
+            })]
         }
         Notice::Edited { state } => {
             let control = &state.control;

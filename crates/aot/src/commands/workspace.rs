@@ -1,15 +1,17 @@
 //! What every verb that runs checks or agents needs: the project, its settings, the shell, the guard, the judge.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use aot_core::coordinator::OnRefusedStart;
-use aot_core::state::{Checks, State};
+use aot_core::state::{Checks, IsolationMode, State};
 use aot_core::verdict::Jobs;
 use aot_runner::agents::{AgentFlag, AgentLauncher, AgentSettings, Team};
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::{Altered, Seal};
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
-use aot_runner::crew::{Caging, JudgeCommand, RunConfig};
+use aot_runner::confinement::{Area, Caging, CheckCage, Confined, Confinement, is_in_repository};
+use aot_runner::crew::{JudgeCommand, RunConfig};
 use aot_runner::environment;
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
@@ -31,6 +33,8 @@ pub struct Workspace {
     settings: Settings,
     judge: Option<CommandJudge>,
     jobs: Jobs,
+    /// Found by trying, once.
+    cage: OnceCell<cage::Kind>,
 }
 
 impl Workspace {
@@ -58,7 +62,7 @@ impl Workspace {
             shell: place::shell(),
             guard: guard.clone(),
         });
-        Ok(Workspace { project, guard, settings, judge, jobs })
+        Ok(Workspace { project, guard, settings, judge, jobs, cage: OnceCell::new() })
     }
 
     /// The workspace of a project, or of the folder we are in if it has no loop.
@@ -69,7 +73,7 @@ impl Workspace {
 
     /// What a run of the loop needs.
     pub fn run_config(&self, team: Team, on_refused_start: OnRefusedStart) -> Result<RunConfig, Failure> {
-        let Settings { cage: wanted, work, .. } = &self.settings;
+        let Settings { work, .. } = &self.settings;
         Home::of(&self.project.state)?.ready()?;
         let launcher = self.launcher()?;
         let judge = self
@@ -81,11 +85,8 @@ impl Workspace {
             guard: self.guard.clone(),
             shell: place::shell(),
             judge,
-            cage: Caging {
-                kind: launcher.cage,
-                writable: launcher.writable.clone(),
-                network: wanted.network,
-            },
+            cage: self.caging()?,
+            confinement: self.confinement()?,
             team,
             launcher,
             on_refused_start,
@@ -94,22 +95,64 @@ impl Workspace {
         })
     }
 
-    /// What the runs of agents need. The cage is found by trying.
-    pub fn launcher(&self) -> Result<AgentLauncher, Failure> {
-        let Settings { cage: wanted, work, .. } = &self.settings;
+    /// What confines workers.
+    fn caging(&self) -> Result<Caging, Failure> {
+        let Settings { cage: wanted, .. } = &self.settings;
+        let writable = wanted.folders(place::home().as_deref());
+        Ok(Caging { kind: self.cage_kind()?, writable, network: wanted.network })
+    }
+
+    /// What confines checks, `setup` and judges' commands.
+    fn confinement(&self) -> Result<Confinement, Failure> {
+        let Settings { checks, work, .. } = &self.settings;
+        match checks.cage {
+            CheckCage::None => Ok(Confinement::None),
+            CheckCage::AsWorkers => {
+                let further: Vec<String> =
+                    work.environment.iter().chain(&checks.environment).cloned().collect();
+                let variables = environment::allowed(std::env::vars_os(), &further);
+                Ok(Confinement::AsWorkers { caging: self.caging()?, variables })
+            }
+        }
+    }
+
+    /// The cage and the variables of checks in the project's own folder.
+    pub fn confined(&self, state: &State) -> Result<Confined, Failure> {
+        let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
+        let area = match mode {
+            Some(IsolationMode::InPlace | IsolationMode::None) => Area::InPlace,
+            Some(IsolationMode::Worktree) => Area::Checkout,
+            None if is_in_repository(&self.project.root) => Area::Checkout,
+            None => Area::InPlace,
+        };
+        let confined = self.confinement()?.confine(&self.project, area);
+        confined.map_err(|error| Failure::world("make a folder for temporary files", error))
+    }
+
+    /// The best cage that holds here, of those that the settings want.
+    fn cage_kind(&self) -> Result<cage::Kind, Failure> {
+        if let Some(kind) = self.cage.get() {
+            return Ok(*kind);
+        }
         // A folder without a loop has no sidecar, and none is made only to try the cage.
         let scratch = place::Scratch::make()?;
         let there = self.project.sidecar.is_dir();
         let trial = if there { &self.project.sidecar } else { scratch.path() };
-        let ladder = cage::find(&self.guard, wanted.choice, trial);
+        let ladder = cage::find(&self.guard, self.settings.cage.choice, trial);
         if let Err(why) = ladder.as_wanted() {
             let hint = "`aot doctor` shows what holds here; `kind = \"auto\"` takes the best of it";
             return Err(Failure::input("the cage that aot.toml asks for", why, hint));
         }
+        Ok(*self.cage.get_or_init(|| ladder.kind))
+    }
+
+    /// What the runs of agents need.
+    pub fn launcher(&self) -> Result<AgentLauncher, Failure> {
+        let Settings { cage: wanted, work, .. } = &self.settings;
         Ok(AgentLauncher {
             itself: place::program_file()?,
             guard: self.guard.clone(),
-            cage: ladder.kind,
+            cage: self.cage_kind()?,
             writable: wanted.folders(place::home().as_deref()),
             variables: std::env::vars_os().collect(),
             further: work.environment.clone(),
@@ -131,14 +174,14 @@ impl Workspace {
         &self.settings.agents
     }
 
-    pub fn checker(&self) -> Checker<'_> {
+    pub fn checker<'c>(&'c self, confined: &'c Confined) -> Checker<'c> {
         Checker {
             project: &self.project,
             guard: &self.guard,
             shell: place::shell(),
             judge: self.judge.as_ref().map(|judge| judge as &dyn Judge),
             jobs: self.jobs,
-            cage: None,
+            confined,
         }
     }
 
@@ -150,8 +193,9 @@ impl Workspace {
         occasion: Occasion,
         on: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Evaluation, Failure> {
+        let confined = self.confined(state)?;
         let evaluation = self
-            .checker()
+            .checker(&confined)
             .evaluate(state, checks, whose, occasion, jiff::Timestamp::now(), on)
             .map_err(unreadable_project)?;
         if let Some(problem) = &evaluation.not_kept {

@@ -11,6 +11,7 @@ use aot_core::state::{AtomId, State};
 use aot_core::verdict::Verdict;
 use aot_runner::agents::{ROLES, Team};
 use aot_runner::checks::seal::Altered;
+use aot_runner::confinement::CheckCage;
 use aot_runner::message::Notice;
 use aot_runner::process::cage;
 use aot_runner::tree::TreeKind;
@@ -59,7 +60,10 @@ impl RunScreen {
                 self.count(state);
                 changes.iter().filter_map(|change| self.change(change, changes, state)).collect()
             }
-            Notice::Ground { kind, branch, cage } => vec![ground(*kind, *branch, *cage)],
+            Notice::Ground { kind, branch, cage, checks } => {
+                let open = (*checks == CheckCage::None).then(|| CHECKS_OPEN.to_owned());
+                [ground(*kind, *branch, *cage)].into_iter().chain(open).collect()
+            }
             Notice::Edited { state } => self.edited(state).into_iter().collect(),
             Notice::Started { job, state } => {
                 self.running.push(((*job).clone(), Instant::now()));
@@ -287,6 +291,8 @@ fn who(task: &Task) -> String {
         Task::Replan => "plan".into(),
     }
 }
+
+const CHECKS_OPEN: &str = "checks   no cage, and every variable of yours, as `[checks] cage` says";
 
 fn ground(kind: TreeKind, branch: Option<&str>, cage: cage::Kind) -> String {
     let place = match (kind, branch) {

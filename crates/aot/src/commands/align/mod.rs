@@ -13,6 +13,7 @@ use aot_core::contract::{self, Document, Reading, Severity};
 use aot_core::rules::{Change, Refusal, gate};
 use aot_core::state::State;
 use aot_core::verdict::Jobs;
+use aot_runner::checks::kept::{EvidenceLine, Kept};
 use aot_runner::checks::seal::Seal;
 use aot_runner::driver;
 use aot_runner::engine;
@@ -124,7 +125,8 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
         print_trial(&tried);
     }
     let over = if args.force { Over::Another } else { Over::Nothing };
-    let written = write(path, &draft, over)?;
+    let agreed = Agreed { draft, to_keep: tried.to_keep.clone() };
+    let written = write(path, &agreed, over)?;
     Ok(answer(path, &state, &tried, &written))
 }
 
@@ -150,12 +152,13 @@ fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<An
         }
         None => talk.agree(agreement)?,
     };
-    let Some(draft) = agreed else { return Ok(declined(&dialogue)) };
+    let Some(agreed) = agreed else { return Ok(declined(&dialogue)) };
     let over = if args.force { Some(Over::Another) } else { talk.may_replace()? };
     let Some(over) = over else { return Ok(declined(&dialogue)) };
-    let written = dialogue.undisturbed(|| write(path, &draft, over))?;
-    let tried = TrialResult { standing: None, checks: Vec::new(), advice: Vec::new() };
-    Ok(answer(path, &draft.whole()?, &tried, &written))
+    let written = dialogue.undisturbed(|| write(path, &agreed, over))?;
+    // The person has seen it before saying yes.
+    let tried = TrialResult { standing: None, checks: Vec::new(), advice: Vec::new(), to_keep: Vec::new() };
+    Ok(answer(path, &agreed.draft.whole()?, &tried, &written))
 }
 
 fn declined(dialogue: &Dialogue) -> Answer {
@@ -287,6 +290,14 @@ pub fn not_agreed(unreadable: &Unreadable) -> Failure {
         .with_hint("correct it and give the command again; nothing was changed")
 }
 
+/// What somebody has said yes to.
+#[derive(Debug)]
+struct Agreed {
+    draft: Draft,
+    /// Evidence of the trial that the loop is to know.
+    to_keep: Vec<EvidenceLine>,
+}
+
 /// A loop that was written.
 #[derive(Debug)]
 struct Written {
@@ -295,7 +306,8 @@ struct Written {
 }
 
 /// Names the loop, seals what was agreed on (D21, D23), and writes it.
-fn write(path: &Path, draft: &Draft, over: Over) -> Result<Written, Failure> {
+fn write(path: &Path, agreed: &Agreed, over: Over) -> Result<Written, Failure> {
+    let Agreed { draft, to_keep } = agreed;
     let state = draft.whole()?;
     let home = Home::of(path)?;
     // No driver may start on the loop that is being replaced.
@@ -312,6 +324,7 @@ fn write(path: &Path, draft: &Draft, over: Over) -> Result<Written, Failure> {
     let begun = Begun { document, state: begun, told };
     let backup = store.begin::<Refusal>(begun, over, jiff::Timestamp::now())?;
     seal.keep(&project).map_err(unreadable_project)?;
+    Kept::of(&project).add(to_keep).map_err(unreadable_project)?;
     drop(lock);
     Ok(Written { loop_id, backup })
 }

@@ -12,7 +12,7 @@ use aot_runner::habits::Habits;
 use aot_runner::store::Over;
 
 use super::trial::{self, TrialResult};
-use super::{Draft, flags, print_trial};
+use super::{Agreed, Draft, flags, print_trial};
 use crate::commands::Invocation;
 use crate::commands::dialogue_agent::Ask;
 use crate::dialogue::Dialogue;
@@ -48,7 +48,7 @@ impl std::fmt::Debug for AlignDialogue<'_> {
 
 impl AlignDialogue<'_> {
     /// From what the flags said to what somebody has said yes to; `None` if they said no.
-    pub fn agree(&self, mut agreement: Agreement) -> Result<Option<Draft>, Failure> {
+    pub fn agree(&self, mut agreement: Agreement) -> Result<Option<Agreed>, Failure> {
         self.dialogue.tell("Enter takes what is suggested. Ctrl-C leaves everything as it was.");
         if agreement.request.is_empty() {
             agreement.request = self.dialogue.ask("\nWhat is wanted?", None)?;
@@ -65,7 +65,7 @@ impl AlignDialogue<'_> {
     }
 
     /// A draft that came from elsewhere needs no questions but the last.
-    pub fn settled(&self, mut draft: Draft) -> Result<Option<Draft>, Failure> {
+    pub fn settled(&self, mut draft: Draft) -> Result<Option<Agreed>, Failure> {
         let mut seen: Option<(Option<Checks>, TrialResult)> = None;
         loop {
             let state = match draft.state() {
@@ -98,7 +98,10 @@ impl AlignDialogue<'_> {
             ];
             let words = if missing.is_empty() { &all[..] } else { &all[1..] };
             match self.dialogue.choose("\nIs this agreed?", words)? {
-                PageAnswer::Yes => return Ok(Some(draft)),
+                PageAnswer::Yes => {
+                    let to_keep = seen.map(|(_, tried)| tried.to_keep).unwrap_or_default();
+                    return Ok(Some(Agreed { draft, to_keep }));
+                }
                 PageAnswer::No => return Ok(None),
                 PageAnswer::Edit => draft = self.edited(&draft)?,
                 PageAnswer::Change => draft = self.changed(&draft, &state)?,

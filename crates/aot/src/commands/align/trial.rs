@@ -7,6 +7,7 @@ use std::path::Path;
 use aot_core::state::State;
 use aot_core::verdict::{Advice, CheckTree, Jobs, lint};
 use aot_runner::checks::facts;
+use aot_runner::checks::kept::{EvidenceLine, Kept};
 use serde_json::{Value, json};
 
 use crate::commands::Invocation;
@@ -22,6 +23,8 @@ pub struct TrialResult {
     pub standing: Option<String>,
     pub checks: Vec<Value>,
     pub advice: Vec<Advice>,
+    /// Evidence that the loop is to know from the beginning: checks that used up their time.
+    pub to_keep: Vec<EvidenceLine>,
 }
 
 pub fn run(
@@ -39,14 +42,16 @@ pub fn run(
             standing: None,
             checks: Vec::new(),
             advice: lint(&state.objective, &facts),
+            to_keep: Vec::new(),
         });
     }
     // Evidence belongs to a loop, and there is none yet.
     let scratch = place::Scratch::make()?;
     workspace.project.state = scratch.path().join("aot-loop-state.md");
     workspace.project.sidecar = scratch.path().join("aot");
+    let confined = workspace.confined(state)?;
     let facts = watched(invocation.format, |on| {
-        facts::moving(&workspace.checker(), state, &programs, jiff::Timestamp::now(), on)
+        facts::moving(&workspace.checker(&confined), state, &programs, jiff::Timestamp::now(), on)
     })
     .map_err(unreadable_project)?;
     let sheet = state.objective.base_case.as_ref().map(CheckTree::of);
@@ -57,5 +62,10 @@ pub fn run(
         standing: Some(agreement::standing(&facts.seen)),
         checks: checks.collect(),
         advice: lint(&state.objective, &facts),
+        to_keep: Kept::of(&workspace.project)
+            .lines()
+            .into_iter()
+            .filter(|line| line.evidence.out_of_time)
+            .collect(),
     })
 }

@@ -103,13 +103,12 @@ fn a_judge_that_cannot_answer_is_an_error() {
 
 #[test]
 fn the_request_holds_what_a_judge_needs_and_not_what_it_must_not_know() {
-    let project = project("cat > ../request-of-a-test; cat answer");
-    project.write(".gitignore", "answer\n");
+    let project = project("cat > request-of-a-test; cat answer");
+    project.write(".gitignore", "answer\nrequest-of-a-test\n");
     project.write("answer", &scores(json!(5), json!(5)).to_string());
-    let seen = project.root().parent().expect("it has one").join("request-of-a-test");
+    let seen = project.path("request-of-a-test");
     assert_eq!(project.aot(&["verify"]).exit, 0);
     let request = std::fs::read_to_string(&seen).expect("it was written");
-    std::fs::remove_file(seen).expect("it is there");
     assert!(!request.contains("3.5") && !request.contains("0.75"), "{request}");
     let request: Value = serde_json::from_str(&request).expect("JSON");
     assert_eq!(request["files"], json!([{"path": "src/deep/a.txt", "bytes": 10, "content": "fine words"}]));
@@ -156,4 +155,48 @@ fn an_empty_scope_is_an_error_and_wrong_settings_are_refused() {
     project.write("aot.toml", "[jugde]\ncommand = 'x'\n");
     let said = project.aot(&["verify"]);
     assert!(said.err.contains("aot.toml:1:2: `jugde` is not known"), "{}", said.err);
+}
+
+#[derive(Debug)]
+struct Panics;
+
+impl aot_runner::checks::judge::Judge for Panics {
+    fn name(&self) -> String {
+        "panics".into()
+    }
+
+    fn ask(&self, _: &aot_runner::checks::judge::Request<'_>) -> aot_runner::checks::judge::JudgeReply {
+        panic!("as the test wants it")
+    }
+}
+
+/// A look that panics has an outcome, or whoever waits for it would wait for ever.
+#[test]
+fn a_look_that_panics_is_an_error_and_blocks_nobody() {
+    use aot_core::verdict::{Jobs, Outcome};
+    use aot_runner::checks::{Checker, Occasion, Whose};
+    let evaluation = super::kit::in_time("a look that panics", || {
+        let project = project("true");
+        let paths = aot_runner::tree::Project {
+            root: project.root(),
+            state: project.path(".claude/aot-loop-state.md"),
+            sidecar: project.path(".claude/aot"),
+        };
+        let mut store = aot_runner::store::Store::open(&paths.state, "test").expect("it opens");
+        let state = store.load::<aot_core::rules::Refusal>().expect("it can be read").1.clone();
+        let checks = state.objective.base_case.clone().expect("there is one");
+        let guard = aot_runner::process::Guard::new(env!("CARGO_BIN_EXE_aot").into());
+        let checker = Checker {
+            project: &paths,
+            guard: &guard,
+            shell: "/bin/sh".into(),
+            judge: Some(&Panics),
+            jobs: Jobs::default(),
+            confined: &aot_runner::confinement::Confined::open(),
+        };
+        let now = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let seen = checker.evaluate(&state, &checks, Whose::BaseCase, Occasion::Decide, now, &mut |_| {});
+        seen.expect("the project can be looked at")
+    });
+    assert_eq!(evaluation.seen[0].0, Outcome::Error, "{:?}", evaluation.seen);
 }

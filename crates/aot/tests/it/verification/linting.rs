@@ -81,3 +81,45 @@ fn a_gate_that_is_open_tells_what_the_linter_sees_without_running_anything() {
     assert_eq!(object["findings"][0]["code"], "missing_program", "{object}");
     assert!(!project.path("made").exists());
 }
+
+/// Told before anything is spent on it: by the alignment's trial, by the linter, at the gate, and by the first look.
+#[test]
+fn a_check_that_uses_up_its_time_before_any_work_is_named() {
+    let project = Project::with("    {type: command, value: \"true\"}");
+    std::fs::remove_file(project.path(".claude/aot-loop-state.md")).expect("it is there");
+    let slow = "sleep 30";
+    let aligned = [
+        "align",
+        "Log in",
+        "--yes",
+        "--check",
+        slow,
+        "--check-timeout",
+        "1s",
+        "--intent",
+        "w",
+        "--deliverable",
+        "d",
+        "--done",
+        "it is",
+        "--atom",
+        r#"{"description": "The work", "run": "true"}"#,
+    ];
+    let (exit, object) = project.json(&aligned);
+    assert_eq!(exit, 0, "{object}");
+    let is_named = |object: &serde_json::Value| {
+        let findings = object["findings"].as_array().expect("a list").iter();
+        let named: Vec<&serde_json::Value> = findings.filter(|found| found["code"] == "times_out").collect();
+        named.len() == 1 && named[0]["hint"].as_str().is_some_and(|hint| hint.contains("--check-timeout"))
+    };
+    assert!(is_named(&object), "{object}");
+    let (exit, object) = project.json(&["gate"]);
+    assert!(exit == 0 && is_named(&object), "{object}");
+    let (_, object) = project.json(&["lint"]);
+    assert!(is_named(&object), "{object}");
+    let (exit, object) = project.json(&["verify"]);
+    assert_eq!((exit, &object["checks"][0]["outcome"]), (1, &json!("fail")), "{object}");
+    assert_eq!(object["checks"][0]["evidence"]["out_of_time"], true);
+    let said = project.aot(&["run"]);
+    assert!(said.out.contains("used up its time before any work was done"), "{}{}", said.out, said.err);
+}

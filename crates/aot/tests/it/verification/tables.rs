@@ -169,6 +169,14 @@ fn a_single_check_of_the_older_form() {
     check("    {type: command, value: \"true\"}", 0, "passed");
     check("    {type: command, value: \"false\"}", 1, "failed");
     check("    {type: command, value: \"kill -9 $$\"}", 17, "error");
+    // A crash is the program's own end, and shows that it does not work; seen by the system or by the shell.
+    for signal in ["SEGV", "ABRT", "BUS", "FPE", "ILL"] {
+        check(&format!("    {{type: command, value: \"kill -{signal} $$\"}}"), 1, "failed");
+        let in_shell = format!("    {{type: command, value: \"sh -c 'kill -{signal} $$'; exit $?\"}}");
+        check(&in_shell, 1, "failed");
+        check(&format!("    {{type: not_command, value: \"kill -{signal} $$\"}}"), 1, "failed");
+    }
+    check("    {type: not_command, value: \"kill -9 $$\"}", 17, "error");
     check("    {type: not_command, value: \"no-such-tool\"}", 17, "error");
     check("    {type: not_command, value: \"./no-such-script\"}", 17, "error");
     check("    {type: command, value: \"./no-such-script\"}", 1, "failed");
@@ -217,6 +225,8 @@ fn a_pass_is_reused_on_an_identical_tree_only() {
     let command = format!("printf x >> {}", runs.path().display());
     let project = Project::in_git(&format!("    {{type: command, value: {command:?}}}"));
     project.write("src.txt", "one");
+    // It counts outside of the project, where only what is named can be written.
+    project.write("aot.toml", &format!("[cage]\nwritable = [{:?}]\n", runs.path()));
     let verify = |words: &[&str]| {
         let (exit, object) = project.json(words);
         assert_eq!(exit, 0, "{object}");

@@ -1,0 +1,205 @@
+//! What confines a command: workers, and whatever else runs what workers wrote (checks, `isolation.setup`, the command of
+//! a judge). The one place that says which cage and which variables such a command gets. Starts nothing.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::process::Environment;
+use crate::process::cage::{Cage, Kind, Network};
+use crate::settings;
+use crate::store::home::Home;
+use crate::tree::Project;
+
+/// What confines workers, and what else they may write.
+#[derive(Clone, Debug)]
+pub struct Caging {
+    pub kind: Kind,
+    pub writable: Vec<PathBuf>,
+    pub network: Network,
+}
+
+impl Caging {
+    /// The cage of a job that may write these folders of its own, besides what the settings name.
+    pub fn cage(&self, own: Vec<PathBuf>, read_only: Vec<PathBuf>) -> Option<Cage> {
+        let Caging { kind, writable, network } = self;
+        match (kind, network) {
+            (Kind::None, Network::On) => None,
+            (kind, network) => {
+                let writable = own.into_iter().chain(writable.iter().cloned()).collect();
+                Some(Cage { kind: *kind, writable, read_only, network: *network })
+            }
+        }
+    }
+}
+
+/// How checks, `setup` and judges' commands are confined.
+#[derive(Clone, Debug)]
+pub enum Confinement {
+    /// Like workers: in their cage, with their variables and those that `[checks] environment` adds.
+    AsWorkers { caging: Caging, variables: Vec<(OsString, OsString)> },
+    /// A person chose it: no cage, and every variable.
+    None,
+}
+
+/// Whether checks are confined, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckCage {
+    #[default]
+    AsWorkers,
+    None,
+}
+
+/// Where a command works.
+#[derive(Clone, Copy, Debug)]
+pub enum Area<'a> {
+    /// A tree that belongs to one attempt: all of it can be written.
+    Tree(&'a Path),
+    /// The project's own folder, beside which workers have trees: neither its repository nor what belongs to the loop
+    /// can be written.
+    Checkout,
+    /// The project's own folder, in which the workers work, too. Only `bwrap` can spare a part of it.
+    InPlace,
+}
+
+/// The cage and the variables of one command, or of several that run at the same time. Dropped, their folder for
+/// temporary files is gone.
+#[derive(Debug)]
+pub struct Confined {
+    cage: Option<Cage>,
+    variables: Option<Vec<(OsString, OsString)>>,
+    _scratch: Option<TempDir>,
+}
+
+/// Caches that a tool cannot do without, or is slow without, and the variables that move them. They lie in the loop's own
+/// folder: those in the home are read-only in a cage.
+const CACHES: [(&str, &str); 8] = [
+    ("GOCACHE", "go-build"),
+    ("npm_config_cache", "npm"),
+    ("YARN_CACHE_FOLDER", "yarn"),
+    ("PIP_CACHE_DIR", "pip"),
+    ("UV_CACHE_DIR", "uv"),
+    ("COMPOSER_CACHE_DIR", "composer"),
+    ("CCACHE_DIR", "ccache"),
+    ("SCCACHE_DIR", "sccache"),
+];
+
+impl Confinement {
+    pub fn kind(&self) -> CheckCage {
+        match self {
+            Confinement::AsWorkers { .. } => CheckCage::AsWorkers,
+            Confinement::None => CheckCage::None,
+        }
+    }
+
+    /// What a command gets that works here.
+    pub fn confine(&self, project: &Project, area: Area<'_>) -> io::Result<Confined> {
+        let Confinement::AsWorkers { caging, variables } = self else {
+            return Ok(Confined { cage: None, variables: None, _scratch: None });
+        };
+        let scratch = scratch(project)?;
+        let caches = caches(project, scratch.path());
+        let own = own_paths(project);
+        let (mut writable, read_only) = match (area, caging.kind) {
+            (Area::Tree(top), _) => (vec![top.to_path_buf()], Vec::new()),
+            (Area::Checkout, Kind::Landlock) => (besides(&project.root, &own)?, Vec::new()),
+            (Area::Checkout | Area::InPlace, _) => (vec![project.root.clone()], own),
+        };
+        writable.extend([scratch.path().to_path_buf(), caches.clone()]);
+        let temporary = ["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), scratch.path().into()));
+        let cages = CACHES.iter().map(|(name, folder)| (OsString::from(name), caches.join(folder).into()));
+        // A cache that the user has opened for workers stays where it is.
+        let is_open = |name: &OsString| {
+            let value = variables.iter().find(|(known, _)| known == name);
+            value.is_some_and(|(_, value)| {
+                caging.writable.iter().any(|open| Path::new(value).starts_with(open))
+            })
+        };
+        let moved = cages.filter(|(name, _)| !is_open(name));
+        let variables = variables.iter().cloned().chain(temporary).chain(moved).collect();
+        let cage = caging.cage(writable, read_only);
+        Ok(Confined { cage, variables: Some(variables), _scratch: Some(scratch) })
+    }
+}
+
+impl Confined {
+    /// For what starts no command.
+    pub fn open() -> Confined {
+        Confined { cage: None, variables: None, _scratch: None }
+    }
+
+    pub fn cage(&self) -> Option<&Cage> {
+        self.cage.as_ref()
+    }
+
+    /// The variables of the command, with these of its own.
+    pub fn environment(&self, own: Vec<(OsString, OsString)>) -> Environment {
+        match &self.variables {
+            Some(variables) => Environment::Only(variables.iter().cloned().chain(own).collect()),
+            None => Environment::OursAnd(own),
+        }
+    }
+
+    /// What must be the same for what was seen to be believed again.
+    pub fn key(&self) -> String {
+        match (&self.cage, &self.variables) {
+            (Some(cage), _) => cage.kind.to_string(),
+            (None, Some(_)) => Kind::None.to_string(),
+            (None, None) => "open".to_owned(),
+        }
+    }
+}
+
+/// What lies in the project's own folder and is nobody's work: the repository, the host's settings, the loop's files, and
+/// the settings that confine workers.
+pub fn own_paths(project: &Project) -> Vec<PathBuf> {
+    let Project { root, state, sidecar } = project;
+    let folder = state.parent().filter(|folder| *folder != root);
+    let loops = folder.unwrap_or(state).to_path_buf();
+    let mut own = vec![root.join(".git"), root.join(".claude"), root.join(settings::FILE)];
+    own.extend([loops, sidecar.clone()].into_iter().filter(|path| !path.starts_with(root.join(".claude"))));
+    own
+}
+
+/// Whether the project lies in a repository, so that workers get trees of their own.
+pub fn is_in_repository(root: &Path) -> bool {
+    root.ancestors().any(|folder| folder.join(".git").symlink_metadata().is_ok())
+}
+
+/// Everything in a folder but these. Links are left out: they would open what they lead to.
+fn besides(root: &Path, own: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        let path = entry.path();
+        let kind = entry.file_type()?;
+        let is_spared = own.iter().any(|own| own.starts_with(&path));
+        if !is_spared && (kind.is_dir() || kind.is_file()) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// A folder for temporary files, in the loop's own folder or, if that cannot be written, among the system's.
+fn scratch(project: &Project) -> io::Result<TempDir> {
+    let make = |parent: &Path| tempfile::Builder::new().prefix("check-").tempdir_in(parent);
+    let parent = project.sidecar.join("scratch");
+    let ready = Home::of(&project.state).and_then(|home| home.ready()).is_ok();
+    match ready && fs::create_dir_all(&parent).is_ok() {
+        true => make(&parent).or_else(|_| make(&std::env::temp_dir())),
+        false => make(&std::env::temp_dir()),
+    }
+}
+
+/// The folder of the checks' caches. Workers have none of it: what they could put there, a check would believe.
+fn caches(project: &Project, scratch: &Path) -> PathBuf {
+    let folder = project.sidecar.join("caches/checks");
+    match fs::create_dir_all(&folder) {
+        Ok(()) => folder,
+        Err(_) => scratch.to_path_buf(),
+    }
+}
