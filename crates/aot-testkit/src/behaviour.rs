@@ -287,7 +287,8 @@ fn useful(random: &mut Random, state: &State, job: &Job) -> PlanChange {
         }
     }
     if random.percent(10) {
-        plan.withdrawals.extend(state.decompositions.first().map(|cut| cut.parent.clone()));
+        plan.withdrawals
+            .extend(state.decompositions.first().map(|decomposition| decomposition.parent.clone()));
     }
     plan
 }

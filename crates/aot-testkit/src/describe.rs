@@ -137,8 +137,8 @@ pub fn plan_text(state: &State) -> String {
             let _ = write!(text, " resource {resource}");
         }
     }
-    for cut in &state.decompositions {
-        let _ = write!(text, "\n  {} -> {:?}", cut.parent, cut.children);
+    for decomposition in &state.decompositions {
+        let _ = write!(text, "\n  {} -> {:?}", decomposition.parent, decomposition.children);
     }
     for (name, group) in &state.or_groups {
         let race = if group.is_speculative() { " race" } else { "" };

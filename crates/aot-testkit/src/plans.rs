@@ -138,8 +138,8 @@ impl Draft {
     }
 
     fn adopt(&mut self, parent: &AtomId, child: &AtomId) {
-        match self.state.decompositions.iter_mut().find(|cut| cut.parent == *parent) {
-            Some(cut) => cut.children.push(child.clone()),
+        match self.state.decompositions.iter_mut().find(|decomposition| decomposition.parent == *parent) {
+            Some(decomposition) => decomposition.children.push(child.clone()),
             None => self.state.decompositions.push(Decomposition {
                 parent: parent.clone(),
                 children: vec![child.clone()],

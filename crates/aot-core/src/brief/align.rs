@@ -85,7 +85,7 @@ pub fn align(request: &AlignRequest<'_>) -> Brief {
          answers to choose from, none that the project itself answers. Otherwise propose the whole agreement. Its checks \
          are real commands that run in this folder, and at least one of them fails now and passes when it is done; a \
          check that is true already proves nothing, and a person is asked only for what no command can see. Protect the \
-         files that checks rest on. Cut the work into pieces for one agent each, with what each needs; where there are \
+         files that checks rest on. Decompose the work into pieces for one agent each, with what each needs; where there are \
          several ways and it is not clear which works, give them as choices of an OR group. At most {MAX_NEW_ATOMS} \
          pieces.",
     ));

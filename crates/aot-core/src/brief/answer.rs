@@ -29,7 +29,7 @@ pub struct ProbeAnswer {
     pub feasible: bool,
     /// What you found, in a few sentences: the way to go, what stands in it, the files that matter.
     pub findings: String,
-    /// The work to expect, from tiny (a few lines) to huge (must be cut up); null if unknown.
+    /// The work to expect, from tiny (a few lines) to huge (must be decomposed); null if unknown.
     pub cost_estimate: Option<Cost>,
 }
 
@@ -43,7 +43,7 @@ pub struct WorkerAnswer {
     pub artifacts: Vec<String>,
     /// If not solved: why, and what the next attempt must know; otherwise null.
     pub reason: Option<String>,
-    /// True only if not solved because it is too much for one go and should be cut into parts.
+    /// True only if not solved because it is too much for one go and should be decomposed.
     #[serde(default, deserialize_with = "null_is_false")]
     #[schemars(with = "Option<bool>")]
     pub too_large: bool,

@@ -28,9 +28,9 @@ pub const CHECK_LIMIT: usize = 2000;
 struct PlanForm {
     /// Why, in a sentence.
     reason: String,
-    /// Atoms whose cut is taken back, so that they are solved whole; possible while none of their parts is resolved.
+    /// Atoms whose decomposition is taken back, so that they are solved whole; possible while none of their parts is resolved.
     withdrawals: Vec<String>,
-    /// Atoms to cut into parts. The atom is then resolved by its parts.
+    /// Atoms to decompose into parts. The atom is then resolved by its parts.
     decompositions: Vec<DecompositionForm>,
     /// New atoms beside the others.
     atoms: Vec<AtomForm>,
@@ -44,9 +44,9 @@ struct PlanForm {
 
 #[derive(Deserialize, JsonSchema)]
 struct DecompositionForm {
-    /// The id of the atom to cut.
+    /// The id of the atom to decompose.
     parent: String,
-    /// Why it is cut.
+    /// Why it is decomposed.
     reason: String,
     /// Its parts; each needs what the parent needs, without saying so.
     children: Vec<AtomForm>,
@@ -107,14 +107,14 @@ fn within_limits(form: &PlanForm, faults: &mut Faults) {
     faults.at_most("withdrawals", form.withdrawals.len(), MAX_ENTRIES);
     faults.at_most("dependencies", form.dependencies.len(), MAX_ENTRIES);
     faults.at_most("abandon", form.abandon.len(), MAX_ENTRIES);
-    for (n, cut) in form.decompositions.iter().enumerate() {
+    for (n, decomposition) in form.decompositions.iter().enumerate() {
         let field = format!("decompositions[{n}].children");
-        faults.at_most(&field, cut.children.len(), MAX_CHILDREN);
-        if cut.children.is_empty() {
+        faults.at_most(&field, decomposition.children.len(), MAX_CHILDREN);
+        if decomposition.children.is_empty() {
             faults.note(&field, "it is empty", "at least one part");
         }
     }
-    let children: usize = form.decompositions.iter().map(|cut| cut.children.len()).sum();
+    let children: usize = form.decompositions.iter().map(|form| form.children.len()).sum();
     let new = children + form.atoms.len() + form.alternatives.len();
     if new > MAX_NEW_ATOMS {
         faults.note("the answer", format!("it adds {new} atoms"), format!("at most {MAX_NEW_ATOMS}"));
@@ -136,7 +136,7 @@ impl AnswerReader {
         PlanChange {
             reason: self.reason("reason", form.reason),
             withdrawals: self.each("withdrawals", form.withdrawals, AnswerReader::id),
-            decompositions: self.each("decompositions", form.decompositions, AnswerReader::cut),
+            decompositions: self.each("decompositions", form.decompositions, AnswerReader::decomposition),
             atoms: self.each("atoms", form.atoms, AnswerReader::atom),
             alternatives: self.each("alternatives", form.alternatives, AnswerReader::alternative),
             dependencies: self.each("dependencies", form.dependencies, AnswerReader::rewire),
@@ -153,7 +153,7 @@ impl AnswerReader {
         forms.into_iter().enumerate().map(|(n, form)| read(self, &format!("{field}[{n}]"), form)).collect()
     }
 
-    fn cut(&mut self, field: &str, form: DecompositionForm) -> NewDecomposition {
+    fn decomposition(&mut self, field: &str, form: DecompositionForm) -> NewDecomposition {
         NewDecomposition {
             parent: self.id(&format!("{field}.parent"), form.parent),
             reason: self.reason(&format!("{field}.reason"), form.reason),

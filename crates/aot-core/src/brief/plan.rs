@@ -153,7 +153,7 @@ fn standing(state: &State, graph: &Graph, summary: &TrailSummary<'_>, index: usi
     }
     if !graph.children(index).is_empty() {
         let children = graph.children(index).iter().map(|child| short(&state.atoms[*child].id));
-        facts.push(format!("cut into {}", joined(children)));
+        facts.push(format!("decomposed into {}", joined(children)));
     }
     if let Some(group) = graph.group_of(index) {
         facts.push(format!("choice of {}", group_name(state, group)));
@@ -246,11 +246,11 @@ fn may_change(page: &mut BriefText, state: &State, graph: &Graph) {
     let left = constraints.max_iterations.saturating_add(open).saturating_sub(state.control.iteration);
     page.heading("What you may change");
     page.paragraph(&format!(
-        "Cut an atom into smaller ones, take such a cut back, add atoms, add an alternative, correct dependencies, or \
+        "Decompose an atom into smaller ones, take a decomposition back, add atoms, add an alternative, correct dependencies, or \
          give up a choice that stuck atoms rest on. Resolved and running atoms stay as they are, nothing may wait for \
          itself, and protected files are out of reach for everyone. Make each atom one piece of work for one agent, \
          and change no more than is needed: {left} iterations are left, with up to {} atoms at a time, for {} \
-         unresolved. At most {MAX_NEW_ATOMS} new atoms, {MAX_CHILDREN} in one cut; new ids go from {} on. If nothing can be bettered, leave every list empty.",
+         unresolved. At most {MAX_NEW_ATOMS} new atoms, {MAX_CHILDREN} in one decomposition; new ids go from {} on. If nothing can be bettered, leave every list empty.",
         constraints.max_parallel_agents,
         graph.unresolved(state),
         short(&state.next_id()),

@@ -172,7 +172,7 @@ impl<'d> InvariantCheck<'d, '_> {
 
     fn decompositions(&mut self) {
         let mut parent_of: HashMap<&AtomId, &AtomId> = HashMap::new();
-        let mut cut: HashSet<&AtomId> = HashSet::new();
+        let mut decomposed: HashSet<&AtomId> = HashSet::new();
         for decomposition in &self.state.decompositions {
             if self.findings.is_full() {
                 return;
@@ -184,7 +184,7 @@ impl<'d> InvariantCheck<'d, '_> {
                 let message = format!("`{parent}` is decomposed, but is not in the graph");
                 self.error("unknown_parent", at_parent, message, "add the atom, or remove the decomposition");
             }
-            if !cut.insert(parent) {
+            if !decomposed.insert(parent) {
                 let message = format!("`{parent}` is decomposed twice");
                 self.error("decomposed_twice", at_parent, message, "list all its children in one entry");
             }
@@ -210,7 +210,7 @@ impl<'d> InvariantCheck<'d, '_> {
             let id = self.state.atoms[*place].id.clone();
             let at = self.places.atom(&id);
             let message = format!("`{id}` lies more than {MAX_NESTING} decompositions deep");
-            self.error("too_deep", at, message, "cut the work less deep");
+            self.error("too_deep", at, message, "decompose the work less deeply");
         }
     }
 

@@ -157,7 +157,7 @@ fn is_executable(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
     is_wanted(ledger, index)
 }
 
-/// No choice above it sleeps or was given up, and what it needs is resolved.
+/// No choice above it is dormant or failed, and what it needs is resolved.
 fn is_wanted(ledger: &Ledger, index: usize) -> Result<(), Refusal> {
     let (state, graph) = (ledger.state(), ledger.graph());
     let atom = ledger.id(index);

@@ -1,9 +1,9 @@
-//! Cutting an atom into smaller ones, and taking the cut back (D3, D5).
+//! Decomposing an atom into smaller ones, and taking that back (D3, D5).
 
 use super::{Change, Ledger, Refusal, reshape};
 use crate::state::{Atom, AtomId, AtomStatus};
 
-/// Cuts `parent` into new atoms. Children without an id get the next in sequence; each takes over what the parent
+/// Decomposes `parent` into new atoms. Children without an id get the next in sequence; each takes over what the parent
 /// depends on, and may name its siblings.
 pub fn decompose(
     ledger: &mut Ledger,
@@ -25,7 +25,7 @@ pub fn decompose(
     if children.is_empty() {
         return Err(Refusal::NoChildren);
     }
-    // The attempt on the whole ends here: what is cut is no longer executed itself.
+    // The attempt on the whole ends here: a decomposed atom is never executed itself.
     ledger.reset_all([index]);
     let inherited = ledger.atom(index).depends_on.clone();
     let mut added = Vec::new();

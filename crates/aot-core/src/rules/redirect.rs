@@ -452,7 +452,7 @@ fn named(correction: &CorrectionRequest) -> String {
         CorrectionRequest::Accept(_) => "accepting what was changed".into(),
         CorrectionRequest::AddAtom(atom) => format!("adding \"{}\"", atom.description),
         CorrectionRequest::RemoveAtom(atom) => format!("removing {atom}"),
-        CorrectionRequest::Decompose { parent, .. } => format!("cutting {parent}"),
+        CorrectionRequest::Decompose { parent, .. } => format!("decomposing {parent}"),
         CorrectionRequest::Withdraw { parent } => format!("making {parent} whole again"),
         CorrectionRequest::Dependencies { atom, depends_on } => {
             format!("{atom} depending on {}", names(depends_on))

@@ -189,7 +189,9 @@ impl Refusal {
             Refusal::NoChoices => "name them with `--choices A4,A5`".into(),
             Refusal::MixedParents(_) => "choose atoms that stand beside one another".into(),
             Refusal::ChildrenResolved(_) => "only a decomposition without results can be withdrawn".into(),
-            Refusal::NotDecomposed(atom) => format!("cut it with `aot atom decompose {atom} --child …`"),
+            Refusal::NotDecomposed(atom) => {
+                format!("decompose it with `aot atom decompose {atom} --child …`")
+            }
             Refusal::StartedAlready(_) => "it can be started again in the next iteration".into(),
             Refusal::BudgetReserved => "resolve or fail one of them first, or raise the limit".into(),
             Refusal::BudgetSpent(_) => "raise the limit: `aot redirect --help` lists the flags".into(),

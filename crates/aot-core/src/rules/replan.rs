@@ -24,7 +24,7 @@ pub struct PlanChange {
     pub abandon: Vec<Abandon>,
 }
 
-/// An atom to be cut into new ones.
+/// An atom to be decomposed into new ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewDecomposition {
     pub parent: AtomId,
@@ -84,11 +84,11 @@ pub fn replan(ledger: &mut Ledger, change: PlanChange) -> Result<(), Refusal> {
         rewire.push(Rewire { atom: id.clone(), depends_on });
         touched.push(id);
     }
-    for cut in change.decompositions {
-        is_idle(ledger, &cut.parent)?;
-        let why = if cut.reason.trim().is_empty() { reason } else { cut.reason.trim() };
-        decompose::decompose(ledger, &cut.parent, cut.children, why)?;
-        touched.push(cut.parent);
+    for decomposition in change.decompositions {
+        is_idle(ledger, &decomposition.parent)?;
+        let why = if decomposition.reason.trim().is_empty() { reason } else { decomposition.reason.trim() };
+        decompose::decompose(ledger, &decomposition.parent, decomposition.children, why)?;
+        touched.push(decomposition.parent);
     }
     for alternative in change.alternatives {
         touched.push(alternative.to.clone());

@@ -521,7 +521,7 @@ pub enum CorrectionKind {
 }
 
 impl State {
-    /// The decomposition of an atom, if it was cut into children.
+    /// The decomposition of an atom, if it has children.
     pub fn decomposition_of(&self, parent: &AtomId) -> Option<&Decomposition> {
         self.decompositions.iter().find(|decomposition| decomposition.parent == *parent)
     }

@@ -224,7 +224,7 @@ fn worker_brief() {
     - `summary` (text): What is there now that was not before, in a few sentences, for those who build on it; no logs.
     - `artifacts` (a list of texts): Files you made or changed, relative to the current folder.
     - `reason` (text or null): If not solved: why, and what the next attempt must know; otherwise null.
-    - `too_large` (true or false or null): True only if not solved because it is too much for one go and should be cut into parts.
+    - `too_large` (true or false or null): True only if not solved because it is too much for one go and should be decomposed.
     ");
 }
 
@@ -268,7 +268,7 @@ fn probe_brief() {
     Within 30m, end with exactly one JSON object and nothing else. All fields are required:
     - `feasible` (true or false): Whether the part can be done as described.
     - `findings` (text): What you found, in a few sentences: the way to go, what stands in it, the files that matter.
-    - `cost_estimate` (one of "tiny", "small", "medium", "large", "huge", null): The work to expect, from tiny (a few lines) to huge (must be cut up); null if unknown.
+    - `cost_estimate` (one of "tiny", "small", "medium", "large", "huge", null): The work to expect, from tiny (a few lines) to huge (must be decomposed); null if unknown.
     "#);
 }
 
@@ -339,7 +339,7 @@ fn coordinator_brief() {
 
     ## Unresolved atoms
     - A5 (pending; needs A3 (resolved), group token_method (resolved); failures: 2): Login endpoint
-    - A2 (pending; needs A1 (resolved); cut into A3, A4, A4_alt): Auth logic implementation
+    - A2 (pending; needs A1 (resolved); decomposed into A3, A4, A4_alt): Auth logic implementation
 
     ## OR groups: one choice of each is enough
     - token_method: A4 (failed), A4_alt (selected, resolved)
@@ -359,15 +359,15 @@ fn coordinator_brief() {
     - > the change would make a cycle: A5 -> A6 -> A5
 
     ## What you may change
-    Cut an atom into smaller ones, take such a cut back, add atoms, add an alternative, correct dependencies, or give up a choice that stuck atoms rest on. Resolved and running atoms stay as they are, nothing may wait for itself, and protected files are out of reach for everyone. Make each atom one piece of work for one agent, and change no more than is needed: 15 iterations are left, with up to 3 atoms at a time, for 2 unresolved. At most 32 new atoms, 12 in one cut; new ids go from A6 on. If nothing can be bettered, leave every list empty.
+    Decompose an atom into smaller ones, take a decomposition back, add atoms, add an alternative, correct dependencies, or give up a choice that stuck atoms rest on. Resolved and running atoms stay as they are, nothing may wait for itself, and protected files are out of reach for everyone. Make each atom one piece of work for one agent, and change no more than is needed: 15 iterations are left, with up to 3 atoms at a time, for 2 unresolved. At most 32 new atoms, 12 in one decomposition; new ids go from A6 on. If nothing can be bettered, leave every list empty.
 
     ## Answer
     Within 30m, end with exactly one JSON object and nothing else. All fields are required:
     - `reason` (text): Why, in a sentence.
-    - `withdrawals` (a list of texts): Atoms whose cut is taken back, so that they are solved whole; possible while none of their parts is resolved.
-    - `decompositions` (a list of objects): Atoms to cut into parts. The atom is then resolved by its parts.
-      - `parent` (text): The id of the atom to cut.
-      - `reason` (text): Why it is cut.
+    - `withdrawals` (a list of texts): Atoms whose decomposition is taken back, so that they are solved whole; possible while none of their parts is resolved.
+    - `decompositions` (a list of objects): Atoms to decompose into parts. The atom is then resolved by its parts.
+      - `parent` (text): The id of the atom to decompose.
+      - `reason` (text): Why it is decomposed.
       - `children` (a list of objects): Its parts; each needs what the parent needs, without saying so.
         - `id` (text or null): A new id if others in this answer need it, or null.
         - `description` (text): The task, complete in itself: who solves it sees no more of this answer.
@@ -481,7 +481,7 @@ fn schemas() {
         "cost_estimate": {
           "type": ["string","null"],
           "enum": ["tiny","small","medium","large","huge",null],
-          "description": "The work to expect, from tiny (a few lines) to huge (must be cut up); null if unknown."
+          "description": "The work to expect, from tiny (a few lines) to huge (must be decomposed); null if unknown."
         }
       },
       "required": ["feasible","findings","cost_estimate"],
@@ -508,7 +508,7 @@ fn schemas() {
         },
         "too_large": {
           "type": ["boolean","null"],
-          "description": "True only if not solved because it is too much for one go and should be cut into parts."
+          "description": "True only if not solved because it is too much for one go and should be decomposed."
         }
       },
       "required": ["success","summary","artifacts","reason","too_large"],
@@ -571,15 +571,15 @@ fn schemas() {
         "withdrawals": {
           "type": "array",
           "items": {"type":"string"},
-          "description": "Atoms whose cut is taken back, so that they are solved whole; possible while none of their parts is resolved."
+          "description": "Atoms whose decomposition is taken back, so that they are solved whole; possible while none of their parts is resolved."
         },
         "decompositions": {
           "type": "array",
           "items": {
             "type": "object",
             "properties": {
-              "parent": {"description":"The id of the atom to cut.","type":"string"},
-              "reason": {"description":"Why it is cut.","type":"string"},
+              "parent": {"description":"The id of the atom to decompose.","type":"string"},
+              "reason": {"description":"Why it is decomposed.","type":"string"},
               "children": {
                 "description": "Its parts; each needs what the parent needs, without saying so.",
                 "type": "array",
@@ -608,7 +608,7 @@ fn schemas() {
             "required": ["parent","reason","children"],
             "additionalProperties": false
           },
-          "description": "Atoms to cut into parts. The atom is then resolved by its parts."
+          "description": "Atoms to decompose into parts. The atom is then resolved by its parts."
         },
         "atoms": {
           "type": "array",
@@ -747,7 +747,7 @@ fn schemas_are_strict() {
     check(&brief::plan_change_schema());
 }
 
-// What an atom builds on (D1, D6). `A5+ < A3 A4`: A5 is resolved and depends on A3 and A4; `A2 = A3 A4`: A2 is cut into
+// What an atom builds on (D1, D6). `A5+ < A3 A4`: A5 is resolved and depends on A3 and A4; `A2 = A3 A4`: A2 is decomposed into
 // them; `g: A4 A5*`: a group, with A5 selected.
 
 fn graph(text: &str) -> State {
@@ -1313,7 +1313,7 @@ fn a_brief_of_which_everything_is_cut() {
     let brief = brief::worker(&state, &Graph::new(&state), &"A1".into(), given).unwrap();
     assert_sound(&brief);
     insta::assert_snapshot!(format!("{} bytes\n{}", brief.text.len(), brief.cut.join("\n")), @r"
-    19132 bytes
+    19128 bytes
     goal: 150000 bytes, cut to fit 1536
     description of A1: 150000 bytes, cut to fit 3072
     summary of C0: 150000 bytes, cut to fit 1024

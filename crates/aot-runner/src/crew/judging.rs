@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{JudgeAnswer, Role};
 use aot_core::coordinator::{OnRefusedStart, Usage};
+use aot_core::rules::backoff::{FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS};
 use aot_core::state::AtomId;
 use aot_core::verdict::Excerpt;
 use serde_json::Value;
@@ -26,9 +27,9 @@ use crate::tree::{End, Lent, Project, Tree, TreeKind, Work};
 /// The tree of a judge has this name instead of an atom's.
 const JUDGE: &str = "judge";
 
-/// The first and the longest wait for a limit whose end the agent does not report.
-const FIRST_WAIT: Duration = Duration::from_secs(30);
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// The first and the longest wait for a limit whose end the agent does not report: those of a parked loop.
+const FIRST_WAIT: Duration = Duration::from_secs(FIRST_WAIT_SECONDS);
+const LONGEST_WAIT: Duration = Duration::from_secs(LONGEST_WAIT_SECONDS);
 
 impl Workers {
     /// Does something with the judge, if there is one.

@@ -23,7 +23,7 @@ impl Audit {
         };
         ensure(
             ready,
-            "nothing starts before what it needs, nor dormant, cut or burnt",
+            "nothing starts before what it needs, nor dormant, decomposed or under a failed choice",
             "D1, D2, D3",
             || format!("{atom}"),
         )?;

@@ -380,7 +380,7 @@ fn ends_of(state: &State, job: &Job, groups: Groups) -> Vec<Event> {
     }
 }
 
-/// What a coordinator agent can answer: nothing, a cut of the first atom asked about, or another way to do it.
+/// What a coordinator agent can answer: nothing, a decomposition of the first atom asked about, or another way to do it.
 fn answers(state: &State, job: &Job) -> Vec<Answer> {
     let new = |what: &str| NewAtom { description: what.into(), ..NewAtom::default() };
     let mut plans = vec![PlanChange::default()];

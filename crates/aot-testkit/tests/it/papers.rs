@@ -1,4 +1,5 @@
-//! The documents: every link leads somewhere, and every decision that the code cites is written down.
+//! The documents: every link leads somewhere, every decision that the code cites is written down, and every test that the
+//! architecture names exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -96,6 +97,27 @@ fn every_cited_decision_is_written_down() {
         }
     }
     assert!(missing.is_empty(), "decisions without a section: {missing:?}");
+}
+
+/// `module::a_test` in the architecture names a test, or a module of tests, that exists.
+#[test]
+fn every_named_test_exists() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the architecture can be read");
+    let quoted = text.split('`').skip(1).step_by(2);
+    let tests: BTreeSet<&str> = quoted
+        .filter_map(|name| name.rsplit_once("::"))
+        .map(|(_, test)| test)
+        .filter(|test| test.contains('_'))
+        .collect();
+    assert!(tests.len() > 5, "the table of invariants names tests");
+    let sources: Vec<String> =
+        files("rs").iter().map(|file| fs::read_to_string(file).expect("a source can be read")).collect();
+    let is_written = |test: &&str| {
+        let (function, module) = (format!("fn {test}("), format!("mod {test};"));
+        sources.iter().any(|source| source.contains(&function) || source.contains(&module))
+    };
+    let missing: Vec<&str> = tests.into_iter().filter(|test| !is_written(test)).collect();
+    assert!(missing.is_empty(), "tests that do not exist: {missing:?}");
 }
 
 /// `d7` for each `D7` that stands alone as a word.

@@ -160,7 +160,7 @@ pub struct AtomFailArgs {
     /// Why, for whoever tries next
     #[arg(long)]
     reason: String,
-    /// It is too much for one go, and should be cut into parts
+    /// It is too much for one go, and should be decomposed
     #[arg(long)]
     #[serde(default)]
     too_large: bool,
@@ -201,7 +201,7 @@ impl Verb for AtomFailArgs {
     }
 }
 
-/// Cut an atom into smaller ones, which take over what it depends on
+/// Decompose an atom into smaller ones, which take over what it depends on
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct AtomDecomposeArgs {
     /// The atom's id, like A1
@@ -216,14 +216,14 @@ pub struct AtomDecomposeArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "children")]
     #[serde(skip)]
     from: Option<String>,
-    /// Why it is cut
+    /// Why it is decomposed
     #[arg(long, default_value = DECOMPOSED)]
     #[serde(default = "decomposed")]
     reason: String,
 }
 
 /// The reason of a decomposition, unless the user says otherwise.
-const DECOMPOSED: &str = "Cut into smaller atoms";
+const DECOMPOSED: &str = "Decomposed into smaller atoms";
 
 fn decomposed() -> String {
     DECOMPOSED.into()
@@ -246,7 +246,7 @@ impl Verb for AtomDecomposeArgs {
             |ledger| decompose::decompose(ledger, &id, children.clone(), &self.reason),
             |added, _| {
                 let listed = added.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
-                (format!("{id} is cut into {listed}"), json!({"parent": id, "children": added}))
+                (format!("{id} is decomposed into {listed}"), json!({"parent": id, "children": added}))
             },
         )
     }

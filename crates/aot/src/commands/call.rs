@@ -109,7 +109,7 @@ pub const TOOLS: &[Tool] = &[
          evidence; mend it and call again.",
     ),
     tool::<atom::AtomFailArgs>("atom_fail", "Give an atom up", ToolEffect::Destructive, "Its work is discarded."),
-    tool::<atom::AtomDecomposeArgs>("atom_decompose", "Cut an atom", ToolEffect::Changes, ""),
+    tool::<atom::AtomDecomposeArgs>("atom_decompose", "Decompose an atom", ToolEffect::Changes, ""),
     tool::<atom::AtomRemoveArgs>("atom_remove", "Remove an atom", ToolEffect::Destructive, ""),
     tool::<or::OrAddArgs>("or_add", "Add alternatives", ToolEffect::Changes, ""),
     tool::<or::OrSwitchArgs>("or_switch", "Take another alternative", ToolEffect::Destructive, ""),

@@ -1,4 +1,4 @@
-//! The AND/OR graph as an outline: what was cut below its parent, ways below their group, each after what it waits for.
+//! The AND/OR graph as an outline: children below their parent, ways below their group, each after what it waits for.
 //! Draws an [`Outline`]; decides no order.
 
 use std::collections::HashSet;

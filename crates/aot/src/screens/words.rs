@@ -68,7 +68,7 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::ReplanNoted { atom, reason } => Some(with(&format!("{atom} has another plan"), Some(reason))),
 
         Change::Decomposed { parent, children, reason } => {
-            Some(with(&format!("{parent} is cut into {}", listed(children)), Some(reason)))
+            Some(with(&format!("{parent} is decomposed into {}", listed(children)), Some(reason)))
         }
         Change::ChildAdded { parent, child } => Some(format!("{parent} has one more part, {child}")),
         Change::ChildRemoved { parent, child } => Some(format!("{child} is no longer part of {parent}")),

@@ -1,7 +1,7 @@
 //! The tables' language.
 //!
 //! **Graph**, statements separated by `;`
-//! `A` an atom; `A <- B, C` depends; `A -> B, C` is cut; `G=A|B` a group (`A|B` without a name is called `A|B`), `A||B`
+//! `A` an atom; `A <- B, C` depends; `A -> B, C` is decomposed; `G=A|B` a group (`A|B` without a name is called `A|B`), `A||B`
 //! a race; in a cut, `A -> B|C, D` makes a group of children. Marks behind a name: `!` has a check, `%` has one that a
 //! judge answers, `$` has a `run` command, `?` is to be probed, `@db` uses a resource, `(src/**)` writes; `:A` is listed
 //! as a choice without an atom.

@@ -170,7 +170,7 @@ impl AlignDialogue<'_> {
         let mut new = state.clone();
         new.objective = changed.objective.clone();
         if part == AgreementPart::Atoms {
-            // The graph is another one, and so is what it was cut into.
+            // The graph is another one, and so are its decompositions.
             let graph = changed.state();
             (new.atoms, new.or_groups, new.decompositions) = (graph.atoms, graph.or_groups, Vec::new());
         }

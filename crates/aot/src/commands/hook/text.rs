@@ -130,7 +130,7 @@ pub fn instruction(next: &Instruction) -> String {
 fn change_of_plan(why: &ReplanReason) -> String {
     match why {
         ReplanReason::Failing { atom } => format!(
-            "{atom} keeps failing: change its plan. Cut it (`aot atom decompose {atom} --child …`), add another way \
+            "{atom} keeps failing: change its plan. Decompose it (`aot atom decompose {atom} --child …`), add another way \
              (`aot atom add … --or-group …`, `aot or add`), or take an earlier choice back (`aot or switch`).\n"
         ),
         ReplanReason::TooLarge { atom, reason } => {

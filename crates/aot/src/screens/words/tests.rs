@@ -86,7 +86,7 @@ fn every_change_in_plain_words() {
         ),
         (
             json!({"type": "decomposed", "parent": "A2", "children": ["A3", "A4"], "reason": "too large"}),
-            "A2 is cut into A3, A4: too large",
+            "A2 is decomposed into A3, A4: too large",
         ),
         (json!({"type": "child_added", "parent": "A2", "child": "A5"}), "A2 has one more part, A5"),
         (json!({"type": "child_removed", "parent": "A2", "child": "A5"}), "A5 is no longer part of A2"),
