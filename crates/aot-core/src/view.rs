@@ -37,6 +37,8 @@ pub struct View {
     pub stop_requested: bool,
     pub redirect_requested: bool,
     pub parked_until: Option<Stamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_reason: Option<String>,
     pub counts: Counts,
     /// How many of the atoms are decomposed.
     pub parents: usize,
@@ -211,6 +213,7 @@ impl View {
             stop_requested: control.stop_requested,
             redirect_requested: control.redirect_requested,
             parked_until: control.parked_until.clone(),
+            parked_reason: control.parked_reason.as_deref().map(shortened),
             counts,
             parents: (0..state.atoms.len()).filter(|index| graph.is_decomposed(*index)).count(),
             ready_count: ready.len(),

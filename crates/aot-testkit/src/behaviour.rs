@@ -22,6 +22,8 @@ pub struct Behaviour {
     pub lost: u64,
     pub refuse: u64,
     pub unable: u64,
+    /// The world refuses what a start or a landing needs.
+    pub no_room: u64,
     /// What was used, before the end.
     pub tells: u64,
     pub check_error: u64,
@@ -37,6 +39,8 @@ pub struct Behaviour {
     pub cursed: Option<usize>,
     /// Nothing can be started at all: the network is down.
     pub down: bool,
+    /// Nothing can be started at all: the disk is full.
+    pub full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,7 @@ impl Behaviour {
         let (fail, too_large, hang) = (mostly_none(70, 60), mostly_none(20, 20), mostly_none(20, 20));
         let (lost, refuse, check_error) = (mostly_none(20, 15), mostly_none(15, 15), mostly_none(15, 15));
         let (unable, tells) = (mostly_none(4, 12), mostly_none(40, 80));
+        let no_room = mostly_none(20, 25);
         let (check_pending, conflict, late) = (mostly_none(5, 15), mostly_none(30, 30), mostly_none(50, 100));
         let (crash, interfere) = (mostly_none(30, 12), mostly_none(35, 15));
         let plans = *random.pick(&[
@@ -92,7 +97,7 @@ impl Behaviour {
             _ => BaseCaseBehaviour::Honest,
         };
         let cursed = random.percent(25).then(|| random.below(3));
-        let down = random.percent(1);
+        let (down, full) = (random.percent(1), random.percent(1));
         Behaviour {
             fail,
             too_large,
@@ -100,6 +105,7 @@ impl Behaviour {
             lost,
             refuse,
             unable,
+            no_room,
             tells,
             check_error,
             check_pending,
@@ -111,6 +117,7 @@ impl Behaviour {
             base,
             cursed,
             down,
+            full,
         }
     }
 
@@ -118,6 +125,9 @@ impl Behaviour {
     pub fn outcome(&self, random: &mut Random, state: &State, job: &Job) -> (JobOutcome, u64) {
         let seconds = (60.0 * random.pareto(1.5)).min(1_700.0) as u64;
         let by_agent = is_agent(state, &job.id.task);
+        if self.full || random.percent(self.no_room) {
+            return (JobOutcome::NotStarted { reason: "no space left on device".into() }, 1);
+        }
         if by_agent && (self.down || random.percent(self.refuse)) {
             let retry_after = random.percent(30).then(|| Span::from_seconds(random.between(1, 600)));
             return (JobOutcome::Refused { reason: "rate limit".into(), retry_after }, 1);
@@ -211,6 +221,9 @@ impl Behaviour {
 
     /// What the coordinator agent answers.
     pub fn answer(&self, random: &mut Random, state: &State, job: &Job) -> Answer {
+        if self.full || random.percent(self.no_room) {
+            return Answer::NotStarted { reason: "no space left on device".into() };
+        }
         if self.down || random.percent(self.refuse) {
             return Answer::Refused { reason: "rate limit".into(), retry_after: None };
         }

@@ -17,6 +17,7 @@ pub fn event_line(event: &Event) -> String {
         }
         Event::Landed { job, usage, .. } => format!("{} landed{}", job_name(job), usage_text(usage)),
         Event::Conflict { job, usage, .. } => format!("{} conflict{}", job_name(job), usage_text(usage)),
+        Event::NotLanded { job, usage, .. } => format!("{} not landed{}", job_name(job), usage_text(usage)),
         Event::Verified { number, evaluation, usage } => {
             let evaluation = match evaluation {
                 Evaluation::Passed => "passed".to_owned(),
@@ -33,6 +34,7 @@ pub fn event_line(event: &Event) -> String {
             Answer::Failed { .. } => format!("{} failed", job_name(job)),
             Answer::Refused { .. } => format!("{} refused", job_name(job)),
             Answer::NotLoggedIn { .. } => format!("{} unable", job_name(job)),
+            Answer::NotStarted { .. } => format!("{} not started", job_name(job)),
         },
         Event::Spent { usage } => format!("spent {:.1} USD and {} tokens", usage.cost_usd, usage.tokens),
         Event::Edited { state } => format!("edited to {}", plan_text(state)),
@@ -83,6 +85,7 @@ fn outcome_text(outcome: &JobOutcome) -> String {
         JobOutcome::Probed { feasible, cost, .. } => format!("probed, feasible {feasible:?}, cost {cost:?}"),
         JobOutcome::Refused { .. } => "refused".to_owned(),
         JobOutcome::NotLoggedIn { .. } => "unable".to_owned(),
+        JobOutcome::NotStarted { .. } => "not started".to_owned(),
         JobOutcome::Lost { .. } => "lost".to_owned(),
     }
 }
@@ -98,6 +101,7 @@ fn change_text(change: &Change) -> Option<String> {
         Change::AtomResolved { atom, .. } => Some(format!("{atom} resolved")),
         Change::AtomReset { atom } => Some(format!("{atom} reset")),
         Change::AtomReturned { atom, .. } => Some(format!("{atom} returned")),
+        Change::AtomNotStarted { atom, .. } => Some(format!("{atom} not started")),
         Change::FailureNoted { atom, .. } => Some(format!("{atom} failed")),
         Change::ReplanNoted { atom, .. } => Some(format!("{atom} replanned")),
         Change::AtomAdded { atom } => Some(format!("{} added <- {:?}", atom.id, atom.depends_on)),

@@ -151,6 +151,13 @@ impl World {
         }
     }
 
+    /// What a host handed in could not be landed: it has it still.
+    pub fn hand_back(&mut self, id: &JobId) {
+        if let Some(flight) = self.flights.iter_mut().find(|flight| flight.job.id == *id) {
+            flight.phase = Phase::Working;
+        }
+    }
+
     /// A job could not be started, and waits.
     pub fn park(&mut self, id: &JobId) {
         if let Some(flight) = self.flights.iter_mut().find(|flight| flight.job.id == *id) {

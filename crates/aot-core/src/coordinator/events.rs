@@ -16,7 +16,7 @@ use crate::rules::memory::{Forget, MAX_CHECK_ERRORS};
 use crate::rules::plan::{self, ReplanReason};
 use crate::rules::replan::{self, PlanChange};
 use crate::rules::{Change, backtrack, order};
-use crate::state::{AtomId, Binding, Fingerprint, LoopStatus, Span};
+use crate::state::{AtomId, Binding, Fingerprint, LoopStatus};
 
 /// So many refusals of plans are kept for the next brief.
 const REFUSALS_KEPT: usize = 3;
@@ -38,6 +38,10 @@ impl Coordinator {
             Event::Conflict { job, reason, usage } => {
                 self.charge(usage);
                 self.conflict(job, reason);
+            }
+            Event::NotLanded { job, reason, usage } => {
+                self.charge(usage);
+                self.not_landed(job, reason, usage);
             }
             Event::Verified { number, evaluation, usage } => {
                 self.charge(usage);
@@ -159,11 +163,15 @@ impl Coordinator {
             }
             return;
         };
+        if let JobOutcome::NotStarted { reason } = &outcome {
+            self.not_started(at, reason);
+            return;
+        }
         if let JobOutcome::Refused { reason, retry_after } = &outcome {
             match self.settings.on_refused_start {
                 OnRefusedStart::Park => {
                     self.flight.attempts[at].parked = true;
-                    self.park(*retry_after);
+                    self.park(reason, *retry_after);
                 }
                 OnRefusedStart::Stop => self.stop_attempt(at, converge::rate_limited(reason), reason),
             }
@@ -173,6 +181,7 @@ impl Coordinator {
             self.stop_attempt(at, converge::not_logged_in(reason), reason);
             return;
         }
+        self.note_begun(&job);
         self.refused_starts = 0;
         self.flight.attempts[at].judged += usage.agent_runs;
         match self.flight.attempts[at].stage {
@@ -200,6 +209,7 @@ impl Coordinator {
             | JobOutcome::TooLarge { .. }
             | JobOutcome::Refused { .. }
             | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::NotStarted { .. }
             | JobOutcome::Lost { .. } => (Feasibility::Feasible, None),
         };
         if feasible == Feasibility::Infeasible {
@@ -231,6 +241,7 @@ impl Coordinator {
         }
         let attempt = &mut self.flight.attempts[at];
         attempt.stage = Stage::Working;
+        attempt.probed = true;
         attempt.findings = findings;
         let attempt = attempt.clone();
         self.start(&attempt);
@@ -253,7 +264,8 @@ impl Coordinator {
             }
             JobOutcome::Lost { reason }
             | JobOutcome::Refused { reason, .. }
-            | JobOutcome::NotLoggedIn { reason } => {
+            | JobOutcome::NotLoggedIn { reason }
+            | JobOutcome::NotStarted { reason } => {
                 self.end_attempt(at);
                 self.return_to_pending(atom, reason);
             }
@@ -290,7 +302,8 @@ impl Coordinator {
             | JobOutcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
             JobOutcome::Lost { reason }
             | JobOutcome::Refused { reason, .. }
-            | JobOutcome::NotLoggedIn { reason } => {
+            | JobOutcome::NotLoggedIn { reason }
+            | JobOutcome::NotStarted { reason } => {
                 self.end_attempt(at);
                 self.return_to_pending(atom, reason);
             }
@@ -356,16 +369,21 @@ impl Coordinator {
         converge::resolved(&mut self.ledger);
     }
 
-    fn conflict(&mut self, job: JobId, reason: String) {
+    pub(super) fn conflict(&mut self, job: JobId, reason: String) {
         let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
         let Some(at) = at else { return };
+        self.land_next_rival(at);
+        let atom = self.end_attempt(at).atom;
+        self.return_to_pending(atom, reason);
+    }
+
+    /// Of a race, the next that is done may land instead of this one.
+    pub(super) fn land_next_rival(&mut self, at: usize) {
         let rival = self.rivals(at).find(|rival| self.flight.attempts[*rival].stage == Stage::AwaitingRival);
         if let Some(rival) = rival {
             self.flight.attempts[rival].stage = Stage::Landing;
             self.effects.push(Effect::Land(self.flight.attempts[rival].job()));
         }
-        let atom = self.end_attempt(at).atom;
-        self.return_to_pending(atom, reason);
     }
 
     /// Back to pending without a failure (D10).
@@ -397,13 +415,6 @@ impl Coordinator {
         let atom = self.end_attempt(at).atom;
         self.memory.entry(&atom).awaiting_person = Some(format!("{atom}: {reason}"));
         self.return_to_pending(atom, reason);
-    }
-
-    pub(super) fn park(&mut self, retry_after: Option<Span>) {
-        backoff::park(&mut self.ledger, self.refused_starts, retry_after);
-        self.refused_starts += 1;
-        // Waiting costs time only; the file says how much, so that it survives a crash.
-        self.spending.unwritten = true;
     }
 
     fn verified(&mut self, evaluation: Evaluation) {
@@ -444,7 +455,8 @@ impl Coordinator {
             return;
         }
         self.base_case = BaseCase::Due;
-        backoff::park(&mut self.ledger, self.evaluations.lost - 1, None);
+        let why = format!("the checks could not be run: {reason}");
+        backoff::park(&mut self.ledger, self.evaluations.lost - 1, &why, None);
         self.spending.unwritten = true;
     }
 
@@ -458,12 +470,13 @@ impl Coordinator {
                 self.require_stop(converge::rate_limited(&reason));
                 return;
             }
-            Answer::Refused { reason: _, retry_after } => {
+            Answer::Refused { reason, retry_after } => {
                 replan.parked = true;
                 self.flight.replan = Some(replan);
-                self.park(retry_after);
+                self.park(&reason, retry_after);
                 return;
             }
+            Answer::NotStarted { reason } => return self.replan_not_started(replan, &reason),
             Answer::NotLoggedIn { reason } => {
                 self.require_stop(converge::not_logged_in(&reason));
                 return;
@@ -471,6 +484,7 @@ impl Coordinator {
             Answer::Failed { reason } => self.remember_refusal(reason),
             Answer::Plan(change) => self.replan(change, &replan.why),
         }
+        self.note_begun(&job);
         self.refused_starts = 0;
         self.replans.just_answered = true;
     }

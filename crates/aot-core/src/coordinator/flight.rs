@@ -12,8 +12,10 @@ pub struct Attempt {
     pub number: u32,
     pub stage: Stage,
     pub findings: Option<String>,
-    /// Its start was refused; it begins again when the loop is no longer parked.
+    /// Its start or its landing was refused; that is tried again when the loop is no longer parked.
     pub parked: bool,
+    /// A probe has run for it: the work is its second half.
+    pub probed: bool,
     /// Judges that were asked for it so far.
     pub judged: u64,
     /// What its own probe found, while other choices are still probed.
@@ -74,8 +76,17 @@ pub enum Stage {
 
 impl Attempt {
     pub fn new(atom: AtomId, number: u32, stage: Stage) -> Attempt {
-        let (findings, finding, parallel_probes) = (None, None, Vec::new());
-        Attempt { atom, number, stage, findings, parked: false, judged: 0, finding, parallel_probes }
+        Attempt {
+            atom,
+            number,
+            stage,
+            findings: None,
+            parked: false,
+            probed: false,
+            judged: 0,
+            finding: None,
+            parallel_probes: Vec::new(),
+        }
     }
 
     pub fn job(&self) -> JobId {

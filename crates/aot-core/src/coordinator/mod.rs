@@ -11,6 +11,7 @@ mod parallel_probes;
 mod protocol;
 mod request;
 mod step;
+mod unstarted;
 
 pub use protocol::{
     Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, Job, JobId, JobOutcome, RedirectLock,
@@ -87,8 +88,10 @@ pub struct Coordinator {
     reserved: Vec<AtomId>,
     probed_choices: ProbedChoices,
     replans: Replans,
-    /// How often in a row a start was refused; the waits double with it.
+    /// How often in a row the loop was parked because nothing could start; the waits double with it.
     refused_starts: u32,
+    /// The latest iteration in which something is known to have begun: it is not taken back (D12).
+    begun_in: Option<u32>,
     spending: Spending,
     /// [`bound::judges`] of the state, until the graph changes.
     judges: Option<usize>,
@@ -153,6 +156,7 @@ impl Coordinator {
             probed_choices: ProbedChoices::default(),
             replans: Replans::default(),
             refused_starts: 0,
+            begun_in: None,
             spending: Spending { seconds_before: total.seconds, total, since: now, unwritten: false },
             judges: None,
             wake: None,

@@ -53,10 +53,11 @@ impl Coordinator {
     pub(super) fn parallel_probe_ended(&mut self, at: usize, probe: usize, outcome: JobOutcome) {
         match &outcome {
             JobOutcome::Refused { reason, retry_after } => match self.settings.on_refused_start {
-                OnRefusedStart::Park => self.park(*retry_after),
+                OnRefusedStart::Park => self.park(reason, *retry_after),
                 OnRefusedStart::Stop => self.require_stop(converge::rate_limited(reason)),
             },
             JobOutcome::NotLoggedIn { reason } => self.require_stop(converge::not_logged_in(reason)),
+            JobOutcome::NotStarted { reason } => self.wait_for_world(reason),
             JobOutcome::Probed { .. }
             | JobOutcome::Done { .. }
             | JobOutcome::Failed { .. }
@@ -128,6 +129,7 @@ fn finding(outcome: JobOutcome) -> Option<ProbeFinding> {
         | JobOutcome::TooLarge { .. }
         | JobOutcome::Refused { .. }
         | JobOutcome::NotLoggedIn { .. }
+        | JobOutcome::NotStarted { .. }
         | JobOutcome::Lost { .. } => None,
     }
 }

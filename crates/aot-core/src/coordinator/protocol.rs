@@ -38,6 +38,12 @@ pub enum Event {
         reason: String,
         usage: Usage,
     },
+    /// The world refused the landing: a full disk, a branch that is gone. The work is kept, and landed later (D12).
+    NotLanded {
+        job: JobId,
+        reason: String,
+        usage: Usage,
+    },
     /// The base case was evaluated, as [`Effect::Verify`] asked.
     Verified {
         number: u32,
@@ -124,7 +130,10 @@ pub enum JobOutcome {
     Refused { reason: String, retry_after: Option<Span> },
     /// Whoever was asked is not logged in: nobody but a person can help, and the loop stops (D12).
     NotLoggedIn { reason: String },
-    /// Lost through nobody's fault: killed from outside, the machine slept, the tree could not be made.
+    /// The world refused what it needs (a tree, disk space, a process): no attempt and no agent run. The loop is parked,
+    /// and an iteration in which nothing could be started is taken back (D12).
+    NotStarted { reason: String },
+    /// Lost through nobody's fault: killed from outside, the machine slept.
     Lost { reason: String },
 }
 
@@ -162,6 +171,10 @@ pub enum Answer {
     },
     /// Not logged in: the loop stops.
     NotLoggedIn {
+        reason: String,
+    },
+    /// The world refused what the question needs, as [`JobOutcome::NotStarted`].
+    NotStarted {
         reason: String,
     },
 }
@@ -251,7 +264,7 @@ pub enum Effect {
     /// End the job and discard its tree; whatever it still says is ignored. If it is a landing and is through
     /// already, its `Landed` is answered with `Revert`.
     Kill(JobId),
-    /// Merge, check again if the branch moved, compare and swap: answered by `Landed` or `Conflict`.
+    /// Merge, check again if the branch moved, compare and swap: answered by `Landed`, `Conflict` or `NotLanded`.
     Land(JobId),
     /// Evaluate the base case in the project's root, freshly.
     Verify {

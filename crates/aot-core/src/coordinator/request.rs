@@ -3,6 +3,7 @@
 
 use super::protocol::Effect;
 use super::{Coordinator, Dispatch, Phase};
+use crate::rules::converge::Parking;
 use crate::rules::plan;
 use crate::rules::{Change, Ledger, backtrack, converge};
 use crate::state::AtomId;
@@ -11,7 +12,7 @@ impl Coordinator {
     /// A refused start changes nothing (D8): the iteration that it would close is closed on a copy first.
     pub(super) fn start_asked(&mut self, atom: AtomId) {
         let mut closed = None::<Ledger>;
-        if converge::is_over(&self.ledger, 1) {
+        if converge::is_over(&self.ledger, 1, Parking::Free) {
             converge::close(closed.insert(self.ledger.clone()));
         }
         let running = self.flight.atoms();

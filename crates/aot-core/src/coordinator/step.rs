@@ -8,7 +8,7 @@ use super::protocol::{Effect, JobId, Task};
 use super::{Coordinator, Dispatch, OnRefusedStart, Phase};
 use crate::rules::advance::{self, AttemptNumber};
 use crate::rules::certificate::certify;
-use crate::rules::converge::{self, Running, Stop};
+use crate::rules::converge::{self, Parking, Running, Stop};
 use crate::rules::evaluate::{self, BaseCase};
 use crate::rules::plan::{self, Pick, Presence, ReplanReason, Step};
 use crate::rules::{Change, backtrack};
@@ -46,7 +46,8 @@ impl Coordinator {
         if evaluating && !overspent {
             return Next::Wait;
         }
-        if !evaluating && !self.replans.just_answered && converge::is_over(&self.ledger, self.flight.len()) {
+        let over = converge::is_over(&self.ledger, self.flight.len(), self.parking());
+        if !evaluating && !self.replans.just_answered && over {
             self.close();
         }
         if !overspent && evaluate::is_wanted(&self.ledger, &self.base_case, self.flight.len()) {
@@ -147,7 +148,7 @@ impl Coordinator {
         }
         let attempts = std::mem::take(&mut self.flight.attempts);
         for attempt in attempts {
-            if attempt.stage == Stage::Landing {
+            if attempt.stage == Stage::Landing && !attempt.parked {
                 self.flight.attempts.push(attempt);
                 continue;
             }
@@ -175,12 +176,20 @@ impl Coordinator {
         Next::Wait
     }
 
-    /// Drops what would lead to new starts: a replan, probes of other choices, and attempts whose start was refused.
+    /// Drops what would lead to new starts: a replan, probes of other choices, and attempts whose start or landing was
+    /// refused.
     fn drop_unstarted(&mut self, reason: &str) {
         if let Some(replan) = self.flight.replan.take() {
             self.effects.push(Effect::Kill(replan.job()));
         }
         self.end_parallel_probes();
+        for at in 0..self.flight.attempts.len() {
+            let attempt = &self.flight.attempts[at];
+            if attempt.parked && attempt.stage == Stage::Landing {
+                self.effects.push(Effect::Kill(attempt.job()));
+                self.land_next_rival(at);
+            }
+        }
         let (parked, running) = self.flight.attempts.drain(..).partition(|attempt| attempt.parked);
         self.flight.attempts = running;
         let parked: Vec<Attempt> = parked;
@@ -332,13 +341,31 @@ impl Coordinator {
 
     /// Counts an agent run when it is asked for, so that a crash cannot lose it.
     pub(super) fn count_run(&mut self, job: &JobId) {
-        let by_agent = match &job.task {
+        if self.is_agent_run(job) {
+            self.count_agent_run();
+        }
+    }
+
+    /// What was counted when it was asked for could not be started.
+    pub(super) fn uncount_run(&mut self, job: &JobId) {
+        if self.is_agent_run(job) {
+            self.spending.total.agent_runs = self.spending.total.agent_runs.saturating_sub(1);
+            self.spending.unwritten = true;
+        }
+    }
+
+    fn is_agent_run(&self, job: &JobId) -> bool {
+        match &job.task {
             Task::Probe(_) | Task::Replan => true,
             Task::Work(atom) => self.state().atoms.get(atom).is_some_and(|atom| atom.run.is_none()),
             Task::Check(_) => false,
-        };
-        if by_agent {
-            self.count_agent_run();
+        }
+    }
+
+    fn parking(&self) -> Parking {
+        match &self.state().control.parked_until {
+            Some(until) if self.ledger.now() < until.at() => Parking::Parked,
+            Some(_) | None => Parking::Free,
         }
     }
 
@@ -356,7 +383,13 @@ impl Coordinator {
             attempt.parked = false;
             again.push(attempt.clone());
         }
-        again.iter().for_each(|attempt| self.start(attempt));
+        for attempt in &again {
+            match attempt.stage {
+                Stage::Landing => self.effects.push(Effect::Land(attempt.job())),
+                Stage::Probing | Stage::Working | Stage::Checking => self.start(attempt),
+                Stage::AwaitingProbes | Stage::AwaitingRival => {}
+            }
+        }
         if let Some(mut replan) = self.flight.replan.take() {
             if std::mem::take(&mut replan.parked) {
                 self.start_replan(&replan);

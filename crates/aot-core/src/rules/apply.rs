@@ -60,6 +60,9 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             state.control.stop_reason = Some(reason.clone());
             state.control.verdict = verdict.clone();
             state.control.open = None;
+            // A person who takes the loop up again wants it to be tried at once.
+            state.control.parked_until = None;
+            state.control.parked_reason = None;
         }
         Change::Completed => {
             state.control.status = LoopStatus::Completed;
@@ -67,8 +70,14 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             state.control.verdict = None;
             state.control.open = None;
         }
-        Change::Parked { until } => state.control.parked_until = Some(until.clone()),
-        Change::Unparked => state.control.parked_until = None,
+        Change::Parked { until, reason } => {
+            state.control.parked_until = Some(until.clone());
+            state.control.parked_reason = reason.clone();
+        }
+        Change::Unparked => {
+            state.control.parked_until = None;
+            state.control.parked_reason = None;
+        }
         Change::SpentSoFar { spent } => state.control.spent = Some(spent.clone()),
 
         Change::IterationOpened => {
@@ -83,6 +92,10 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
         Change::IterationClosed { unresolved, stall_count } => {
             state.control.prev_pending_count = i64::from(*unresolved);
             state.control.stall_count = *stall_count;
+            state.control.open = None;
+        }
+        Change::IterationTakenBack => {
+            state.control.iteration = state.control.iteration.saturating_sub(1);
             state.control.open = None;
         }
         Change::StallCleared => state.control.stall_count = 0,
@@ -126,6 +139,13 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
         Change::AtomReturned { atom: id, reason: _ } => {
             atom(state, id)?.status = AtomStatus::Pending;
             state.control.attempts.shift_remove(id);
+        }
+        Change::AtomNotStarted { atom: id, reason: _ } => {
+            atom(state, id)?.status = AtomStatus::Pending;
+            state.control.attempts.shift_remove(id);
+            if let Some(open) = &mut state.control.open {
+                open.started.retain(|started| started != id);
+            }
         }
         Change::DependenciesSet { atom: id, depends_on } => atom(state, id)?.depends_on = depends_on.clone(),
         Change::BindingSet { atom: id, binding } => {

@@ -1,5 +1,6 @@
 //! How long the loop waits when something outside of it is not available: a start that was refused by a rate limit, a
-//! network that is down, an evaluation of the base case that got lost (D12). Knows no clock; the ledger has the time.
+//! network that is down, a full disk, an evaluation of the base case that got lost (D12). Knows no clock; the ledger has
+//! the time.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,17 +11,29 @@ use crate::state::{Span, Stamp};
 pub const FIRST_WAIT_SECONDS: u64 = 30;
 pub const LONGEST_WAIT_SECONDS: u64 = 3600;
 
+/// So many characters of a reason are kept.
+const REASON_KEPT: usize = 300;
+
 /// The loop stops when so many evaluations in a row got lost: what loses them has to be repaired by a person.
 pub const MAX_LOST_EVALUATIONS: u32 = 5;
 
 /// Parks the loop. `before` counts the refusals in a row before this one. A longer wait that is under way stays.
-pub fn park(ledger: &mut Ledger, before: u32, retry_after: Option<Span>) {
+pub fn park(ledger: &mut Ledger, before: u32, reason: &str, retry_after: Option<Span>) {
     let doubled = FIRST_WAIT_SECONDS.saturating_mul(1 << before.min(16)).min(LONGEST_WAIT_SECONDS);
     let wait = retry_after.map_or(doubled, |span| span.seconds().clamp(1, LONGEST_WAIT_SECONDS));
     let wait = SignedDuration::from_secs(i64::try_from(wait).expect("a wait has a limit"));
     let until = ledger.now().checked_add(wait).unwrap_or(Timestamp::MAX);
     let current = ledger.state().control.parked_until.as_ref().map(|until| until.at());
     if current.is_none_or(|current| current < until) {
-        ledger.record(Change::Parked { until: Stamp::from(until) });
+        ledger.record(Change::Parked { until: Stamp::from(until), reason: Some(shortened(reason)) });
+    }
+}
+
+/// The first line of a reason, as far as a screen shows it.
+fn shortened(reason: &str) -> String {
+    let line = reason.lines().next().unwrap_or_default();
+    match line.char_indices().nth(REASON_KEPT) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
     }
 }

@@ -42,6 +42,8 @@ pub enum Change {
     Completed,
     Parked {
         until: Stamp,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     Unparked,
     SpentSoFar {
@@ -55,6 +57,8 @@ pub enum Change {
         unresolved: u32,
         stall_count: u32,
     },
+    /// Nothing could be started in it: it was none (D12).
+    IterationTakenBack,
     /// Something was resolved at the stall limit: the loop goes on (D11).
     StallCleared,
     /// The count of unresolved atoms moved without a resolution; progress is measured from the moved mark (D9).
@@ -83,6 +87,11 @@ pub enum Change {
     },
     /// Back to pending through nobody's fault: a conflict, a check that could not run, a kill (D10).
     AtomReturned {
+        atom: AtomId,
+        reason: String,
+    },
+    /// Back to pending, as if it had not been picked: what it needs was refused (D12).
+    AtomNotStarted {
         atom: AtomId,
         reason: String,
     },

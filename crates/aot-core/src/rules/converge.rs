@@ -65,10 +65,18 @@ pub enum Running {
     Kill,
 }
 
-/// Whether the open iteration is over: `m` results are in, or nothing runs (D7).
-pub fn is_over(ledger: &Ledger, running: usize) -> bool {
+/// Whether the loop waits until something can be started again (D12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parking {
+    Free,
+    Parked,
+}
+
+/// Whether the open iteration is over: `m` results are in, or nothing runs (D7). A parked loop has more to start.
+pub fn is_over(ledger: &Ledger, running: usize, parking: Parking) -> bool {
     let parallel = ledger.state().constraints().max_parallel_agents;
-    ledger.state().control.open.as_ref().is_some_and(|open| running == 0 || open.results >= parallel)
+    let idle = running == 0 && parking == Parking::Free;
+    ledger.state().control.open.as_ref().is_some_and(|open| idle || open.results >= parallel)
 }
 
 /// Closes the open iteration and judges it (D9).
@@ -135,6 +143,11 @@ pub fn rate_limited(reason: &str) -> Stop {
     Stop::new(verdict, format!("limited: {reason}"), Running::Finish)
 }
 
+/// Nothing can be started here, and the loop is not to wait until that has changed (D12).
+pub fn world_refuses(reason: &str) -> Stop {
+    Stop::new(StopKind::NeedsPerson, format!("needs a person: nothing can start: {reason}"), Running::Finish)
+}
+
 /// Whether a host's turn ends at the stall limit without a try of what may still be tried (D11).
 pub fn left_untried(ledger: &Ledger) -> bool {
     let control = &ledger.state().control;
@@ -148,6 +161,9 @@ pub fn stall_limit_reached(ledger: &Ledger) -> Stop {
     Stop::new(StopKind::Stalled, reason, Running::Finish)
 }
 
+/// Sums of money are off by their last digits.
+const ROUNDING_USD: f64 = 1e-6;
+
 /// Whether one more agent fits into what is left of the budget, if it and each of those that run need as much as one
 /// did on average so far (D12). With no agent running there is none to wait for.
 pub fn affords(constraints: &Constraints, spent: &Spent, running: usize) -> bool {
@@ -156,7 +172,7 @@ pub fn affords(constraints: &Constraints, spent: &Spent, running: usize) -> bool
         return true;
     }
     let after = |spent: f64| spent + spent / ended as f64 * (running as f64 + 1.0);
-    constraints.max_cost_usd.is_none_or(|limit| after(spent.cost_usd) <= limit)
+    constraints.max_cost_usd.is_none_or(|limit| after(spent.cost_usd) <= limit + ROUNDING_USD)
         && constraints.max_tokens.is_none_or(|limit| after(spent.tokens as f64) <= limit as f64)
 }
 
@@ -231,6 +247,8 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     }
     // Budget (D12).
     if let Some((what, reason)) = overspent(ledger, inputs.seconds_spent) {
+        let waited = control.parked_reason.as_ref().map(|why| format!("; nothing could start: {why}"));
+        let reason = reason + &waited.unwrap_or_default();
         return Some(Stop::new(StopKind::Budget { what }, reason, Running::Kill));
     }
     // Nothing can go on: a deadlock, or a person or an agent is missing.

@@ -240,7 +240,8 @@ fn concerns(change: &Change) -> Concern<'_> {
         Change::AtomStarted { atom, .. }
         | Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
-        | Change::AtomReturned { atom, .. } => Concern::Atom(atom),
+        | Change::AtomReturned { atom, .. }
+        | Change::AtomNotStarted { atom, .. } => Concern::Atom(atom),
         Change::ChoiceFailed { group, .. }
         | Change::ChoiceForgiven { group, .. }
         | Change::ChoiceSelected { group, .. } => Concern::Group(group),
@@ -260,6 +261,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         | Change::IterationOpened
         | Change::ResultCounted
         | Change::IterationClosed { .. }
+        | Change::IterationTakenBack
         | Change::StallCleared
         | Change::CountMoved { .. }
         | Change::AtomAdded { .. }

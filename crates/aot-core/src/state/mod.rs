@@ -218,6 +218,9 @@ pub struct Control {
     pub fewest_red: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_until: Option<Stamp>,
+    /// Why nothing can start until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

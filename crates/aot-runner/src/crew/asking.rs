@@ -182,7 +182,7 @@ impl Workers {
         let work = Work { atom: AtomId::new(REPLAN), attempt: job.attempt };
         let lent = match self.ground.lend(&work) {
             Ok(lent) => lent,
-            Err(error) => return no(error.to_string()),
+            Err(error) => return Answer::NotStarted { reason: error.to_string() },
         };
         let parse = |value: &Value| read_plan_change(value);
         let read = reader(parse);
@@ -197,6 +197,7 @@ impl Workers {
             Ok(change) => Answer::Plan(change),
             Err(JobOutcome::Refused { reason, retry_after }) => Answer::Refused { reason, retry_after },
             Err(JobOutcome::NotLoggedIn { reason }) => Answer::NotLoggedIn { reason },
+            Err(JobOutcome::NotStarted { reason }) => Answer::NotStarted { reason },
             Err(
                 JobOutcome::Failed { reason } | JobOutcome::TooLarge { reason } | JobOutcome::Lost { reason },
             ) => no(reason),
@@ -284,7 +285,7 @@ fn answer<T>(
             failed(reason)
         }
         AgentOutcome::Killed => lost("it was killed".into()),
-        AgentOutcome::NotStarted { .. } => lost(reason),
+        AgentOutcome::NotStarted { .. } => JobOutcome::NotStarted { reason },
     })
 }
 

@@ -89,7 +89,7 @@ impl Workers {
         let Some(work) = work_of(&assignment.job) else { return lost("it works on no atom".into()) };
         let lent = match self.ground.lend(&work) {
             Ok(lent) => lent,
-            Err(error) => return lost(error.to_string()),
+            Err(error) => return JobOutcome::NotStarted { reason: error.to_string() },
         };
         let worked = match (&assignment.job.task, &assignment.atom.run, &assignment.brief) {
             (Task::Work(_), Some(command), _) => self.run(attempt, &assignment, &lent, command),
@@ -115,12 +115,7 @@ impl Workers {
         if lands {
             let (summary, artifacts) = (summary.clone(), artifacts.clone());
             attempt.put(DoneWork { lent, assignment, summary, artifacts });
-            // A kill a moment ago has found no work to discard.
-            if attempt.switch.is_off()
-                && let Some(done) = attempt.take()
-            {
-                self.give_back(done.lent, End::Discarded { reason: "it was killed".into() });
-            }
+            self.discard_if_killed(attempt);
         } else {
             let end = match &check {
                 CheckOutcome::Fail { reason }
@@ -133,6 +128,15 @@ impl Workers {
             self.give_back(lent, end);
         }
         JobOutcome::Done { summary, artifacts, check }
+    }
+
+    /// A kill a moment ago has found no work to discard.
+    pub(super) fn discard_if_killed(&self, attempt: &Attempt) {
+        if attempt.switch.is_off()
+            && let Some(done) = attempt.take()
+        {
+            self.give_back(done.lent, End::Discarded { reason: "it was killed".into() });
+        }
     }
 
     /// Work that a host's agent did is examined in the same way. The tree stays lent whatever the outcome is, so that the
@@ -169,9 +173,10 @@ impl Workers {
         lent: &Lent,
         command: &str,
     ) -> Result<(String, Vec<String>), JobOutcome> {
-        let scratch = self.scratch().map_err(|error| JobOutcome::Lost {
-            reason: format!("no scratch folder could be made: {error}"),
-        })?;
+        let not_started = |reason: String| JobOutcome::NotStarted { reason };
+        let scratch = self
+            .scratch()
+            .map_err(|error| not_started(format!("no scratch folder could be made: {error}")))?;
         let limits = Limits {
             wall: Duration::from_secs(assignment.state.constraints().agent_timeout().seconds().max(1)),
             idle: self.config.idle,
@@ -190,8 +195,7 @@ impl Workers {
             cage: self.cage(lent, &scratch),
         });
         drop(scratch);
-        let ended = ended
-            .map_err(|error| JobOutcome::Lost { reason: format!("it could not be started: {error}") })?;
+        let ended = ended.map_err(|error| not_started(format!("no process could be started: {error}")))?;
         self.keep_output(assignment, &ended);
         let failed = |reason: String| JobOutcome::Failed { reason };
         let last = last_line(&ended.output);
@@ -208,7 +212,7 @@ impl Workers {
                 return Err(failed(format!("it printed nothing for {idle} s")));
             }
             How::NotStarted(why) => {
-                return Err(JobOutcome::Lost { reason: format!("it was not started: {why}") });
+                return Err(not_started(format!("it was not started: {why}")));
             }
             How::Killed => return Err(JobOutcome::Lost { reason: "it was killed".into() }),
             How::Lost => return Err(JobOutcome::Lost { reason: "it was killed from outside".into() }),
@@ -334,7 +338,8 @@ fn end_of(outcome: &JobOutcome) -> End {
         }
         JobOutcome::Lost { reason }
         | JobOutcome::Refused { reason, .. }
-        | JobOutcome::NotLoggedIn { reason } => End::Discarded { reason: reason.clone() },
+        | JobOutcome::NotLoggedIn { reason }
+        | JobOutcome::NotStarted { reason } => End::Discarded { reason: reason.clone() },
         JobOutcome::Done { .. } | JobOutcome::Probed { .. } => {
             End::Discarded { reason: "it leaves nothing".into() }
         }

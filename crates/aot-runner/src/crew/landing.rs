@@ -28,7 +28,9 @@ const WAITING_SHOWN: Duration = Duration::from_secs(30);
 const HASH_SHOWN: usize = 10;
 
 impl Workers {
-    pub(super) fn land(&self, attempt: &Attempt, done: DoneWork) {
+    pub(super) fn land(&self, attempt: &Attempt) {
+        // Without its work the attempt was killed a moment ago.
+        let Some(done) = attempt.take() else { return };
         let DoneWork { mut lent, assignment, summary, artifacts } = done;
         let job = assignment.job.clone();
         let message = CommitMessage {
@@ -56,7 +58,14 @@ impl Workers {
             |waiting| self.show_waiting(&job, waiting),
         );
         let usage = meter.take();
-        let landing = landing.unwrap_or_else(|error| Landing::Conflict { reason: error.to_string() });
+        let landing = match landing {
+            Ok(landing) => landing,
+            Err(error) => {
+                attempt.put(DoneWork { lent, assignment, summary, artifacts });
+                self.discard_if_killed(attempt);
+                return self.event(Event::NotLanded { job, reason: error.to_string(), usage });
+            }
+        };
         let (event, end) = match landing {
             Landing::Landed { commit, paths } => {
                 let artifacts = if artifacts.is_empty() { first_artifacts(paths) } else { artifacts };

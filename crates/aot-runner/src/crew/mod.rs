@@ -92,6 +92,7 @@ struct DoneWork {
 }
 
 const BUG: &str = "aot has a bug; standard error tells where";
+const NO_THREAD: &str = "the system starts no more threads";
 
 impl Crew {
     /// A landing that is blocked gives up after `landing_wait`, or earlier when the engine says so.
@@ -126,14 +127,16 @@ impl Crew {
     pub fn start(&mut self, assignment: Assignment) {
         let job = assignment.job.clone();
         let attempt = self.register(&job);
-        self.thread(&name_of(&job), lost(job), move |workers| workers.attempt(&attempt, assignment));
+        let end = Fallback::of_attempt(job.clone());
+        self.thread(&name_of(&job), end, move |workers| workers.attempt(&attempt, assignment));
     }
 
     /// Examines what a host's worker did in this tree as if a worker of this process had ended: its changes, its check.
     pub fn examine(&mut self, assignment: Assignment, lent: Lent, binding: Binding) {
         let job = assignment.job.clone();
         let attempt = self.register(&job);
-        self.thread(&name_of(&job), lost(job), move |workers| {
+        let end = Fallback::of_attempt(job.clone());
+        self.thread(&name_of(&job), end, move |workers| {
             workers.examine(&attempt, assignment, lent, binding);
         });
     }
@@ -141,9 +144,12 @@ impl Crew {
     /// Asks the coordinator agent for another plan.
     pub fn replan(&mut self, job: JobId, brief: Brief, state: State) {
         let attempt = self.register(&job);
-        let answer = Answer::Failed { reason: BUG.into() };
-        let lost = Event::Replanned { job: job.clone(), answer, usage: Usage::default() };
-        self.thread(&name_of(&job), Some(Message::Event(lost)), move |workers| {
+        let replanned = |answer| Event::Replanned { job: job.clone(), answer, usage: Usage::default() };
+        let end = Fallback {
+            on_panic: Some(Message::Event(replanned(Answer::Failed { reason: BUG.into() }))),
+            on_refusal: Some(Message::Event(replanned(Answer::NotStarted { reason: NO_THREAD.into() }))),
+        };
+        self.thread(&name_of(&job), end, move |workers| {
             workers.replan(&attempt, &job, &brief, &state);
         });
     }
@@ -166,7 +172,7 @@ impl Crew {
         attempt.switch.turn_off();
         // A thread that still runs gives its tree back itself.
         if let Some(done) = attempt.take() {
-            self.thread("discard", None, move |workers| {
+            self.thread("discard", Fallback::default(), move |workers| {
                 let _tree = workers.lock_shared_tree();
                 workers.give_back(done.lent, end);
             });
@@ -186,22 +192,26 @@ impl Crew {
             self.workers.event(Event::Conflict { job: job.clone(), reason, usage: Usage::default() });
             return;
         };
-        let Some(done) = attempt.take() else { return };
-        let lost = Event::Conflict { job: job.clone(), reason: BUG.into(), usage: Usage::default() };
-        self.thread("landing", Some(Message::Event(lost)), move |workers| workers.land(&attempt, done));
+        let (job, usage) = (job.clone(), Usage::default());
+        let panics = Event::Conflict { job: job.clone(), reason: BUG.into(), usage };
+        let refused = Event::NotLanded { job, reason: NO_THREAD.into(), usage };
+        let end =
+            Fallback { on_panic: Some(Message::Event(panics)), on_refusal: Some(Message::Event(refused)) };
+        self.thread("landing", end, move |workers| workers.land(&attempt));
     }
 
     /// Reverts a commit, when that is clean.
     pub fn revert(&mut self, atom: AtomId, commit: String) {
-        self.thread("revert", None, move |workers| workers.revert(&atom, &commit));
+        self.thread("revert", Fallback::default(), move |workers| workers.revert(&atom, &commit));
     }
 
     /// Evaluates the base case of this state, freshly.
     pub fn verify(&mut self, number: u32, state: State) {
         let switch = Switch::default();
         self.verifying = Some((number, switch.clone()));
-        let lost = evaluation::lost(number, BUG.into());
-        self.thread("verify", Some(lost), move |workers| workers.verify(number, &state, &switch));
+        let lost = |reason: &str| Some(evaluation::lost(number, reason.into()));
+        let end = Fallback { on_panic: lost(BUG), on_refusal: lost(NO_THREAD) };
+        self.thread("verify", end, move |workers| workers.verify(number, &state, &switch));
     }
 
     /// Kills the evaluation, unless it is this one.
@@ -244,15 +254,15 @@ impl Crew {
         attempt
     }
 
-    /// Works on a thread of its own; `if_it_dies` is sent if the thread panics or cannot be started.
-    fn thread(&self, name: &str, if_it_dies: Option<Message>, work: impl FnOnce(&Workers) + Send + 'static) {
+    /// Works on a thread of its own.
+    fn thread(&self, name: &str, end: Fallback, work: impl FnOnce(&Workers) + Send + 'static) {
         let (workers, busy) = (Arc::clone(&self.workers), Arc::clone(&self.busy));
         busy.fetch_add(1, Ordering::AcqRel);
-        let in_thread = if_it_dies.clone();
+        let Fallback { on_panic, on_refusal } = end;
         let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&workers)));
             if worked.is_err() {
-                in_thread.into_iter().for_each(|message| workers.send(message));
+                on_panic.into_iter().for_each(|message| workers.send(message));
             }
             let messages = workers.messages.clone();
             // The ground can be closed as soon as no thread is counted any more.
@@ -263,15 +273,27 @@ impl Crew {
         });
         if started.is_err() {
             self.busy.fetch_sub(1, Ordering::AcqRel);
-            if_it_dies.into_iter().for_each(|message| self.workers.send(message));
+            on_refusal.into_iter().for_each(|message| self.workers.send(message));
         }
     }
 }
 
-/// What is sent for an attempt whose thread panics.
-fn lost(job: JobId) -> Option<Message> {
-    let outcome = JobOutcome::Lost { reason: BUG.into() };
-    Some(Message::Event(Event::Ended { job, outcome, usage: Usage::default() }))
+/// What is sent if the work of a thread has no end of its own.
+#[derive(Debug, Default)]
+struct Fallback {
+    on_panic: Option<Message>,
+    /// The system starts no more threads.
+    on_refusal: Option<Message>,
+}
+
+impl Fallback {
+    fn of_attempt(job: JobId) -> Fallback {
+        let ended = |job, outcome| Message::Event(Event::Ended { job, outcome, usage: Usage::default() });
+        Fallback {
+            on_panic: Some(ended(job.clone(), JobOutcome::Lost { reason: BUG.into() })),
+            on_refusal: Some(ended(job, JobOutcome::NotStarted { reason: NO_THREAD.into() })),
+        }
+    }
 }
 
 fn name_of(job: &JobId) -> String {

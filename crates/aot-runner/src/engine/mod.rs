@@ -481,7 +481,10 @@ impl<'e> Engine<'e> {
         };
         let brief = match brief {
             Ok(brief) => brief,
-            Err(refusal) => return self.not_started(id, &refusal),
+            Err(refusal) => {
+                let reason = format!("it could not be briefed: {refusal}");
+                return self.ended_unstarted(id, JobOutcome::Lost { reason });
+            }
         };
         let atom = state.atoms.get(atom).expect("only atoms of the state are started");
         let brief = brief.filter(|_| atom.run.is_none());
@@ -503,12 +506,11 @@ impl<'e> Engine<'e> {
                 let attempt = job.attempt;
                 self.output.started = Some(Started { atom, attempt, folder, brief: brief.text });
             }
-            Err(error) => self.not_started(job, &error),
+            Err(error) => self.ended_unstarted(job, JobOutcome::NotStarted { reason: error.to_string() }),
         }
     }
 
-    fn not_started(&mut self, job: JobId, why: &dyn std::fmt::Display) {
-        let outcome = JobOutcome::Lost { reason: format!("it could not be started: {why}") };
+    fn ended_unstarted(&mut self, job: JobId, outcome: JobOutcome) {
         let ended = Event::Ended { job, outcome, usage: Usage::default() };
         self.backlog.push_back(Message::Event(ended));
     }

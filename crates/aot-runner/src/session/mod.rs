@@ -273,6 +273,7 @@ fn reason_of(outcome: &JobOutcome) -> Option<&str> {
         | JobOutcome::TooLarge { reason }
         | JobOutcome::Refused { reason, .. }
         | JobOutcome::NotLoggedIn { reason }
+        | JobOutcome::NotStarted { reason }
         | JobOutcome::Lost { reason } => Some(reason),
     }
 }
@@ -374,6 +375,10 @@ fn collect(notice: Notice<'_>, report: &RefCell<StepReport>, sidecar: &Path, ses
         Notice::Event { event: Event::Conflict { job, reason, .. } } => {
             let atom = name_of(job);
             report.seen.notes.push(format!("{atom} did not land and is pending again: {reason}"));
+        }
+        Notice::Event { event: Event::NotLanded { job, reason, .. } } => {
+            let atom = name_of(job);
+            report.seen.notes.push(format!("{atom} could not be landed: {reason}; resolve it again later"));
         }
         Notice::Verified { red, .. } => report.seen.red = red,
         Notice::Note { text } => report.seen.notes.push(text),

@@ -6,21 +6,24 @@ use aot_core::state::State;
 
 use super::{Audit, Checked, ensure};
 use crate::describe;
+use crate::world::World;
 
 impl Audit {
     /// In a host's session each command is a process of its own, so the figure is the one that the file alone tells. It
     /// cannot know whether the evaluation between two iterations has been made, and counts it until the next opens.
-    pub(super) fn written_bound_falls(&mut self, state: &State, event: &Event) -> Checked {
+    pub(super) fn written_bound_falls(&mut self, world: &World, event: &Event) -> Checked {
+        let state = world.recorded();
         let bound = bound::written(state).agent_runs;
         let by_a_person =
             matches!(event, Event::Edited { .. } | Event::Redirected { .. } | Event::Begun { .. });
-        ensure(by_a_person || bound <= self.bound, "the bound never rises", "D8", || {
+        let most = self.bound.saturating_add(self.current.given_back);
+        ensure(by_a_person || bound <= most, "the bound never rises", "D8", || {
             format!("{} to {bound} at {}", self.bound, describe::event_line(event))
         })?;
         let ceiling = match (self.ceiling, event) {
-            (None, _) => self.runs + bound,
+            (None, _) => self.runs + bound + unproven(world),
             (Some(ceiling), Event::Edited { .. } | Event::Redirected { .. }) => {
-                ceiling.max(self.runs + bound)
+                ceiling.max(self.runs + bound + unproven(world))
             }
             (Some(ceiling), Event::Begun { .. }) => ceiling + evaluation(state),
             (Some(ceiling), _) => ceiling,
@@ -36,13 +39,18 @@ impl Audit {
             ensure(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
                 format!("{} to {bound}", self.bound_at_opening)
             })?;
-            self.bound_at_opening = bound;
+            self.bound_at_last_opening = std::mem::replace(&mut self.bound_at_opening, bound);
         }
         self.bound = bound;
         Ok(())
     }
 
-    pub(super) fn bound_falls(&mut self, coordinator: &mut Coordinator, event: &Event) -> Checked {
+    pub(super) fn bound_falls(
+        &mut self,
+        world: &World,
+        coordinator: &mut Coordinator,
+        event: &Event,
+    ) -> Checked {
         let bound = coordinator.bound().agent_runs;
         let ceiling = match (self.ceiling, event) {
             (None, _) => {
@@ -50,11 +58,11 @@ impl Audit {
                 ensure(bound <= most, "the bound shown is the one promised", "D8", || {
                     format!("{bound}, {most}")
                 })?;
-                self.runs + bound
+                self.runs + bound + unproven(world)
             }
             (Some(ceiling), Event::Edited { .. } | Event::Redirected { .. }) => {
                 self.bound_at_opening = u64::MAX;
-                ceiling.max(self.runs + bound)
+                ceiling.max(self.runs + bound + unproven(world))
             }
             // What was broken off is evaluated again.
             (Some(ceiling), Event::Begun { .. } | Event::RedirectAsked) => {
@@ -68,7 +76,8 @@ impl Audit {
                 ceiling + evaluation(coordinator.state())
             }
             (Some(ceiling), _) => {
-                ensure(bound <= self.bound, "the bound never rises", "D8", || {
+                let most = self.bound.saturating_add(self.current.given_back);
+                ensure(bound <= most, "the bound never rises", "D8", || {
                     format!("{} to {bound} at {}", self.bound, describe::event_line(event))
                 })?;
                 ceiling
@@ -86,7 +95,7 @@ impl Audit {
             ensure(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
                 format!("{} to {bound}", self.bound_at_opening)
             })?;
-            self.bound_at_opening = bound;
+            self.bound_at_last_opening = std::mem::replace(&mut self.bound_at_opening, bound);
         }
         self.bound = bound;
         Ok(())
@@ -98,12 +107,27 @@ pub(super) fn evaluation(state: &State) -> u64 {
     state.objective.base_case.as_ref().map_or(0, |checks| 2 * checks.quality_items() as u64)
 }
 
+/// What has just been asked for may come back unstarted: what its start took from the figure, beside its own run, was
+/// shown to the user before.
+fn unproven(world: &World) -> u64 {
+    let state = world.recorded();
+    let opening = state.control.open.as_ref().map_or(0, |_| 1 + evaluation(state));
+    2 * world.flights().len() as u64 + opening
+}
+
+/// The most agent runs of one attempt.
+pub(super) fn attempt(state: &State) -> u64 {
+    let checks = state.atoms.values().filter_map(|atom| atom.check.as_ref());
+    2 + 2 * checks.map(|check| check.quality_items() as u64).max().unwrap_or(0)
+}
+
+/// The most agent runs of one iteration.
+pub(super) fn iteration(state: &State) -> u64 {
+    let attempts = 2 * u64::from(state.constraints().max_parallel_agents) - 1;
+    attempts * attempt(state) + 1 + evaluation(state)
+}
+
 /// The figure before the first start: `2Q + N((2m-1)(2+2q) + 1 + 2Q)`.
 pub(super) fn promised(state: &State) -> u64 {
-    let limits = state.constraints();
-    let checks = state.atoms.values().filter_map(|atom| atom.check.as_ref());
-    let judges = checks.map(|check| check.quality_items() as u64).max().unwrap_or(0);
-    let attempts = 2 * u64::from(limits.max_parallel_agents) - 1;
-    let iteration = attempts * (2 + 2 * judges) + 1 + evaluation(state);
-    evaluation(state) + u64::from(limits.max_iterations) * iteration
+    evaluation(state) + u64::from(state.constraints().max_iterations) * iteration(state)
 }

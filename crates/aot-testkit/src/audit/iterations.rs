@@ -51,7 +51,10 @@ impl Audit {
             .collect();
         running.sort();
         running.dedup();
-        let gone = self.running.iter().filter(|attempt| !running.contains(attempt)).count() as u32;
+        // What could not be started was no attempt.
+        let was_one = |attempt: &&(AtomId, u32)| !self.current.unstarted.contains(&attempt.0);
+        let gone =
+            self.running.iter().filter(was_one).filter(|attempt| !running.contains(attempt)).count() as u32;
         let results = world.recorded().control.open.as_ref().map(|open| open.results);
         let (before, undisturbed) =
             (self.results, !self.current.opened && self.current.closed_with.is_none());

@@ -8,6 +8,7 @@ mod iterations;
 mod probes;
 mod results;
 mod starts;
+mod unstarted;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -105,6 +106,9 @@ struct CurrentEvent {
     recorded: bool,
     /// A host's request was refused.
     refused: bool,
+    /// Atoms that could not be started, and the most by which the bound may rise again for it.
+    unstarted: Vec<AtomId>,
+    given_back: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -134,6 +138,8 @@ pub struct Audit {
     runs: u64,
     bound: u64,
     bound_at_opening: u64,
+    /// The same of the iteration before, for one that is taken back.
+    bound_at_last_opening: u64,
     /// The most agent runs that may ever happen: the first bound, and what people have added since.
     ceiling: Option<u64>,
 }
@@ -160,6 +166,7 @@ impl Audit {
             runs: 0,
             bound: u64::MAX,
             bound_at_opening: u64::MAX,
+            bound_at_last_opening: u64::MAX,
             ceiling: None,
         }
     }
@@ -187,7 +194,7 @@ impl Audit {
             self.passed,
             self.blocked.clone(),
             self.bound,
-            self.bound_at_opening,
+            (self.bound_at_opening, self.bound_at_last_opening),
             left,
         )
     }
@@ -217,10 +224,21 @@ impl Audit {
                     self.blocked.get_or_insert(StopKind::NeedsPerson);
                 }
             }
+            Event::Ended { outcome: JobOutcome::NotStarted { .. }, job, .. }
+            | Event::Replanned { answer: Answer::NotStarted { .. }, job, .. }
+                if arrival == Arrival::Expected =>
+            {
+                self.refused.insert(job.clone());
+                self.world_refuses();
+            }
+            Event::NotLanded { usage, .. } if arrival == Arrival::Expected && usage.agent_runs == 0 => {
+                self.world_refuses();
+            }
             Event::Begun { .. }
             | Event::Ended { .. }
             | Event::Landed { .. }
             | Event::Conflict { .. }
+            | Event::NotLanded { .. }
             | Event::Verified { .. }
             | Event::Replanned { .. }
             | Event::Spent { .. }
@@ -244,6 +262,7 @@ impl Audit {
             Event::Ended { .. }
             | Event::Landed { .. }
             | Event::Conflict { .. }
+            | Event::NotLanded { .. }
             | Event::Verified { .. }
             | Event::Replanned { .. }
             | Event::Spent { .. }
@@ -264,6 +283,7 @@ impl Audit {
             }
             Event::Ended { .. }
             | Event::Conflict { .. }
+            | Event::NotLanded { .. }
             | Event::Replanned { .. }
             | Event::Spent { .. }
             | Event::Tampered { .. }
@@ -276,12 +296,20 @@ impl Audit {
         };
     }
 
+    /// Whoever does not wait for room stops; a host decides by itself.
+    fn world_refuses(&mut self) {
+        if self.on_refused_start == OnRefusedStart::Stop && self.dispatch == Dispatch::Rolling {
+            self.blocked.get_or_insert(StopKind::NeedsPerson);
+        }
+    }
+
     /// Before a change is written: `state` is the file without it.
     pub fn before_change(&mut self, state: &State, change: &Change, event: &Event) -> Checked {
         self.current.recorded = true;
         if let Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
         | Change::AtomReturned { atom, .. }
+        | Change::AtomNotStarted { atom, .. }
         | Change::FailureNoted { atom, .. } = change
         {
             self.current.acted.push(atom.clone());
@@ -291,6 +319,8 @@ impl Audit {
             Change::AtomStarted { atom, attempt } => self.starts_only_what_is_ready(state, atom, *attempt)?,
             Change::AtomResolved { atom, .. } => self.resolves_what_was_seen(state, atom, event)?,
             Change::AtomReset { atom } => self.notes_what_is_undone(state, atom),
+            Change::AtomNotStarted { atom, .. } => self.counts_no_attempt(state, atom, event)?,
+            Change::IterationTakenBack => self.takes_back_what_is_empty(state, event)?,
             Change::FailureNoted { atom, .. } => self.current.failures_noted.push(atom.clone()),
             Change::ChoiceSelected { reason, .. } => {
                 self.current.selections.push(reason.clone());
@@ -383,15 +413,16 @@ impl Audit {
         self.recognises_what_landed(world, event)?;
         self.counts_results(world)?;
         self.closes_when_over(world, event)?;
+        self.keeps_no_empty_iteration(world, event)?;
         match self.dispatch {
             Dispatch::Rolling => {
                 self.fills_its_slots(world, coordinator)?;
-                self.bound_falls(coordinator, event)?;
+                self.bound_falls(world, coordinator, event)?;
                 goes_on(world)
             }
             Dispatch::OnRequest => {
                 self.refuses_without_a_trace(world, event)?;
-                self.written_bound_falls(state, event)
+                self.written_bound_falls(world, event)
             }
         }
     }
@@ -401,6 +432,7 @@ impl Audit {
         self.ceiling = None;
         self.bound = u64::MAX;
         self.bound_at_opening = u64::MAX;
+        self.bound_at_last_opening = u64::MAX;
     }
 
     /// Another process changed the file between two commands of a host.
@@ -437,6 +469,7 @@ impl Audit {
         if !recorded {
             self.runs -= usage_of(event).map_or(0, |usage| usage.agent_runs);
         }
+        self.bound = self.bound.saturating_add(self.current.given_back);
         if matches!(event, Event::Edited { .. } | Event::Redirected { .. }) {
             self.edited();
         }
@@ -485,6 +518,7 @@ pub(crate) fn failed_atom(event: &Event) -> Option<&AtomId> {
         JobOutcome::Probed { .. }
         | JobOutcome::Refused { .. }
         | JobOutcome::NotLoggedIn { .. }
+        | JobOutcome::NotStarted { .. }
         | JobOutcome::Lost { .. } => false,
     };
     match &job.task {
@@ -507,6 +541,7 @@ fn usage_of(event: &Event) -> Option<&Usage> {
         Event::Ended { usage, .. }
         | Event::Landed { usage, .. }
         | Event::Conflict { usage, .. }
+        | Event::NotLanded { usage, .. }
         | Event::Verified { usage, .. }
         | Event::Replanned { usage, .. }
         | Event::Spent { usage } => Some(usage),

@@ -109,9 +109,9 @@ impl ProbeAudit {
             self.findings.remove(atom);
         }
         let Task::Probe(atom) = &job.task else { return };
-        let refused = matches!(outcome, JobOutcome::Refused { .. });
+        let refused = matches!(outcome, JobOutcome::Refused { .. } | JobOutcome::NotStarted { .. });
         if refused && !self.is_parallel(job) {
-            // It is parked, and starts again.
+            // It starts again.
             return;
         }
         let answer = match outcome {
@@ -123,6 +123,7 @@ impl ProbeAudit {
             | JobOutcome::TooLarge { .. }
             | JobOutcome::Refused { .. }
             | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::NotStarted { .. }
             | JobOutcome::Lost { .. } => None,
         };
         if let (Some(finding), false) = (&answer, self.is_parallel(job)) {

@@ -176,6 +176,7 @@ pub(super) fn kills_all(world: &World, event: &Event) -> Checked {
         | Event::Ended { .. }
         | Event::Landed { .. }
         | Event::Conflict { .. }
+        | Event::NotLanded { .. }
         | Event::Verified { .. }
         | Event::Replanned { .. }
         | Event::Spent { .. }
@@ -195,9 +196,12 @@ pub(super) fn kills_all(world: &World, event: &Event) -> Checked {
 /// Whether an attempt came back through nobody's fault.
 pub(super) fn is_without_fault(event: &Event) -> bool {
     match event {
-        Event::Conflict { .. } => true,
+        Event::Conflict { .. } | Event::NotLanded { .. } => true,
         Event::Ended { outcome, .. } => match outcome {
-            JobOutcome::Lost { .. } | JobOutcome::Refused { .. } | JobOutcome::NotLoggedIn { .. } => true,
+            JobOutcome::Lost { .. }
+            | JobOutcome::Refused { .. }
+            | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::NotStarted { .. } => true,
             JobOutcome::Done { check, .. } => {
                 matches!(check, CheckOutcome::Error { .. } | CheckOutcome::Pending { .. })
             }

@@ -190,7 +190,7 @@ impl Life {
     }
 }
 
-/// A host knows done, failed, too large and lost.
+/// A host knows done, failed, too large, lost and, of its start, that there was no tree.
 fn as_a_host_tells(outcome: JobOutcome) -> JobOutcome {
     match outcome {
         JobOutcome::Refused { reason, .. } | JobOutcome::NotLoggedIn { reason } => {
@@ -200,6 +200,7 @@ fn as_a_host_tells(outcome: JobOutcome) -> JobOutcome {
         | JobOutcome::Failed { .. }
         | JobOutcome::TooLarge { .. }
         | JobOutcome::Probed { .. }
+        | JobOutcome::NotStarted { .. }
         | JobOutcome::Lost { .. } => outcome,
     }
 }

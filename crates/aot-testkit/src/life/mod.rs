@@ -194,6 +194,13 @@ impl Life {
                 Dispatch::OnRequest => self.host_step()?,
             }
         }
+        let used = self.simulation.world.recorded().control.iteration;
+        let undisturbed = self.interferences == 0 && self.crashes == 0;
+        // The end of the time may kill what has just been asked for.
+        let most = self.runs;
+        if self.behaviour.full && undisturbed && self.dispatch == Dispatch::Rolling && used > most {
+            return Err(Violation::new("a full disk uses up no iteration", "D12", format!("{used}")));
+        }
         Ok(Summary {
             events: self.simulation.events(),
             agent_runs: self.simulation.audit().runs(),
@@ -318,7 +325,7 @@ impl Life {
     fn occur(&mut self, occurrence: Occurrence) -> Result<(), Violation> {
         match occurrence {
             Occurrence::Job(job, outcome) => {
-                let refused = matches!(outcome, JobOutcome::Refused { .. });
+                let refused = matches!(outcome, JobOutcome::Refused { .. } | JobOutcome::NotStarted { .. });
                 self.external += u64::from(refused);
                 let unstarted = refused || matches!(outcome, JobOutcome::NotLoggedIn { .. });
                 let usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
@@ -327,7 +334,8 @@ impl Life {
             Occurrence::Replan(id) => {
                 let job = &self.simulation.world.flight(&id).expect("only current jobs end").job;
                 let answer = self.behaviour.answer(&mut self.random, self.simulation.world.recorded(), job);
-                self.external += u64::from(matches!(answer, Answer::Refused { .. }));
+                let unstarted = matches!(answer, Answer::Refused { .. } | Answer::NotStarted { .. });
+                self.external += u64::from(unstarted);
                 self.send(Event::Replanned { job: id, answer, usage: Usage::default() })
             }
             Occurrence::Spent => {
@@ -337,7 +345,10 @@ impl Life {
             }
             Occurrence::Landing(job) => {
                 let usage = self.usage_of(&job);
-                if self.random.percent(self.behaviour.conflict) {
+                if self.random.percent(self.behaviour.no_room) {
+                    self.external += 1;
+                    self.send(Event::NotLanded { job, reason: "the branch is gone".into(), usage })
+                } else if self.random.percent(self.behaviour.conflict) {
                     self.send(Event::Conflict { job, reason: "it did not merge".into(), usage })
                 } else {
                     let binding = self.simulation.world.commit(&job);
@@ -480,7 +491,9 @@ impl Life {
                         }
                         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
                             let (outcome, after) = self.behaviour.outcome(&mut self.random, state, job);
-                            if is_agent(state, &job.id.task) && self.random.percent(self.behaviour.tells) {
+                            let runs = !matches!(outcome, JobOutcome::NotStarted { .. });
+                            let tells = runs && is_agent(state, &job.id.task);
+                            if tells && self.random.percent(self.behaviour.tells) {
                                 let sooner = self.random.between(0, after);
                                 self.plan(sooner, Occurrence::Spent);
                             }

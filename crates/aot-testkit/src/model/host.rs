@@ -44,6 +44,9 @@ pub(super) fn command_moves(node: &Node) -> Vec<Move> {
         let (summary, artifacts, check) = ("done".into(), Vec::new(), CheckOutcome::None);
         commands.push(hand_in(JobOutcome::Done { summary, artifacts, check }));
         commands.push(hand_in(JobOutcome::Failed { reason: "could not".into() }));
+        if left.refusals > 0 {
+            commands.push(hand_in(JobOutcome::NotStarted { reason: "no space left on device".into() }));
+        }
     }
     commands.push(Command::EndTurn);
     for command in commands {
@@ -71,6 +74,8 @@ pub(super) fn command_moves(node: &Node) -> Vec<Move> {
 
 pub(super) fn command(node: &mut Node, command: Command, crash: Crash) -> Result<Progress, Violation> {
     node.left.stops -= u8::from(matches!(command, Command::Stop(_)));
+    let unstarted = matches!(command, Command::HandIn(_, JobOutcome::NotStarted { .. }, _));
+    node.left.refusals -= u8::from(unstarted);
     let effects = node.simulation.command(command, crash)?;
     let refused = effects.iter().any(|effect| matches!(effect, Effect::Refuse(_)));
     Ok(match crash {

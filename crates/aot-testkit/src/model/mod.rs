@@ -1,6 +1,6 @@
 //! Everything that can happen: from each state of a loop, every result of every job, every crash and every redirect,
 //! until the loop has halted or the state is known. The rules of `audit` hold at every step, and a measure falls at
-//! every step: so every loop halts. Time stands still, which leaves out refused starts and timeouts.
+//! every step: so every loop halts. Time stands still, except while the loop is parked: that leaves out timeouts.
 
 mod host;
 pub mod parts;
@@ -52,6 +52,8 @@ pub struct Disturbances {
     pub conflicts: u8,
     /// Agents that are not logged in.
     pub logouts: u8,
+    /// Starts and landings that the world refuses.
+    pub refusals: u8,
     /// Atoms that a person adds by hand.
     pub edits: u8,
 }
@@ -108,6 +110,8 @@ enum Move {
     /// The change comes onto the branch, and the event reports it.
     Land(JobId, Crash),
     Crash(RedirectLock),
+    /// The time for which the loop is parked is over.
+    Wake,
     /// Of a host, in a process of its own.
     Command(Command, Crash),
     /// `aot redirect --hold` beside a host.
@@ -218,6 +222,9 @@ fn rolling_moves(node: &Node, groups: Groups) -> Vec<Move> {
     } else if node.left.redirects > 0 {
         moves.push(send(Event::RedirectAsked));
     }
+    if is_parked(node) {
+        moves.push(Move::Wake);
+    }
     if node.left.stops > 0 {
         moves.push(send(Event::StopAsked { how: StopMode::Finish, reason: None }));
         moves.push(send(Event::StopAsked { how: StopMode::Now, reason: None }));
@@ -239,12 +246,19 @@ fn job_moves(node: &Node, groups: Groups) -> Vec<Move> {
                 if node.left.logouts > 0 && is_agent(world.recorded(), &job.task) {
                     events.push(unable(job));
                 }
+                if node.left.refusals > 0 {
+                    events.push(not_started(job));
+                }
             }
             Phase::Landing => {
                 landings.push(job.clone());
                 if node.left.conflicts > 0 {
                     let reason = "it did not merge".to_owned();
                     events.push(Event::Conflict { job: job.clone(), reason, usage });
+                }
+                if node.left.refusals > 0 {
+                    let reason = "no space left on device".to_owned();
+                    events.push(Event::NotLanded { job: job.clone(), reason, usage });
                 }
             }
             Phase::Reported | Phase::Parked | Phase::Orphaned => {}
@@ -287,6 +301,12 @@ fn take(node: &mut Node, next: Move) -> Result<Progress, Violation> {
             node.simulation.begin(lock, Crash::Never)?;
             Ok(Progress::Made)
         }
+        Move::Wake => {
+            let wake = node.simulation.world.wake();
+            node.simulation.world.now =
+                wake.map_or(node.simulation.world.now, |at| at.max(node.simulation.world.now));
+            send(node, Event::Woke, Crash::Never)
+        }
         Move::Command(command, crash) => host::command(node, command, crash),
         Move::HoldRedirect => {
             node.left.redirects -= 1;
@@ -310,6 +330,9 @@ fn take(node: &mut Node, next: Move) -> Result<Progress, Violation> {
                 Event::Conflict { .. } => node.left.conflicts -= 1,
                 Event::Ended { outcome: JobOutcome::NotLoggedIn { .. }, .. }
                 | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => node.left.logouts -= 1,
+                Event::Ended { outcome: JobOutcome::NotStarted { .. }, .. }
+                | Event::Replanned { answer: Answer::NotStarted { .. }, .. }
+                | Event::NotLanded { .. } => node.left.refusals -= 1,
                 Event::Begun { .. }
                 | Event::Ended { .. }
                 | Event::Landed { .. }
@@ -344,6 +367,16 @@ fn unable(job: &JobId) -> Event {
         Task::Replan => Event::Replanned { job, answer: Answer::NotLoggedIn { reason }, usage },
         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
             Event::Ended { job, outcome: JobOutcome::NotLoggedIn { reason }, usage }
+        }
+    }
+}
+
+fn not_started(job: &JobId) -> Event {
+    let (job, reason, usage) = (job.clone(), "no space left on device".to_owned(), Usage::default());
+    match job.task {
+        Task::Replan => Event::Replanned { job, answer: Answer::NotStarted { reason }, usage },
+        Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
+            Event::Ended { job, outcome: JobOutcome::NotStarted { reason }, usage }
         }
     }
 }
@@ -452,8 +485,10 @@ fn measure(node: &Node) -> Measure {
         + u64::from(left.stops)
         + u64::from(left.conflicts)
         + u64::from(left.logouts)
+        + 2 * u64::from(left.refusals)
         + u64::from(left.edits)
-        + u64::from(control.redirect_requested);
+        + u64::from(control.redirect_requested)
+        + u64::from(is_parked(node));
     let iterations = u64::from(limits.max_iterations.saturating_sub(control.iteration));
     let verifying = node.simulation.coordinator().verifying().is_some();
     // After the last iteration there is one evaluation more, and then the halt.
@@ -469,6 +504,12 @@ fn measure(node: &Node) -> Measure {
             (Task::Work(_), Phase::Landing) | (Task::Check(_) | Task::Replan, _) => 1,
         });
     [outside, iterations + u64::from(!last), attempts, flights.sum(), u64::from(verifying)]
+}
+
+/// Whether the loop waits for a moment that has not come.
+fn is_parked(node: &Node) -> bool {
+    let world = &node.simulation.world;
+    world.recorded().control.parked_until.as_ref().is_some_and(|until| world.now < until.at())
 }
 
 /// A command that dies after it has written the end leaves a stopped loop, which no other command goes on with.

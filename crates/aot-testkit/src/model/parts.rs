@@ -18,11 +18,14 @@ pub struct Part {
 /// How graphs of up to `size` atoms are run: with everything that can disturb them; one atom more with a
 /// crash only; one atom less for many iterations.
 pub fn parts(size: usize) -> Vec<Part> {
-    let nothing = Disturbances { crashes: 0, redirects: 0, stops: 0, conflicts: 0, logouts: 0, edits: 0 };
+    let nothing =
+        Disturbances { crashes: 0, redirects: 0, stops: 0, conflicts: 0, logouts: 0, refusals: 0, edits: 0 };
     let strikes = Disturbances { crashes: 1, redirects: 1, ..nothing };
     let stops = Disturbances { stops: 1, conflicts: 1, ..nothing };
     let ends = Disturbances { logouts: 1, ..stops };
     let crash = Disturbances { crashes: 1, ..nothing };
+    let refusals = Disturbances { refusals: 2, ..nothing };
+    let refusal = Disturbances { refusals: 1, ..strikes };
     let (none, all) = (ParentChecks::None, ParentChecks::All);
     let part = |name, size, parallel, iterations, stalls, coordinator, checks, disturbances| Part {
         name,
@@ -48,6 +51,8 @@ pub fn parts(size: usize) -> Vec<Part> {
         part("crash and redirect, replans", size, 1, 3, 2, Presence::Available, none, strikes),
         part("stop and conflict, replans", size, 2, 3, 2, Presence::Available, none, stops),
         part("stop, conflict and logout, one agent", size, 1, 3, 2, Presence::Absent, all, ends),
+        part("nothing can start, two agents, replans", size, 2, 2, 2, Presence::Available, all, refusals),
+        part("nothing can start, crash and redirect", less, 2, 2, 2, Presence::Absent, all, refusal),
         part("one atom more, crash", size + 1, 2, 2, 2, Presence::Absent, all, crash),
         part("long lives, crash, replans", less, 2, 5, 3, Presence::Available, all, crash),
         stuck(part("stuck groups, crash and redirect", size, 3, 2, 2, Presence::Absent, none, strikes)),
@@ -62,6 +67,7 @@ pub fn parts(size: usize) -> Vec<Part> {
             all,
             strikes,
         )),
+        hosted(part("host, nothing can start", less, 2, 2, 2, Presence::Available, all, refusals)),
         hosted(part("host, stop and conflict, two agents", less, 2, 3, 2, Presence::Available, none, stops)),
         hosted(part("host, edit and redirect, one agent", less, 1, 3, 2, Presence::Available, none, edits)),
         hosted(part("host, crash, one agent", size, 1, 2, 2, Presence::Available, all, crash)),

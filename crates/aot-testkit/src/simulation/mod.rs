@@ -179,6 +179,7 @@ impl Simulation {
             Event::Ended { job, .. }
             | Event::Landed { job, .. }
             | Event::Conflict { job, .. }
+            | Event::NotLanded { job, .. }
             | Event::Replanned { job, .. } => job,
             Event::Begun { .. }
             | Event::Verified { .. }
@@ -201,7 +202,7 @@ impl Simulation {
         match event {
             Event::Ended { job, outcome, .. } => match (outcome, &job.task) {
                 (JobOutcome::Done { .. }, Task::Work(_)) => self.world.report(job),
-                (JobOutcome::Refused { .. }, _) => self.world.park(job),
+                (JobOutcome::Refused { .. } | JobOutcome::NotStarted { .. }, _) => self.world.park(job),
                 (
                     JobOutcome::Done { .. }
                     | JobOutcome::Failed { .. }
@@ -212,7 +213,14 @@ impl Simulation {
                     Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan,
                 ) => self.world.end(job),
             },
-            Event::Replanned { job, answer: Answer::Refused { .. }, .. } => self.world.park(job),
+            Event::Replanned { job, answer: Answer::Refused { .. } | Answer::NotStarted { .. }, .. } => {
+                self.world.park(job)
+            }
+            Event::NotLanded { job, .. } => match self.settings.dispatch {
+                Dispatch::Rolling => self.world.report(job),
+                // The host has its tree still.
+                Dispatch::OnRequest => self.world.hand_back(job),
+            },
             Event::Landed { job, .. } | Event::Conflict { job, .. } | Event::Replanned { job, .. } => {
                 self.world.end(job);
             }

@@ -104,7 +104,10 @@ fn parts<'e>(entries: &'e [JournalEntry<Change>], atom: &AtomId) -> Vec<LogPart<
         let ends = changes.iter().any(|change| {
             matches!(
                 change,
-                Change::AtomResolved { .. } | Change::AtomReset { .. } | Change::AtomReturned { .. }
+                Change::AtomResolved { .. }
+                    | Change::AtomReset { .. }
+                    | Change::AtomReturned { .. }
+                    | Change::AtomNotStarted { .. }
             )
         });
         let ended = if ends { Ended::Yes } else { Ended::NotYet };

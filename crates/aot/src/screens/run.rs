@@ -33,7 +33,7 @@ pub struct RunScreen {
     running: Vec<(JobId, Instant)>,
     /// What agents do now.
     doing: Vec<(JobId, String)>,
-    parked: Option<jiff::Timestamp>,
+    parked: Option<(jiff::Timestamp, Option<String>)>,
     verifying: bool,
     resolved: usize,
     all: usize,
@@ -124,10 +124,11 @@ impl RunScreen {
         if self.verifying {
             parts.push("the base case is being checked".into());
         }
-        if let Some(until) = self.parked {
-            let left = jiff::Timestamp::now().duration_until(until);
+        if let Some((until, why)) = &self.parked {
+            let left = jiff::Timestamp::now().duration_until(*until);
             let left = Duration::try_from(left).unwrap_or_default();
-            parts.push(format!("parked, goes on in {}", short(left)));
+            let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+            parts.push(format!("parked, tries again in {}{why}", short(left)));
         }
         let running: Vec<String> = self
             .running
@@ -197,6 +198,11 @@ impl RunScreen {
                 self.ends(atom);
                 Some(self.row("↩", "<", Paint::Yellow, atom.as_str(), &format!("comes back: {reason}")))
             }
+            Change::AtomNotStarted { atom, reason } => {
+                self.ends(atom);
+                let text = format!("could not be started: {reason}");
+                Some(self.row("↩", "<", Paint::Yellow, atom.as_str(), &text))
+            }
             Change::AtomReset { atom } => {
                 self.ends(atom);
                 None
@@ -237,7 +243,7 @@ impl RunScreen {
             | Change::StopRequested { .. } => None,
             other => {
                 match other {
-                    Change::Parked { until } => self.parked = Some(until.at()),
+                    Change::Parked { until, reason } => self.parked = Some((until.at(), reason.clone())),
                     Change::Unparked => self.parked = None,
                     _ => {}
                 }

@@ -119,7 +119,8 @@ impl StatusPage {
             (LoopStatus::Pending | LoopStatus::Running | LoopStatus::Stopped | LoopStatus::Completed, _) => {}
         }
         if let Some(until) = &view.parked_until {
-            self.line(&format!("parked until {}: no agent can start", until.as_str()));
+            let why = view.parked_reason.as_deref().unwrap_or("no agent can start");
+            self.line(&format!("parked until {}: {why}", until.as_str()));
         }
         self.line("");
     }

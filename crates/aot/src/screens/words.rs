@@ -21,17 +21,18 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::RedirectEnded => Some("the redirect is over".into()),
         Change::Stopped { reason, .. } => Some(with("the loop stopped", Some(reason))),
         Change::Completed => Some("the goal is proven done".into()),
-        Change::Parked { until } => {
-            Some(format!("no agent can start; the next try is at {}", until.as_str()))
+        Change::Parked { until, reason } => {
+            let what = format!("nothing can start; the next try is at {}", until.as_str());
+            Some(with(&what, reason.as_deref()))
         }
-        Change::Unparked => Some("agents can start again".into()),
+        Change::Unparked => Some("starts are tried again".into()),
         Change::SpentSoFar { .. } => None,
 
         Change::IterationOpened => Some(match attempt_beside(beside) {
             Some(number) => format!("iteration {number} begins"),
             None => "the next iteration begins".into(),
         }),
-        Change::ResultCounted => None,
+        Change::ResultCounted | Change::IterationTakenBack => None,
         Change::IterationClosed { unresolved, stall_count: 0 } => {
             Some(format!("the iteration ends: {unresolved} unresolved"))
         }
@@ -54,6 +55,9 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::AtomReset { atom } => Some(format!("{atom} is to be done again")),
         Change::AtomReturned { atom, reason } => {
             Some(with(&format!("{atom} goes back, through nobody's fault"), Some(reason)))
+        }
+        Change::AtomNotStarted { atom, reason } => {
+            Some(with(&format!("{atom} could not be started"), Some(reason)))
         }
         Change::DependenciesSet { atom, depends_on } if depends_on.is_empty() => {
             Some(format!("{atom} waits for nothing now"))
@@ -148,6 +152,7 @@ pub fn concerns<'c>(change: &'c Change, beside: &'c [Change]) -> Vec<&'c AtomId>
         | Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
         | Change::AtomReturned { atom, .. }
+        | Change::AtomNotStarted { atom, .. }
         | Change::DependenciesSet { atom, .. }
         | Change::BindingSet { atom, .. }
         | Change::FailureNoted { atom, .. }
@@ -181,6 +186,7 @@ pub fn concerns<'c>(change: &'c Change, beside: &'c [Change]) -> Vec<&'c AtomId>
         | Change::IterationOpened
         | Change::ResultCounted
         | Change::IterationClosed { .. }
+        | Change::IterationTakenBack
         | Change::StallCleared
         | Change::CountMoved { .. }
         | Change::GroupRemoved { .. }

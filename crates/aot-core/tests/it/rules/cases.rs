@@ -177,6 +177,67 @@ fn cases_28_to_32() {
 }
 
 #[test]
+fn case_33_what_the_world_refuses_is_no_attempt() {
+    table(&[
+        (
+            "case 33",
+            "m=1; N=1; A",
+            "A>",
+            "#0 stall 0 | - | runs 0 | left 1 | trail  | parked 30s no space left",
+        ),
+        ("case 33", "m=1; N=1; A", "A> wait30", "#1 stall 0 | A | runs 1 | parked no"),
+        ("case 33", "m=1; N=1; A", "A> wait30 A>", "#0 stall 0 | - | runs 0 | parked 60s no space left"),
+        ("case 33", "m=1; N=1; A", "A> wait30 A> wait60 A>", "#0 stall 0 | - | parked 120s no space left"),
+        ("case 33", "m=1; N=1; A", "A> wait30 A> wait60 A+ v+", "#1 stall 0 halt completed | runs 1"),
+        // All that was started at once waits once.
+        ("case 33", "m=3; N=1; A; B; C", "A> B>", "#1 stall 0 | C | parked 30s no space left"),
+        ("case 33", "m=3; N=1; A; B; C", "A> B> C>", "#0 stall 0 | - | runs 0"),
+        // What runs goes on, and what could not be started is tried again in the same iteration.
+        ("case 33", "m=2; N=1; A; B; C", "A> B+", "#1 stall 0 | - | done B | runs 1"),
+        ("case 33", "m=2; N=1; A; B; C", "A> B+ wait30", "#1 stall 0 | A C"),
+        ("case 33", "m=2; N=1; A; B; C", "A> B+ wait30 A+ C+ v+", "#1 stall 0 halt completed | runs 3"),
+        // It is nobody's failure.
+        ("case 33", "m=1; G=A|B", "A> wait30", "#1 stall 0 | A | sel G:A | failed  | trail "),
+        ("case 33", "m=1; P! -> A", "A+ P> wait30", "#2 stall 0 | P!"),
+        // It ends with the wall time, and says why; the loop goes on when there is room.
+        (
+            "case 33",
+            "m=1; N=1; wall=100; A",
+            "A> wait30 A> wait70",
+            "#0 stall 0 halt budget | exit 15 | parked no | reason time is up: 100s of wall time; nothing could start: no space left",
+        ),
+        ("case 33", "m=1; N=1; A", "A> stop crash v-", "#1 stall 0 | A | parked no"),
+        ("case 33", "m=1; N=1; A", "A> crash v-", "#0 stall 0 | - | parked 28s no space left"),
+        ("case 33", "m=1; N=1; A", "A> redirect redirected", "#1 stall 0 | A"),
+        (
+            "case 33",
+            "impatient; m=1; A",
+            "A>",
+            "#0 stall 0 halt needs_person | reason needs a person: nothing can start: no space left",
+        ),
+        // A probe, and the work behind it.
+        ("case 33", "agents=wp; m=1; N=1; A?", "A?>", "#0 stall 0 | - | runs 0"),
+        ("case 33", "agents=wp; m=1; N=1; A?", "A?+ A>", "#1 stall 0 | A | runs 2"),
+        ("case 33", "agents=wp; m=1; N=1; A?", "A?+ A> wait30 A+ v+", "#1 stall 0 halt completed | runs 2"),
+        // A replan.
+        ("case 33", "agents=wc; N=2; A", "A+ v- r>", "#1 stall 0 | - | runs 1"),
+        ("case 33", "agents=wc; N=2; A", "A+ v- r> wait30 r(+B)", "#2 stall 0 | B | replans 2 | runs 3"),
+        // A landing keeps the work.
+        ("case 33", "m=1; N=1; A", "A= A^>", "#1 stall 0 | A | done  | parked 30s no space left"),
+        ("case 33", "m=1; N=1; A", "A= A^> wait30", "#1 stall 0 | A^ | runs 1"),
+        ("case 33", "m=1; N=1; A", "A= A^> wait30 A^ v+", "#1 stall 0 halt completed | runs 1"),
+        ("case 33", "m=1; N=1; A", "A= A^> stop", "#1 stall 0 halt stopped_by_hand | killed A | left 1"),
+        ("case 33", "m=1; N=2; A", "A= A^> redirect redirected", "#2 stall 0 | A | killed A"),
+        // A host asks again when it wants to.
+        ("case 33", "host; m=1; N=2; A", "ask(A) A>", "#0 stall 0 | - | parked no | left 1"),
+        ("case 33", "host; m=1; N=2; A", "ask(A) A> ask(A) A+ turn v+", "#1 stall 0 halt completed"),
+        ("case 33", "host; m=2; N=2; A; B", "ask(A) ask(B) B> ask(B)", "#1 stall 0 | A B"),
+        ("case 33", "host; m=1; N=2; A", "ask(A) A= A^>", "#1 stall 0 | A | parked no | done "),
+        ("case 33", "host; m=1; N=2; A", "ask(A) A= A^> A+ turn v+", "#1 stall 0 halt completed"),
+    ]);
+}
+
+#[test]
 fn case_18_a_ring_through_a_parent_is_a_cycle() {
     let (state, _) = parse("A -> B; B <- A");
     let cycles = Graph::new(&state).cycles(&state);

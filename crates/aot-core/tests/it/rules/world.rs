@@ -10,10 +10,10 @@
 //! limits, `host` dispatches on request, `impatient` does not wait for a limit to lift.
 //!
 //! **Script**, words: `A+` succeeds and lands, `A=` is done and asks to land, `A^` landed, `A%` conflict, `A-` failed,
-//! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused, `A/` not logged
-//! in; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<` and `A?/` as above; `A@1-` the same for
+//! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused, `A>` not started,
+//! `A^>` not landed, `A/` not logged in; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<`, `A?>` and `A?/` as above; `A@1-` the same for
 //! attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
-//! case; the first evaluation is red unless the script begins with one (`v_` leaves it under way). `r0`, `r-`, `r<`, `r/`, `r(…)` the plan: `A->B,C` cut,
+//! case; the first evaluation is red unless the script begins with one (`v_` leaves it under way). `r0`, `r-`, `r<`, `r>`, `r/`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
 //! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`, `edit` (the
 //! file as it is);
@@ -22,7 +22,7 @@
 //! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
 //! checking) or `#2 stall 1 halt stalled`, then any of `left 3`, `done A B`, `trail …`, `failed G:A`, `sel G:B`,
 //! `bound 7`, `killed A`, `why …`, `exit 11`, `reason …`, `status …`, `refused …`, `fruitless 1`, `wake`,
-//! `choices G:A,B`, `next …` (what the certificate says to type next, joined by `; `).
+//! `choices G:A,B`, `parked 30s why` or `parked no`, `next …` (what the certificate says to type next, joined by `; `).
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ use aot_core::rules::certificate::{Certificate, RedCheck, StopKind, next_steps};
 use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
 use aot_core::rules::reshape::NewAtom;
-use aot_core::rules::{Ledger, apply, gate};
+use aot_core::rules::{Change, Ledger, apply, gate};
 use aot_core::state::*;
 use aot_testkit::audit::derived::derived_figures_are_right;
 use aot_testkit::plans;
@@ -86,6 +86,8 @@ pub struct World {
     lowest: u64,
     first: State,
     redirected: bool,
+    /// Something could not be started, so that the bound counts it again.
+    gave_back: bool,
     /// What the next result has spent.
     usage: Usage,
     pub most_running: usize,
@@ -119,6 +121,7 @@ impl World {
             file: state.clone(),
             first: state,
             redirected: false,
+            gave_back: false,
             usage: Usage::default(),
             now,
             halt: None,
@@ -152,6 +155,8 @@ impl World {
             match effect {
                 Effect::Record(changes) => {
                     for change in &changes {
+                        self.gave_back |=
+                            matches!(change, Change::AtomNotStarted { .. } | Change::IterationTakenBack);
                         apply(&mut self.file, change, self.now).expect("a change fits the file");
                     }
                 }
@@ -182,6 +187,10 @@ impl World {
         }
         assert_eq!(self.file, *self.coordinator.state(), "the file says something else than the coordinator");
         let bound = self.coordinator.bound().agent_runs;
+        if self.gave_back {
+            self.lowest = u64::MAX;
+            self.gave_back = false;
+        }
         assert!(bound <= self.lowest, "the bound rose from {} to {bound}", self.lowest);
         self.lowest = bound;
         let runs = self.file.control.spent.as_ref().map_or(0, |spent| spent.agent_runs);
@@ -266,7 +275,8 @@ impl World {
         if let Some(rest) = word.strip_prefix('v').filter(|_| self.verify.is_some()) {
             return self.evaluated(rest);
         }
-        if let Some(rest) = word.strip_prefix('r').filter(|rest| rest.starts_with(['0', '-', '<', '/', '(']))
+        if let Some(rest) =
+            word.strip_prefix('r').filter(|rest| rest.starts_with(['0', '-', '<', '>', '/', '(']))
         {
             return self.planned(rest);
         }
@@ -417,6 +427,7 @@ impl World {
             "0" => Answer::Plan(PlanChange::default()),
             "-" => Answer::Failed { reason: "no answer".into() },
             "<" => Answer::Refused { reason: "rate limit".into(), retry_after: None },
+            ">" => Answer::NotStarted { reason: "no space left".into() },
             "/" => Answer::NotLoggedIn { reason: "nobody is logged in".into() },
             plan => Answer::Plan(parse_plan(plan.trim_matches(['(', ')']))),
         };
@@ -448,12 +459,13 @@ impl World {
             let outcome = match probe {
                 "." => JobOutcome::Lost { reason: "lost".into() },
                 "<" => JobOutcome::Refused { reason: "rate limit".into(), retry_after: None },
+                ">" => JobOutcome::NotStarted { reason: "no space left".into() },
                 "/" => JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() },
                 answer => probed(answer),
             };
             return self.send(Event::Ended { job, outcome, usage });
         }
-        if matches!(how, "^" | "%")
+        if matches!(how, "^" | "%" | "^>")
             && (attempt.is_some() || self.landing.iter().any(|j| j.task.atom() == Some(&atom)))
         {
             let job = attempt.map_or_else(
@@ -461,6 +473,10 @@ impl World {
                 |attempt| JobId { task: Task::Work(atom.clone()), attempt },
             );
             self.landing.retain(|landing| *landing != job);
+            if how == "^>" {
+                self.asked.push(job.clone());
+                return self.send(Event::NotLanded { job, reason: "no space left".into(), usage });
+            }
             return self.send(match how {
                 "^" => Event::Landed { job, binding: binding(who), usage },
                 _ => Event::Conflict { job, reason: "conflict".into(), usage },
@@ -480,6 +496,7 @@ impl World {
             "&" => done(CheckOutcome::Pending { reason: why() }),
             "." => JobOutcome::Lost { reason: why() },
             "#" => JobOutcome::TooLarge { reason: why() },
+            ">" => JobOutcome::NotStarted { reason: "no space left".into() },
             "<" => JobOutcome::Refused { reason: why(), retry_after: None },
             "/" => JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() },
             other => panic!("{other}?"),
@@ -596,6 +613,13 @@ impl World {
                 let atom = &state.atoms[&AtomId::from(rest.split(':').next().expect("an atom"))];
                 format!("{}:{}", atom.id, ids(&atom.depends_on))
             }
+            "parked" => match &state.control.parked_until {
+                Some(until) => {
+                    let why = state.control.parked_reason.as_deref().unwrap_or("no reason");
+                    format!("{}s {why}", until.at().duration_since(self.now).as_secs())
+                }
+                None => "no".into(),
+            },
             "most" => self.most_running.to_string(),
             "corrections" => {
                 let all = state.corrections.iter();

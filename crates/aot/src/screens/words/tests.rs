@@ -37,9 +37,18 @@ fn every_change_in_plain_words() {
         (json!({"type": "completed"}), "the goal is proven done"),
         (
             json!({"type": "parked", "until": until}),
-            "no agent can start; the next try is at 2026-11-15T10:00:00Z",
+            "nothing can start; the next try is at 2026-11-15T10:00:00Z",
         ),
-        (json!({"type": "unparked"}), "agents can start again"),
+        (
+            json!({"type": "parked", "until": until, "reason": "no space left on device"}),
+            "nothing can start; the next try is at 2026-11-15T10:00:00Z: no space left on device",
+        ),
+        (json!({"type": "unparked"}), "starts are tried again"),
+        (json!({"type": "iteration_taken_back"}), ""),
+        (
+            json!({"type": "atom_not_started", "atom": "A1", "reason": "no space left on device"}),
+            "A1 could not be started: no space left on device",
+        ),
         (json!({"type": "spent_so_far", "spent": {}}), ""),
         (json!({"type": "iteration_opened"}), "the next iteration begins"),
         (json!({"type": "result_counted"}), ""),

@@ -1,0 +1,97 @@
+//! What the world refuses is no attempt (D12): an atom that could not be started is pending again, an iteration in which
+//! nothing could be started is taken back, work that could not be landed is kept, and the loop is parked. How long it
+//! waits is a rule.
+
+use super::flight::{Attempt, Replan, Stage};
+use super::protocol::{Effect, JobId, Usage};
+use super::{Coordinator, Dispatch, OnRefusedStart};
+use crate::rules::{Change, backoff, converge};
+use crate::state::Span;
+
+impl Coordinator {
+    /// Parks the loop. What is refused while it is parked belongs to the same wait.
+    pub(super) fn park(&mut self, reason: &str, retry_after: Option<Span>) {
+        let now = self.ledger.now();
+        let parked = self.state().control.parked_until.as_ref().is_some_and(|until| now < until.at());
+        let before = if parked { self.refused_starts.saturating_sub(1) } else { self.refused_starts };
+        backoff::park(&mut self.ledger, before, reason, retry_after);
+        self.refused_starts = before + 1;
+        // Waiting costs time only; the file says how much, so that it survives a crash.
+        self.spending.unwritten = true;
+    }
+
+    /// Waits until the world has room again. A host decides by itself when it asks again.
+    pub(super) fn wait_for_world(&mut self, reason: &str) {
+        match (self.settings.dispatch, self.settings.on_refused_start) {
+            (Dispatch::OnRequest, _) => {}
+            (Dispatch::Rolling, OnRefusedStart::Park) => self.park(reason, None),
+            (Dispatch::Rolling, OnRefusedStart::Stop) => self.require_stop(converge::world_refuses(reason)),
+        }
+    }
+
+    pub(super) fn note_begun(&mut self, job: &JobId) {
+        self.begun_in = self.begun_in.max(Some(job.attempt));
+    }
+
+    /// An attempt whose probe has run, or runs beside others, keeps what is known and waits for its second half.
+    pub(super) fn not_started(&mut self, at: usize, reason: &str) {
+        let attempt = &self.flight.attempts[at];
+        let is_second_half = attempt.stage == Stage::Working && attempt.probed;
+        if is_second_half || !attempt.parallel_probes.is_empty() {
+            self.flight.attempts[at].parked = true;
+        } else {
+            let Attempt { atom, number, .. } = self.flight.attempts[at].clone();
+            self.uncount_run(&self.flight.attempts[at].job());
+            self.end_attempt(at);
+            self.ledger.record(Change::AtomNotStarted { atom, reason: reason.to_owned() });
+            self.take_back_iteration(number);
+        }
+        self.wait_for_world(reason);
+    }
+
+    /// A replan beside other starts keeps its place in their iteration.
+    pub(super) fn replan_not_started(&mut self, mut replan: Replan, reason: &str) {
+        let (job, number) = (replan.job(), replan.number);
+        if !self.take_back_iteration(number) {
+            replan.parked = true;
+            self.flight.replan = Some(replan);
+        } else {
+            self.uncount_run(&job);
+        }
+        self.wait_for_world(reason);
+    }
+
+    /// The work stays as it is, and its landing is asked for again. One that asked judges is not: they would be asked
+    /// once more for each try, and the bound counts them once (D8).
+    pub(super) fn not_landed(&mut self, job: JobId, reason: String, usage: Usage) {
+        let at = self.flight.find(&job).filter(|at| self.flight.attempts[*at].stage == Stage::Landing);
+        let Some(at) = at else { return };
+        if usage.agent_runs > 0 {
+            self.effects.push(Effect::Kill(job.clone()));
+            return self.conflict(job, reason);
+        }
+        match self.settings.dispatch {
+            // The host is told, and hands its work in again.
+            Dispatch::OnRequest => self.flight.attempts[at].stage = Stage::Working,
+            Dispatch::Rolling => {
+                self.flight.attempts[at].parked = true;
+                self.wait_for_world(&reason);
+            }
+        }
+    }
+
+    /// Takes the open iteration back if nothing has begun in it. Returns whether it did.
+    fn take_back_iteration(&mut self, number: u32) -> bool {
+        let control = &self.state().control;
+        let Some(open) = control.open.as_ref().filter(|_| control.iteration == number) else { return false };
+        let has_starts = !open.started.is_empty() || !self.probed_in_iteration().is_empty();
+        let in_flight = self.flight.attempts.iter().any(|attempt| attempt.number == number)
+            || self.flight.replan.as_ref().is_some_and(|replan| replan.number == number);
+        let counts = has_starts || in_flight || open.results > 0 || open.moved;
+        if counts || self.begun_in >= Some(number) {
+            return false;
+        }
+        self.ledger.record(Change::IterationTakenBack);
+        true
+    }
+}
