@@ -21,8 +21,8 @@ use crate::store::lock::{Held, Lock};
 use crate::store::watch::{self, Watch};
 use crate::tree::OpenedFor;
 
-/// The lock of a driver that has just died may be held for a moment longer.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// The lock of a driver that was killed is held until what it had started is gone.
+const LOCK_WAIT: Duration = Duration::from_secs(15);
 
 /// What one run is asked for, besides what the state says.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub struct RunEnd {
 /// Held by the one process that drives a loop.
 #[derive(Debug)]
 pub struct DriverLock {
-    _lock: Held,
+    held: Held,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ pub fn acquire(home: &Home) -> Result<DriverLock, DriverLockError> {
     let purpose = format!("drives the loop since {}", Timestamp::now().strftime("%H:%M:%S UTC"));
     let wait = if Lock::Driving.taker_lives(home) { Duration::ZERO } else { LOCK_WAIT };
     match Held::take_the(Lock::Driving, home, &purpose, wait) {
-        Ok(held) => Ok(DriverLock { _lock: held }),
+        Ok(held) => Ok(DriverLock { held }),
         Err(error) => match holder(home) {
             Some(holder) => Err(DriverLockError::Taken { holder }),
             None => Err(error.into()),
@@ -83,6 +83,11 @@ pub fn run(
     (sender, inbox): (Sender<Message>, Receiver<Message>),
     notify: &mut dyn FnMut(Notice<'_>),
 ) -> Result<RunEnd, RunError> {
+    // Whoever drives next finds nothing of this run at work, even if this process is killed.
+    config
+        .guard
+        .hold(lock.held.file())
+        .map_err(|error| RunError::World(format!("nothing can be started: {error}")))?;
     clear_scratch(&config.project);
     clear_outputs(&config.project);
     clear_transcripts(&config.project.sidecar);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aot_runner::checks::CHECKING;
-use aot_runner::process::MARK;
+use aot_runner::process::{Guard, MARK};
 
 use crate::failure::{Failure, FailureKind};
 
@@ -231,8 +231,8 @@ pub fn is_in_job() -> bool {
 }
 
 /// Who sits here: as git knows them, or the system.
-pub fn person(root: &Path) -> String {
+pub fn person(root: &Path, guard: &Guard) -> String {
     let system = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    let name = aot_runner::tree::author(root).or_else(system).unwrap_or_default();
+    let name = aot_runner::tree::author(root, guard).or_else(system).unwrap_or_default();
     if name.trim().is_empty() { "somebody".to_owned() } else { name.trim().to_owned() }
 }

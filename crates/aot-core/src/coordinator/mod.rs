@@ -27,7 +27,7 @@ use flight::Flight;
 use parallel_probes::ProbedChoices;
 
 use crate::rules::bound::{self, Bound};
-use crate::rules::converge::{JudgementInputs, Stop};
+use crate::rules::converge::{self, JudgementInputs, Stop};
 use crate::rules::evaluate::{self, BaseCase, Evaluations};
 use crate::rules::gate::Aligned;
 use crate::rules::memory::Memory;
@@ -255,6 +255,11 @@ impl Coordinator {
     /// Whether an atom waits for a person.
     pub fn awaits_person(&self) -> bool {
         self.memory.anything_awaits_person()
+    }
+
+    /// Whether time or money is used up, as of the last event.
+    pub fn is_overspent(&self) -> bool {
+        converge::overspent(&self.ledger, self.seconds_spent()).is_some()
     }
 
     fn is_under_way(&self) -> bool {

@@ -82,7 +82,7 @@ pub fn moving(
 ) -> io::Result<LintFacts> {
     let mut facts = still(state, checker.project, path);
     let Some(base_case) = &state.objective.base_case else { return Ok(facts) };
-    let mut before = Tree::of(checker.project)?;
+    let mut before = Tree::of(checker.project, checker.guard)?;
     let mut trouble = None;
     let mut wrote = std::collections::BTreeMap::new();
     let evaluation =
@@ -90,7 +90,7 @@ pub fn moving(
             if let Progress::Ended { place, evidence, .. } = &progress
                 && evidence.source == Source::Fresh
             {
-                match Tree::of(checker.project) {
+                match Tree::of(checker.project, checker.guard) {
                     Ok(after) => {
                         let changed = before.changed(&after);
                         if !changed.is_empty() {

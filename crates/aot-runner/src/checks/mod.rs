@@ -152,7 +152,7 @@ impl Checker<'_> {
             // Two atoms may have items of the same name, and so may the base case.
             sheet.leaves.iter_mut().for_each(|leaf| leaf.name = format!("{id}: {}", leaf.name));
         }
-        let tree = Tree::of(self.project)?;
+        let tree = Tree::of(self.project, self.guard)?;
         let kept = Kept::of(self.project);
         let believed = match occasion {
             Occasion::Look => kept.passes(tree.hash()),
@@ -202,7 +202,7 @@ impl Checker<'_> {
             .enumerate()
             .map(|(place, seen)| seen.unwrap_or_else(|| work.not_run(&sheet, place, &schedule)))
             .collect();
-        let changed = if fresh > 0 { tree.changed(&Tree::of(self.project)?) } else { Vec::new() };
+        let changed = if fresh > 0 { tree.changed(&Tree::of(self.project, self.guard)?) } else { Vec::new() };
         let lines = sheet.leaves.iter().zip(&seen).map(|(leaf, (outcome, evidence))| kept::EvidenceLine {
             key: work.key(leaf),
             item: leaf.name.clone(),

@@ -240,7 +240,7 @@ impl Workers {
         match self.ground.trees() {
             TreeKind::Unisolated => {
                 let project = Project { root: lent.root().to_path_buf(), ..self.config.project.clone() };
-                Tree::of(&project).ok()
+                Tree::of(&project, &self.config.guard).ok()
             }
             TreeKind::Worktrees | TreeKind::InPlace => None,
         }

@@ -88,9 +88,9 @@ impl Judge for AgentJudge<'_> {
 
     fn ask(&self, request: &Request<'_>) -> JudgeReply {
         let project = Project { root: request.folder.to_path_buf(), ..self.workers.config.project.clone() };
-        let before = Tree::of(&project).ok();
+        let before = Tree::of(&project, &self.workers.config.guard).ok();
         let report = self.ask_patiently(request);
-        let after = Tree::of(&project).ok();
+        let after = Tree::of(&project, &self.workers.config.guard).ok();
         let beside = Excerpt::default();
         if let (Some(before), Some(after)) = (before, after)
             && before.hash() != after.hash()

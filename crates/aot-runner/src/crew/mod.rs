@@ -228,6 +228,12 @@ impl Crew {
         self.workers.give_up_blocked.store(when == WhenBlocked::GiveUp, Ordering::Release);
     }
 
+    /// Makes git and what prepares trees come to an end, or lets them take their time again.
+    pub fn interrupt(&self, is_interrupted: bool) {
+        let interrupt = self.workers.config.guard.interrupt();
+        if is_interrupted { interrupt.ask() } else { interrupt.clear() }
+    }
+
     /// Whether threads are still at work, killed ones included.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire) > 0

@@ -385,6 +385,7 @@ impl<'e> Engine<'e> {
                 self.last_write = Some(LastWrite { ended: Instant::now(), took: began.elapsed() });
             }
             self.crew.when_blocked(self.when_blocked());
+            self.crew.interrupt(self.is_interrupted());
             self.crew.keep_verifying(self.coordinator.verifying());
             for effect in effects {
                 self.perform(effect);
@@ -429,14 +430,18 @@ impl<'e> Engine<'e> {
 
     /// A landing that waits for a person holds up neither a stop nor a redirect.
     fn when_blocked(&self) -> WhenBlocked {
-        let state = self.coordinator.state();
-        let limit = state.constraints().max_wall_time().seconds();
-        let spent = state.control.spent.as_ref().map_or(0, |spent| spent.seconds);
-        let control = &state.control;
-        match control.redirect_requested || control.stop_requested || spent >= limit {
+        let control = &self.coordinator.state().control;
+        match control.redirect_requested || control.stop_requested || self.coordinator.is_overspent() {
             true => WhenBlocked::GiveUp,
             false => WhenBlocked::Wait,
         }
+    }
+
+    /// Whether what runs is to end at once (D13). What is short is let through all the same, a landing above all.
+    fn is_interrupted(&self) -> bool {
+        let control = &self.coordinator.state().control;
+        let stops_now = control.stop_requested && control.stop_now;
+        control.redirect_requested || stops_now || self.coordinator.is_overspent()
     }
 
     fn perform(&mut self, effect: Effect) {

@@ -3,9 +3,7 @@
 //! A job in a cage of namespaces has two: this one, which the job cannot reach, and within the cage the first process,
 //! which the job cannot kill. The inner one does the work, the outer one passes words in and the report out.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +22,8 @@ use super::cage::CageError;
 #[cfg(target_os = "linux")]
 use super::cage::bwrap;
 use super::cage::{Cage, Kind};
-use super::{How, Input};
+use super::started::StartedProgram;
+use super::{How, Input, listing, reaper};
 
 /// The first word on the command line of a guard.
 pub const WORD: &str = "__guard";
@@ -50,9 +49,9 @@ const KILLED_INSIDE: i32 = 128;
 /// How long those whose guard is gone are waited for.
 const ABANDONED: Duration = Duration::from_secs(2);
 
-/// Becomes a guard if the words say so. The first thing a program that starts guards must do.
+/// Becomes a guard or a reaper if the words say so. The first thing a program that starts guards must do.
 pub fn is_called(words: &[OsString]) -> bool {
-    words.get(1).is_some_and(|word| word == WORD)
+    words.get(1).is_some_and(|word| word == WORD || word == reaper::WORD)
 }
 
 /// What the words of a guard say.
@@ -178,6 +177,9 @@ impl Order<'_> {
 
 /// The line to the supervisor is standard input.
 pub fn run(words: &[OsString]) -> ExitCode {
+    if words.get(1).is_some_and(|word| word == reaper::WORD) {
+        return reaper::run();
+    }
     let Some(order) = Order::read(words) else { return ExitCode::from(2) };
     if let Place::Inside(file) = order.place {
         let_go(file);
@@ -326,13 +328,13 @@ fn relay(_: &UnixStream, _: &Order<'_>, _: &Cage, _: Vec<u8>) -> io::Result<(How
 static MAIN_ENDED: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_os = "linux")]
-fn adopt() -> io::Result<()> {
+pub(super) fn adopt() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
 }
 
 /// Elsewhere orphans go to the first process of the system; only those that stay in the program's group are found.
 #[cfg(not(target_os = "linux"))]
-fn adopt() -> io::Result<()> {
+pub(super) fn adopt() -> io::Result<()> {
     Ok(())
 }
 
@@ -426,47 +428,12 @@ fn signal_group(main: Option<Pid>, signal: Signal) {
 }
 
 fn descendants() -> Vec<Pid> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for process in processes() {
-        children.entry(process.parent).or_default().push(process.pid);
-    }
-    let mut found = Vec::new();
-    let mut open = children.remove(&getpid().as_raw_nonzero().get()).unwrap_or_default();
-    while let Some(pid) = open.pop() {
-        open.extend(children.remove(&pid).unwrap_or_default());
-        found.extend(Pid::from_raw(pid));
-    }
-    found
+    listing::below(listing::living(), &[getpid().as_raw_nonzero().get()])
 }
 
-struct Process {
-    pid: i32,
-    parent: i32,
-    session: i32,
-}
-
-impl Process {
-    fn has_mark(&self, mark: &[u8]) -> bool {
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == mark)
-    }
-}
-
-/// Everybody who lives; zombies do not.
-fn processes() -> impl Iterator<Item = Process> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| living(entry.file_name().to_str()?.parse().ok()?))
-}
-
-/// The name in the middle of the line may hold anything, parentheses too.
-fn living(pid: i32) -> Option<Process> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let after = stat.iter().rposition(|byte| *byte == b')')?;
-    let mut rest = std::str::from_utf8(&stat[after + 1..]).ok()?.split_ascii_whitespace();
-    let state = rest.next()?;
-    let parent = rest.next()?.parse().ok()?;
-    let session = rest.nth(1)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(Process { pid, parent, session })
+/// The reaper that would have done it is gone.
+pub(super) fn kill_group(pid: i32) {
+    signal_group(Pid::from_raw(pid), Signal::KILL);
 }
 
 fn write_report(how: &How, left: usize) -> String {
@@ -480,17 +447,17 @@ fn write_report(how: &How, left: usize) -> String {
 
 /// Ends a guard that does not answer, and what it guarded as far as it can still be told: by the session, which had the
 /// guard's number, and by the mark in the environment.
-pub(super) fn abandon(guard: &mut Child, mark: &str) {
-    let session = guard.id().cast_signed();
+pub(super) fn abandon(guard: &StartedProgram, mark: &str) {
+    let session = guard.pid;
     // It may be gone already.
-    let _ = guard.kill();
+    guard.kill();
     let mark = format!("{MARK}={mark}").into_bytes();
     let (began, mut quiet) = (Instant::now(), 0);
     // Somebody may be born while we look, so that one look is not enough.
     while began.elapsed() < ABANDONED && quiet < 2 {
-        let own = |process: &Process| process.session == session || process.has_mark(&mark);
+        let own = |process: &listing::Process| process.session == session || process.has_mark(&mark);
         let left: Vec<Pid> =
-            processes().filter(own).filter_map(|process| Pid::from_raw(process.pid)).collect();
+            listing::living().filter(own).filter_map(|process| Pid::from_raw(process.pid)).collect();
         quiet = if left.is_empty() { quiet + 1 } else { 0 };
         for pid in left {
             let _ = kill_process(pid, Signal::KILL);

@@ -5,30 +5,42 @@
 //! that the program starts, so that a daemon in a session of its own is still its descendant, and it holds one end of a
 //! socket whose other end is ours. When the program has ended, when we say so, or when the socket closes because we are
 //! dead, the guard kills every descendant that is left.
+//!
+//! Guards, and programs like git that need none because they end by themselves ([`Call`]), are started by the reaper:
+//! this same binary again, once for each of our processes. It clears what is left if a guard is killed, and everything
+//! if we are.
 
 pub mod cage;
+mod call;
 mod captured;
 mod feed;
 pub mod guard;
+mod interrupt;
+mod listing;
+mod reaper;
+mod requests;
+mod started;
 mod switch;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use cage::Cage;
+pub use call::{Call, CallError, CallLimits, Called};
 pub use captured::Captured;
 pub use feed::Feed;
 pub use guard::MARK;
+pub use interrupt::Interrupt;
+use requests::{EarlyEnd, Launch};
+use started::{Reaper, StartedProgram};
 pub use switch::{Switch, Wire};
 
 /// How long a guard may take to clear what it guards, once it was told to.
@@ -40,7 +52,9 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Guard {
     program: PathBuf,
+    reaper: Arc<Reaper>,
     switch: Switch,
+    interrupt: Interrupt,
 }
 
 /// What is to run.
@@ -143,7 +157,7 @@ pub enum How {
 /// A program that runs. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Running {
-    guard: Child,
+    guard: StartedProgram,
     line: UnixStream,
     readers: Vec<JoinHandle<Captured>>,
     began: Instant,
@@ -171,17 +185,29 @@ impl Killer {
 
 impl Guard {
     pub fn new(program: PathBuf) -> Guard {
-        Guard { program, switch: Switch::default() }
+        let reaper = Arc::new(Reaper::new(program.clone()));
+        Guard { program, reaper, switch: Switch::default(), interrupt: Interrupt::default() }
     }
 
     /// The same, for programs that one switch ends together.
     pub fn under(&self, switch: &Switch) -> Guard {
-        Guard { program: self.program.clone(), switch: switch.clone() }
+        Guard { switch: switch.clone(), ..self.clone() }
     }
 
     /// The switch that ends what this guard runs.
     pub fn switch(&self) -> &Switch {
         &self.switch
+    }
+
+    /// What makes all that was begun through this guard and its copies come to an end.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// Keeps a file open until everything that runs has ended, even if we are killed: a lock, so that the next to take it
+    /// finds nobody at work.
+    pub fn hold(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        self.reaper.hold(file)
     }
 
     pub fn start(&self, job: &Job) -> io::Result<Running> {
@@ -202,46 +228,39 @@ impl Guard {
             Input::Bytes(bytes) => bytes,
         };
         let mark = mark();
-        let mut command = Command::new(&self.program);
-        let variables = match &job.environment {
-            Environment::OursAnd(variables) => variables,
-            Environment::Only(variables) => {
-                command.env_clear();
-                variables
-            }
+        let mut environment: Vec<(OsString, OsString)> = match &job.environment {
+            Environment::OursAnd(variables) => std::env::vars_os().chain(variables.iter().cloned()).collect(),
+            Environment::Only(variables) => variables.clone(),
         };
-        command
-            .arg0("aot")
-            .arg(guard::WORD)
-            .arg(job.limits.grace.as_millis().to_string())
-            .arg(guard::input_word(&job.input))
-            .arg(match job.cage {
-                None => "none".to_owned(),
-                Some(_) => cage.len().to_string(),
-            })
-            .arg(&job.program)
-            .args(&job.arguments)
-            .current_dir(&job.folder)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .env(guard::MARK, &mark)
-            .stdin(Stdio::from(OwnedFd::from(theirs)));
+        environment.push((guard::MARK.into(), mark.clone().into()));
+        let mut arguments = vec![
+            guard::WORD.into(),
+            job.limits.grace.as_millis().to_string().into(),
+            guard::input_word(&job.input),
+            match job.cage {
+                None => "none".into(),
+                Some(_) => cage.len().to_string().into(),
+            },
+            job.program.clone(),
+        ];
+        arguments.extend_from_slice(&job.arguments);
+        let (program, folder) = (self.program.clone(), job.folder.clone());
+        // Its line to us ends as well: if it can, it clears by itself.
+        let ending = EarlyEnd::Killed;
+        let launch = Launch { program, name: "aot".into(), arguments, folder, environment, ending };
         let (output, writer) = io::pipe()?;
         let mut pipes = vec![(Stream::Output, output)];
-        match job.streams {
-            Streams::Together => {
-                command.stderr(writer.try_clone()?);
-            }
+        let error_writer = match job.streams {
+            Streams::Together => writer.try_clone()?,
             Streams::Apart => {
                 let (errors, error_writer) = io::pipe()?;
                 pipes.push((Stream::Errors, errors));
-                command.stderr(error_writer);
+                error_writer
             }
-        }
-        command.stdout(writer);
+        };
         let began = Instant::now();
-        let guard = command.spawn()?;
-        // Closes our copies of the writing ends: only the program's processes hold them now.
-        drop(command);
+        // Our copies of the writing ends are closed by this: only the program's processes hold them now.
+        let guard = self.reaper.start(&launch, [theirs.into(), writer.into(), error_writer.into()])?;
         let heard = Arc::new(AtomicU64::new(0));
         let readers = pipes.into_iter().map(|(stream, pipe)| {
             let tap = tap.clone().map(|tap| (stream, tap));
@@ -339,9 +358,9 @@ impl Running {
         let _ = self.line.shutdown(Shutdown::Both);
         if report.is_empty() {
             // No guard, or one that cannot clear.
-            guard::abandon(&mut self.guard, &self.mark);
+            guard::abandon(&self.guard, &self.mark);
         }
-        let _ = self.guard.wait();
+        self.guard.wait(CLEARING);
         let mut captured =
             self.readers.drain(..).map(|reader| match report.is_empty() && !reader.is_finished() {
                 // Somebody who cannot be killed holds the stream open.
@@ -369,7 +388,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Whoever may still hold a killer: the line ends here, and the guard clears.
         let _ = self.line.shutdown(Shutdown::Both);
-        let _ = self.guard.wait();
+        self.guard.wait(CLEARING);
     }
 }
 

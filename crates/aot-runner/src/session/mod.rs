@@ -300,6 +300,11 @@ fn step_in_turn(
 ) -> Result<StepReport, RunError> {
     let turn = take_turn(&store)?;
     let ground = engine::ground(&config, store.load::<Refusal>()?.1, OpenedFor::Again)?;
+    // The next step finds nothing of this one at work, even if this process is killed.
+    config
+        .guard
+        .hold(turn.file())
+        .map_err(|error| RunError::World(format!("nothing can be started: {error}")))?;
     step(store, config, ground, Some(turn), work)
 }
 

@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -129,6 +130,11 @@ impl Held {
     /// and two processes would hold the lock.
     pub(super) fn is_whole(&self) -> bool {
         is_at(&self.file, &self.path).unwrap_or(false)
+    }
+
+    /// The open file that holds the lock; a copy of it holds the lock as well.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     pub(super) fn path(&self) -> &Path {

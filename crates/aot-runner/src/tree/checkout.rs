@@ -2,10 +2,10 @@
 //! the next, and reconciles it after a crash or a race. Never overwrites content that exists only there.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -157,7 +157,9 @@ impl Checkout {
             }
             let is_repository = [&one.old, &one.new].into_iter().flatten().any(|held| held.mode == GITLINK);
             let on_disk = self.on_disk(&one.path)?;
-            let is_known = on_disk.is(one.old.as_ref()) || on_disk.is(one.new.as_ref());
+            // Git removes a file before it writes the next version, which takes as long as its filter does.
+            let is_missing = matches!(on_disk, OnDisk::Nothing);
+            let is_known = is_missing || on_disk.is(one.old.as_ref()) || on_disk.is(one.new.as_ref());
             if is_repository || on_disk.is(wanted) || !(is_known || self.is_half_written(one)?) {
                 continue;
             }
@@ -223,12 +225,18 @@ impl Checkout {
         }
     }
 
-    /// Whether the file is the beginning of the new version, because the power failed or git was killed while writing.
+    /// Whether the file is the beginning of the new version as git writes it, because the power failed or git was killed
+    /// while writing.
     fn is_half_written(&self, one: &Difference) -> Result<bool, GroundError> {
         let Some(new) = one.new.as_ref().filter(|new| new.mode != GITLINK) else { return Ok(false) };
         let Ok(on_disk) = fs::read(self.full(&one.path)) else { return Ok(false) };
         let is_link = fs::symlink_metadata(self.full(&one.path)).is_ok_and(|meta| meta.is_symlink());
-        Ok(!is_link && self.git.read(["cat-file", "blob", &new.id])?.starts_with(&on_disk))
+        if is_link {
+            return Ok(false);
+        }
+        let path = OsString::from_vec([b"--path=", one.path.as_slice()].concat());
+        let words = [OsStr::new("cat-file"), OsStr::new("--filters"), &path, OsStr::new(&new.id)];
+        Ok(self.git.read(words)?.starts_with(&on_disk))
     }
 
     /// Whether a file can be written at this path: its parents are folders, and it is not a folder itself.

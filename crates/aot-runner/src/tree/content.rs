@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use super::git::command as git;
+use super::git::{Git, GitError, text};
+use crate::process::Guard;
 
 /// A larger file counts by its size and modification time instead of its content.
 pub const WHOLE_UP_TO: u64 = 64 << 20;
@@ -81,8 +81,9 @@ impl OwnPaths {
 }
 
 impl Tree {
-    pub fn of(project: &Project) -> io::Result<Tree> {
-        let entries = match in_git(project)? {
+    pub fn of(project: &Project, guard: &Guard) -> io::Result<Tree> {
+        let git = Git::at(&project.root, guard);
+        let entries = match in_git(&git, project)? {
             // Git lists nothing in a folder that it ignores, so its files are read here.
             Some(entries) if !entries.is_empty() => entries,
             Some(_) | None => by_hand(project)?,
@@ -121,26 +122,21 @@ impl Tree {
 }
 
 /// What git has recorded, corrected by what is on disk; `None` outside of a repository.
-fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
-    let listed = git(&project.root)
-        .args([
-            "ls-files",
-            "-z",
-            "-t",
-            "--stage",
-            "--modified",
-            "--deleted",
-            "--others",
-            "--exclude-standard",
-        ])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
+fn in_git(git: &Git, project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
+    let listed = git.query([
+        "ls-files",
+        "-z",
+        "-t",
+        "--stage",
+        "--modified",
+        "--deleted",
+        "--others",
+        "--exclude-standard",
+    ]);
     let listed = match listed {
-        Ok(listed) if listed.status.success() => listed.stdout,
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+        Ok(listed) if listed.code == 0 => listed.stdout,
+        Ok(_) | Err(GitError::Missing) => return Ok(None),
+        Err(error) => return Err(io::Error::other(error)),
     };
     let ours = OwnPaths::of(project);
     let mut entries = BTreeMap::new();
@@ -167,7 +163,7 @@ fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
     }
     to_hash.sort();
     to_hash.dedup();
-    for (path, id) in hashed(project, to_hash)? {
+    for (path, id) in hashed(git, project, to_hash)? {
         match id {
             Some(id) => entries.insert(path, id),
             None => entries.remove(&path),
@@ -180,7 +176,7 @@ fn in_git(project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
 }
 
 /// The same ids that git would give, so that a commit of the same content is the same tree.
-fn hashed(project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Option<String>)>> {
+fn hashed(git: &Git, project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Option<String>)>> {
     let mut found = Vec::new();
     let mut for_git: Vec<(Vec<u8>, &'static str)> = Vec::new();
     let mut budget = READ_IN_ALL;
@@ -199,7 +195,7 @@ fn hashed(project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Op
             found.extend(inner.into_iter().map(|(path, id)| (path, Some(id))));
         } else if meta.is_symlink() {
             let target = fs::read_link(&full)?;
-            let id = blob(&project.root, target.as_os_str().as_bytes())?;
+            let id = blob(git, target.as_os_str().as_bytes())?;
             found.push((path, Some(format!("120000 {id} 0"))));
         } else {
             found.push((path, Some(by_content(&full, &meta, &mut budget)?)));
@@ -213,8 +209,12 @@ fn hashed(project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Op
         names.extend_from_slice(path);
         names.push(b'\n');
     }
-    let ids = with_input(git(&project.root).args(["hash-object", "--stdin-paths"]), names)?;
-    let ids: Vec<&str> = ids.as_deref().map(|ids| ids.lines().collect()).unwrap_or_default();
+    let ids = match git.read_with_input(["hash-object", "--stdin-paths"], &names) {
+        Ok(ids) => text(&ids),
+        Err(GitError::Refused { .. }) => String::new(),
+        Err(error) => return Err(io::Error::other(error)),
+    };
+    let ids: Vec<&str> = ids.lines().collect();
     for (place, (path, mode)) in for_git.iter().enumerate() {
         let id = match ids.get(place).filter(|_| ids.len() == for_git.len()) {
             Some(id) => Some(format!("{mode} {id} 0")),
@@ -236,26 +236,16 @@ fn mode(meta: &Metadata) -> &'static str {
     if meta.permissions().mode() & 0o100 == 0 { "100644" } else { "100755" }
 }
 
-fn blob(root: &Path, content: &[u8]) -> io::Result<String> {
-    let id = with_input(git(root).args(["hash-object", "--stdin"]), content.to_vec())?;
-    Ok(id.unwrap_or_default().trim().to_owned())
+fn blob(git: &Git, content: &[u8]) -> io::Result<String> {
+    let id = git.read_with_input(["hash-object", "--stdin"], content).map_err(io::Error::other)?;
+    Ok(text(&id))
 }
 
 /// The user's name, as configured in git.
-pub fn author(root: &Path) -> Option<String> {
-    let output = git(root).args(["config", "user.name"]).output().ok()?;
-    let name = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+pub fn author(root: &Path, guard: &Guard) -> Option<String> {
+    let output = Git::at(root, guard).query(["config", "user.name"]).ok()?;
+    let name = String::from_utf8(output.stdout).ok().filter(|_| output.code == 0)?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
-fn with_input(command: &mut Command, input: Vec<u8>) -> io::Result<Option<String>> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let mut stdin = child.stdin.take().expect("it was asked for");
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output()?;
-    // The output shows whether all of it was written.
-    let _ = writer.join();
-    Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 fn by_hand(project: &Project) -> io::Result<BTreeMap<Vec<u8>, String>> {

@@ -66,6 +66,9 @@ impl GroundError {
                     .into()
             }
             GroundError::Git(GitError::NotStarted(_)) => "see the cause, and repeat".into(),
+            GroundError::Git(GitError::Unanswered { .. }) => {
+                "try the command by hand: a filter, a credential helper or a disk may hang".into()
+            }
             GroundError::Git(GitError::Locked { .. }) => {
                 "close the program that works in the repository, or remove the lock file if there is none"
                     .into()

@@ -2,15 +2,22 @@
 //! own error message. Knows nothing of atoms, nor which commands make sense.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::process::{Call, CallError, CallLimits, Guard};
 
 /// How long to wait for a lock that another process holds, and the pause between two tries.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long one command may take: a first checkout of a large repository through filters takes minutes, and what takes
+/// longer than this hangs.
+const COMMAND_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// How much one command may print: the list of a million files is a tenth of it.
+const OUTPUT_LIMIT: usize = 1 << 30;
 
 /// Variables that would point git at another repository, as `git rev-parse --local-env-vars` lists them. Configuration
 /// that the user gives by the environment stays.
@@ -65,6 +72,8 @@ pub enum GitError {
     Missing,
     #[error("git cannot be started")]
     NotStarted(#[source] io::Error),
+    #[error("`git {command}` in {folder} has no answer: {cause}")]
+    Unanswered { command: String, folder: PathBuf, cause: CallError },
     #[error("another process holds a lock of the repository: {message}")]
     Locked { message: String },
     #[error("`git {command}` in {folder} ended with {code}: {message}")]
@@ -74,6 +83,8 @@ pub enum GitError {
 /// A repository, or a folder whose repository git finds by itself.
 #[derive(Clone, Debug)]
 pub(super) struct Git {
+    /// Starts it, and ends it with us.
+    guard: Guard,
     folder: PathBuf,
     /// The git folder and the work tree, where git must not look for them.
     pinned: Option<(PathBuf, PathBuf)>,
@@ -105,15 +116,21 @@ enum Locks {
 
 impl Git {
     /// Git finds the repository of this folder.
-    pub fn at(folder: &Path) -> Git {
-        Git { folder: folder.to_path_buf(), pinned: None, index: None, identity: Identity::Configured }
+    pub fn at(folder: &Path, guard: &Guard) -> Git {
+        let (guard, folder) = (guard.clone(), folder.to_path_buf());
+        Git { guard, folder, pinned: None, index: None, identity: Identity::Configured }
     }
 
     /// Exactly this git folder and this work tree. A tree whose `.git` was removed must not lead to the repository
     /// around it.
-    pub fn pinned(git_dir: &Path, work_tree: &Path) -> Git {
+    pub fn pinned(git_dir: &Path, work_tree: &Path, guard: &Guard) -> Git {
         let pinned = Some((git_dir.to_path_buf(), work_tree.to_path_buf()));
-        Git { folder: work_tree.to_path_buf(), pinned, index: None, identity: Identity::Configured }
+        Git { pinned, ..Git::at(work_tree, guard) }
+    }
+
+    /// What starts it.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     pub fn with_index(&self, index: &Path) -> Git {
@@ -203,7 +220,7 @@ impl Git {
             if output.code == 0 || !is_locked(&output.stderr) {
                 return Ok(output);
             }
-            if began.elapsed() > LOCK_PATIENCE {
+            if began.elapsed() > LOCK_PATIENCE || self.guard.interrupt().is_asked() {
                 return Err(GitError::Locked { message: output.stderr });
             }
             std::thread::sleep(LOCK_PAUSE);
@@ -211,56 +228,55 @@ impl Git {
     }
 
     fn run_once(&self, args: &[OsString], input: &[u8], locks: Locks) -> Result<GitOutput, GitError> {
-        let mut command = command_in(&self.folder);
+        let mut own = Vec::new();
         if let Some((git_dir, work_tree)) = &self.pinned {
-            command.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", work_tree);
+            own.push(("GIT_DIR", git_dir.as_os_str()));
+            own.push(("GIT_WORK_TREE", work_tree.as_os_str()));
         }
         if let Some(index) = &self.index {
-            command.env("GIT_INDEX_FILE", index);
+            own.push(("GIT_INDEX_FILE", index.as_os_str()));
         }
+        let mut words: Vec<OsString> = vec!["-C".into(), self.folder.clone().into()];
         match locks {
-            Locks::None => {
-                command.env("GIT_OPTIONAL_LOCKS", "0");
-            }
+            Locks::None => own.push(("GIT_OPTIONAL_LOCKS", OsStr::new("0"))),
             Locks::Needed => {
-                command.args(OWN_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+                words.extend(OWN_SETTINGS.iter().flat_map(|setting| ["-c", setting]).map(OsString::from));
             }
         }
         match self.identity {
             Identity::Configured => {}
             Identity::Fallback => {
-                command.envs(FALLBACK_IDENTITY);
+                own.extend(FALLBACK_IDENTITY.iter().map(|(name, value)| (*name, OsStr::new(value))));
             }
         }
-        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
-        // A process group of its own: Ctrl-C must not interrupt a landing that has begun.
-        command.process_group(0);
-        let mut child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound if self.folder.is_dir() => GitError::Missing,
-            _ => GitError::NotStarted(error),
-        })?;
-        let output = std::thread::scope(|scope| {
-            if let Some(mut stdin) = child.stdin.take() {
-                // If git stops reading early, its exit code says why.
-                scope.spawn(move || drop(stdin.write_all(input)));
+        words.extend_from_slice(args);
+        let called = self.guard.call(&Call {
+            program: OsStr::new("git"),
+            arguments: &words,
+            // A tree that is gone is for git to complain of.
+            folder: Path::new("/"),
+            environment: environment(&own),
+            input,
+            limits: CallLimits { wall: COMMAND_LIMIT, output: OUTPUT_LIMIT },
+        });
+        match called {
+            Ok(called) => Ok(GitOutput {
+                // A process without an exit code was killed by a signal.
+                code: called.code.unwrap_or(-1),
+                stdout: called.output,
+                stderr: text(&called.errors),
+            }),
+            Err(CallError::NotStarted(error)) => Err(match error.kind() {
+                io::ErrorKind::NotFound => GitError::Missing,
+                _ => GitError::NotStarted(error),
+            }),
+            Err(cause) => {
+                let command =
+                    args.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+                Err(GitError::Unanswered { command, folder: self.folder.clone(), cause })
             }
-            child.wait_with_output().map_err(GitError::NotStarted)
-        })?;
-        Ok(GitOutput {
-            // A process without an exit code was killed by a signal.
-            code: output.status.code().unwrap_or(-1),
-            stdout: output.stdout,
-            stderr: text(&output.stderr),
-        })
+        }
     }
-}
-
-/// A command that reads, for callers that stream its output.
-pub(super) fn command(folder: &Path) -> Command {
-    let mut command = command_in(folder);
-    command.env("GIT_OPTIONAL_LOCKS", "0");
-    command
 }
 
 pub(super) fn text(bytes: &[u8]) -> String {
@@ -272,13 +288,13 @@ pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|byte| *byte == 0).filter(|record| !record.is_empty())
 }
 
-fn command_in(folder: &Path) -> Command {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(folder).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
-    REPOSITORY_VARIABLES.iter().for_each(|name| {
-        command.env_remove(name);
-    });
-    command
+/// Our own variables without those that would point git elsewhere, and these.
+fn environment(own: &[(&str, &OsStr)]) -> Vec<(OsString, OsString)> {
+    let ours = std::env::vars_os()
+        .filter(|(name, _)| !REPOSITORY_VARIABLES.iter().any(|removed| OsStr::new(removed) == name));
+    let always = [("LC_ALL", OsStr::new("C")), ("GIT_TERMINAL_PROMPT", OsStr::new("0"))];
+    let own = always.iter().chain(own).map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    ours.chain(own).collect()
 }
 
 fn owned<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Vec<OsString> {

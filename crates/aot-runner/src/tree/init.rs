@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::GroundError;
 use super::git::Git;
+use crate::process::Guard;
 
-pub fn begin(folder: &Path, message: &str) -> Result<(), GroundError> {
-    let git = Git::at(folder);
+pub fn begin(folder: &Path, message: &str, guard: &Guard) -> Result<(), GroundError> {
+    let git = Git::at(folder, guard);
     git.write(["init", "-q", "-b", "main"])?;
     let git = git.with_identity()?;
     git.write(["add", "-A"])?;

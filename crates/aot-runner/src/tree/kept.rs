@@ -7,6 +7,7 @@ use super::git::{Git, GitError, text};
 use super::history::{commit, one_line, shortened};
 use super::shadow;
 use super::{CommitMessage, GroundError, Project, Work};
+use crate::process::Guard;
 
 /// References below this prefix are neither shown nor pushed by the user's tools.
 const KEPT: &str = "refs/aot/kept";
@@ -25,10 +26,10 @@ pub struct KeptWork {
 }
 
 /// What is kept of this project's work, or of one loop, the oldest first.
-pub fn kept(project: &Project, loop_id: Option<&str>) -> Result<Vec<KeptWork>, GroundError> {
+pub fn kept(project: &Project, loop_id: Option<&str>, guard: &Guard) -> Result<Vec<KeptWork>, GroundError> {
     let own = Some(shadow::repository(project)).filter(|git_dir| git_dir.is_dir());
-    let repositories =
-        [Some(Git::at(&project.root)), own.map(|git_dir| Git::pinned(&git_dir, &project.root))];
+    let own = own.map(|git_dir| Git::pinned(&git_dir, &project.root, guard));
+    let repositories = [Some(Git::at(&project.root, guard)), own];
     let mut found = Vec::new();
     for git in repositories.iter().flatten() {
         // Outside of git there is nothing to list.

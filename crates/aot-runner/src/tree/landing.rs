@@ -36,6 +36,20 @@ enum MoveAttempt {
     Done,
     Moved,
     Blocked(Waiting),
+    /// Nothing has changed.
+    Failed(GroundError),
+}
+
+impl MoveAttempt {
+    /// A lock of another git is waited for.
+    fn refused(error: GroundError) -> Result<MoveAttempt, GroundError> {
+        match error {
+            GroundError::Git(GitError::Locked { message }) => {
+                Ok(MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() }))
+            }
+            error => Err(error),
+        }
+    }
 }
 
 impl Worktrees {
@@ -62,6 +76,12 @@ impl Worktrees {
         }
         if snapshot.differences.is_empty() {
             return Ok(nothing);
+        }
+        if let Some(path) = snapshot.differences.iter().find(|one| layout.holds_ours(&one.path)) {
+            // It would wait for ever for this path to be free.
+            let path = layout.seen(&path.path);
+            let reason = format!("`{path}` is the folder of the loop's own files, and stays a folder");
+            return Ok(Landing::Conflict { reason });
         }
         let mut tree = snapshot.tree;
         loop {
@@ -155,15 +175,11 @@ impl Worktrees {
     /// Moves the branch by one commit, as soon as nothing is in the way.
     fn step(&self, intent: &LandingIntent, on_wait: OnWait<'_>) -> Result<BranchMove, GroundError> {
         loop {
-            let tried = match self.try_step(intent) {
-                Err(GroundError::Git(GitError::Locked { message })) => {
-                    MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() })
-                }
-                other => other?,
-            };
+            let tried = self.try_step(intent).or_else(MoveAttempt::refused)?;
             match tried {
                 MoveAttempt::Done => return Ok(BranchMove::Done),
                 MoveAttempt::Moved => return Ok(BranchMove::Moved),
+                MoveAttempt::Failed(error) => return Err(error),
                 MoveAttempt::Blocked(waiting) => match on_wait(&waiting) {
                     ControlFlow::Continue(()) => std::thread::sleep(PAUSE),
                     ControlFlow::Break(()) => return Ok(BranchMove::GivenUp),
@@ -174,6 +190,10 @@ impl Worktrees {
 
     fn try_step(&self, intent: &LandingIntent) -> Result<MoveAttempt, GroundError> {
         let LandingIntent { reference, old, new, .. } = intent;
+        if self.note.exists() {
+            // A landing of this run could neither be finished nor undone: its git was ended.
+            self.recover()?;
+        }
         if self.tip()? != *old {
             return Ok(MoveAttempt::Moved);
         }
@@ -193,19 +213,17 @@ impl Worktrees {
             return Ok(MoveAttempt::Blocked(Waiting { reason, paths }));
         }
         intents::write(&self.note, intent)?;
-        let tried = match self.checkout.follow(old, new) {
-            Ok(FollowOutcome::Followed) => match self.swap(intent)? {
+        let moved = self.checkout.follow(old, new).and_then(|followed| match followed {
+            FollowOutcome::Followed => self.swap(intent).map(|swapped| match swapped {
                 true => MoveAttempt::Done,
                 false => MoveAttempt::Moved,
-            },
-            Ok(FollowOutcome::Refused(message)) => {
-                MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() })
+            }),
+            FollowOutcome::Refused(message) => {
+                Ok(MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() }))
             }
-            Err(GroundError::Git(GitError::Locked { message })) => {
-                MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() })
-            }
-            Err(error) => return Err(error),
-        };
+        });
+        // Whatever kept the branch from moving, the files in the checkout are taken back below.
+        let tried = moved.or_else(MoveAttempt::refused).unwrap_or_else(MoveAttempt::Failed);
         // The user may have committed or switched branches at this moment: the checkout follows its own HEAD.
         let is_with_us = self.checkout.branch()?.as_ref() == Some(reference);
         if !(matches!(tried, MoveAttempt::Done) && is_with_us)

@@ -59,14 +59,14 @@ pub(super) fn open(
     }
     let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
     let project = &Project { root, ..project.clone() };
-    check_version(&Git::at(&project.root))?;
+    check_version(&Git::at(&project.root, guard))?;
     fs::create_dir_all(&project.sidecar).map_err(GroundError::io("make the folder", &project.sidecar))?;
     let in_place = |repository: Option<&Repository>| {
         let around = repository.map(|repository| repository.top.as_path());
-        let shadow = Shadow::open(project, &wanted.loop_id, around, entry)?;
+        let shadow = Shadow::open(project, &wanted.loop_id, around, guard, entry)?;
         Ok(Inner::InPlace(Box::new(shadow)))
     };
-    let repository = match (wanted.mode, discover(&project.root)) {
+    let repository = match (wanted.mode, discover(&project.root, guard)) {
         (Some(IsolationMode::None), _) => unreachable!("it was answered above"),
         (Some(IsolationMode::InPlace), found) => {
             return match found {
@@ -82,7 +82,7 @@ pub(super) fn open(
         (None | Some(IsolationMode::Worktree), Err(error)) => return Err(error),
         (None | Some(IsolationMode::Worktree), Ok(Surroundings::Repository(repository))) => repository,
     };
-    if is_ignored(&project.root, &repository)? {
+    if is_ignored(&project.root, &repository, guard)? {
         return match wanted.mode {
             Some(IsolationMode::Worktree) => Err(GroundError::Ignored { root: project.root.clone() }),
             Some(IsolationMode::InPlace | IsolationMode::None) | None => in_place(None),
@@ -100,7 +100,7 @@ fn worktrees(
     entry: OpenedFor,
 ) -> Result<Worktrees, GroundError> {
     let Repository { top, prefix, git_dir, common_dir } = repository;
-    let git = Git::pinned(&git_dir, &top).with_identity()?;
+    let git = Git::pinned(&git_dir, &top, guard).with_identity()?;
     let checkout = Checkout { git, git_dir, layout: Layout::of(project, &top, &prefix) };
     let provision = TreeSetup {
         root: project.root.clone(),
@@ -204,8 +204,8 @@ fn check_version(git: &Git) -> Result<(), GroundError> {
     Ok(())
 }
 
-fn discover(root: &Path) -> Result<Surroundings, GroundError> {
-    let git = Git::at(root);
+fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, GroundError> {
+    let git = Git::at(root, guard);
     let output = git.query(["rev-parse", "--is-inside-work-tree"])?;
     if output.code != 0 {
         // Any other message is about a repository that exists: it is broken, or belongs to another user.
@@ -237,11 +237,11 @@ fn path_of(out: &[u8]) -> PathBuf {
 }
 
 /// Whether the repository ignores the project's folder and tracks nothing in it.
-fn is_ignored(root: &Path, repository: &Repository) -> Result<bool, GroundError> {
+fn is_ignored(root: &Path, repository: &Repository, guard: &Guard) -> Result<bool, GroundError> {
     if repository.prefix.is_empty() {
         return Ok(false);
     }
-    let git = Git::at(root);
+    let git = Git::at(root, guard);
     let is_ignored = git.query(["check-ignore", "-q", "."])?.code == 0;
     Ok(is_ignored && records(&git.read(["ls-files", "-z"])?).next().is_none())
 }

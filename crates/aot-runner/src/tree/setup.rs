@@ -83,7 +83,7 @@ impl TreeSetup {
             .confinement
             .confine(&self.project, Area::Tree(top))
             .map_err(GroundError::io("make a folder for temporary files in", &self.project.sidecar))?;
-        let ran = self.guard.run(&Job {
+        let ran = self.guard.under(&self.guard.interrupt().switch()).run(&Job {
             program: self.shell.clone().into_os_string(),
             arguments: vec!["-c".into(), command.into()],
             folder: root.to_path_buf(),

@@ -22,6 +22,7 @@ use super::slots::remove_folder;
 use super::snapshot::{Layout, NotWork, Snapshot, take};
 use super::worktrees::locked;
 use super::{CommitMessage, End, FoundCommit, Landing, Lent, Loan, OpenedFor, Project, Reverted, Work};
+use crate::process::Guard;
 
 /// The branch of snapshots and landings.
 const LINE: &str = "refs/heads/aot";
@@ -58,21 +59,23 @@ impl Shadow {
         project: &Project,
         loop_id: &str,
         around: Option<&Path>,
+        guard: &Guard,
         entry: OpenedFor,
     ) -> Result<Shadow, GroundError> {
         let git_dir = repository(project);
-        let plain = Git::pinned(&git_dir, &project.root);
+        let plain = Git::pinned(&git_dir, &project.root, guard);
         // The shadow repository is ours, so one that git cannot open is made anew.
         if plain.query(["rev-parse", "--git-dir"])?.code != 0 {
             remove_folder(&git_dir)?;
             let place = git_dir.as_os_str();
-            Git::at(&project.sidecar).write(["init".as_ref(), "-q".as_ref(), "--bare".as_ref(), place])?;
+            let git = Git::at(&project.sidecar, guard);
+            git.write(["init".as_ref(), "-q".as_ref(), "--bare".as_ref(), place])?;
         }
         let shadow = Shadow {
             root: project.root.clone(),
             git: plain.with_identity()?,
             layout: Layout::of(project, &project.root, b""),
-            around: around.map(|_| Git::at(&project.root)),
+            around: around.map(|_| Git::at(&project.root, guard)),
             note: git_dir.join("aot-under-way.json"),
             git_dir,
             loop_id: loop_id.to_owned(),

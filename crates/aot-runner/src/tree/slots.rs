@@ -78,7 +78,7 @@ impl Slot {
         let pointer = fs::read(&pointed).map_err(GroundError::io("read", &pointed))?;
         let git_dir = pointed_at(&pointer, top)
             .ok_or_else(|| GroundError::io("read", &pointed)(io::ErrorKind::InvalidData.into()))?;
-        let git = Git::pinned(&git_dir, top).identified_as(repository);
+        let git = Git::pinned(&git_dir, top, repository.guard()).identified_as(repository);
         Ok(Slot {
             top: top.to_path_buf(),
             git_dir,
@@ -97,7 +97,7 @@ impl Slot {
         }
         Some(Slot {
             top: top.to_path_buf(),
-            git: Git::pinned(&git_dir, top).identified_as(repository),
+            git: Git::pinned(&git_dir, top, repository.guard()).identified_as(repository),
             git_dir,
             common_dir: common_dir.to_path_buf(),
             pointer,

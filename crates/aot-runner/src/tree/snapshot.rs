@@ -68,6 +68,11 @@ impl Layout {
         self.ours.iter().any(|ours| is_at_or_below(path, ours))
     }
 
+    /// Whether our own paths lie below this one.
+    pub fn holds_ours(&self, path: &[u8]) -> bool {
+        self.ours.iter().any(|ours| is_at_or_below(ours, path))
+    }
+
     pub fn ours(&self) -> &[Vec<u8>] {
         &self.ours
     }
@@ -137,6 +142,10 @@ pub(super) fn take(
         if is_repository(&difference.new) && !is_repository(&difference.old) {
             nested.push(path.clone());
             back.push(difference);
+        } else if difference.new.is_some() && layout.holds_ours(path) && !layout.is_ours(path) {
+            // Our own paths cannot be in the index beside a file in their folder's place. A landing refuses it.
+            back.push(difference.clone());
+            differences.push(difference);
         } else if layout.is_ours(path) || is_shared || not_work.left_by_setup.contains(&difference) {
             back.push(difference);
         } else {

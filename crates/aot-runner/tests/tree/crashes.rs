@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use aot_runner::tree::{End, GroundError};
 
 use crate::Test;
-use crate::kit::{Place, atom, contents, git, landed, read, work, write};
+use crate::kit::{Place, atom, contents, git, guard, landed, read, work, write};
 
 pub const TESTS: &[Test] = &[
     (
@@ -20,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("locks_of_the_dead_are_cleared", locks_of_the_dead_are_cleared),
     ("what_a_dead_run_left_is_cleared", what_a_dead_run_left_is_cleared),
     ("killed_at_any_moment", killed_at_any_moment),
+    ("killed_while_a_slow_filter_writes_the_checkout", killed_while_a_slow_filter_writes_the_checkout),
 ];
 
 /// The first word of a run that is to be killed.
@@ -292,43 +295,81 @@ fn what_a_dead_run_left_is_cleared() {
 }
 
 const FILES: usize = 40;
+const SLOW_FILES: usize = 6;
 
 /// Lands again and again, until it is killed: every landing writes the same number into all files.
 pub fn run(words: &[OsString]) -> ExitCode {
     let place = Place::at(Path::new(&words[2]));
-    let ground = place.ground();
+    let count: usize = words[3].to_str().and_then(|count| count.parse().ok()).expect("a number of files");
+    let guard = guard();
+    let lock = lock(&place);
+    lock.lock().expect("the run before is gone");
+    guard.hold(lock.as_fd()).expect("it is held");
+    let ground = place.open_with(&guard).unwrap_or_else(|error| panic!("no ground: {error}"));
+    println!("up");
     // Other numbers than those of the runs before.
     for number in (u64::from(std::process::id()) << 32).. {
         let text = format!("{number} {}\n", "x".repeat(2000));
         let files: Vec<(String, &str)> =
-            (0..FILES).map(|file| (format!("f{file}/x.txt"), text.as_str())).collect();
+            (0..count).map(|file| (format!("f{file}/x.txt"), text.as_str())).collect();
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
         landed(&ground, "A1", &files);
+        println!("landed");
     }
     ExitCode::SUCCESS
 }
 
-fn killed_at_any_moment() {
-    let place = Place::with(&[("a.txt", "1\n")]);
-    for round in 0..12_u64 {
+/// As a driver's lock: it is held until nothing of a run is at work any more.
+fn lock(place: &Place) -> fs::File {
+    let path = place.top.with_file_name("lock");
+    fs::File::options().create(true).truncate(false).write(true).open(path).expect("a file")
+}
+
+/// Kills a run at many moments; each time the next one finds a clean checkout of one landing.
+fn kill_runs(place: &Place, files: usize, moments: impl Iterator<Item = Duration>) {
+    for (round, moment) in moments.enumerate() {
         let mut child = Command::new(std::env::current_exe().expect("a test knows itself"))
             .arg(RUN)
             .arg(&place.root)
-            .stdout(Stdio::null())
+            .arg(files.to_string())
+            .stdout(Stdio::piped())
             .spawn()
             .expect("it runs");
+        let said = BufReader::new(child.stdout.take().expect("it was asked for"));
+        // Every other run is killed in its first landing, the rest in the second.
+        let word = if round % 2 == 0 { "up" } else { "landed" };
+        said.lines().map_while(Result::ok).find(|line| line == word).expect("it gets there");
         // Any moment will do: none of them may do harm.
-        std::thread::sleep(Duration::from_millis(150 + round * 67));
+        std::thread::sleep(moment);
         child.kill().expect("it is killed");
         child.wait().expect("it is gone");
+        let lock = lock(place);
+        lock.lock().expect("what it had started is gone");
         let ground = place.ground();
         let status = place.git(&["status", "--porcelain"]);
-        assert_eq!(status, "", "after round {round}");
+        assert_eq!(status, "", "after {moment:?}");
         let texts: std::collections::BTreeSet<String> =
-            (0..FILES).map(|file| read(&place.root, &format!("f{file}/x.txt"))).collect();
-        assert_eq!(texts.len(), 1, "after round {round}: all files are of one landing");
+            (0..files).map(|file| read(&place.root, &format!("f{file}/x.txt"))).collect();
+        assert_eq!(texts.len(), 1, "after {moment:?}: all files are of one landing");
         assert_eq!(git(&place.root, &["worktree", "list"]).lines().count(), 1);
         ground.close().expect("closed");
     }
     assert_ne!(place.git(&["rev-list", "--count", "main"]), "1", "something landed");
+}
+
+fn killed_at_any_moment() {
+    let place = Place::with(&[("a.txt", "1\n")]);
+    kill_runs(&place, FILES, (0..12).map(|round| Duration::from_millis(round * 40)));
+}
+
+/// Git removes a file before its filter has made the next version of it, so that most moments are in between.
+fn killed_while_a_slow_filter_writes_the_checkout() {
+    let place = Place::with(&[("a.txt", "1\n"), (".gitattributes", "*.txt filter=slow\n")]);
+    // What is on disk is not what is in the repository, and can be told from it.
+    place.git(&["config", "filter.slow.clean", "sed s/^disk://"]);
+    place.git(&["config", "filter.slow.smudge", "sleep 0.05; sed s/^/disk:/"]);
+    place.git(&["config", "filter.slow.required", "true"]);
+    place.write("a.txt", "disk:1\n");
+    place.git(&["add", "a.txt"]);
+    kill_runs(&place, SLOW_FILES, (0..10).map(|round| Duration::from_millis(round * 130)));
 }

@@ -8,7 +8,7 @@ use aot_core::state::IsolationMode;
 use aot_runner::tree::{End, GroundError, Landing, Reverted, TreeKind, kept};
 
 use crate::Test;
-use crate::kit::{Place, atom, commit_of, contents, git, land, landed, no_wait, read, work, write};
+use crate::kit::{Place, atom, commit_of, contents, git, guard, land, landed, no_wait, read, work, write};
 
 pub const TESTS: &[Test] = &[
     ("a_failure_is_rolled_back_exactly", a_failure_is_rolled_back_exactly),
@@ -95,7 +95,7 @@ fn a_failure_is_rolled_back_exactly() {
             assert_eq!(contents(&place.root), before);
             assert_eq!(place.read(".claude/aot-loop-state.md"), format!("state {attempt}\n"));
         }
-        let told = kept(&place.project(), Some("01loop")).expect("listed");
+        let told = kept(&place.project(), Some("01loop"), &guard()).expect("listed");
         let told: Vec<_> =
             told.iter().map(|kept| (kept.atom.as_str(), kept.attempt, kept.reason.as_str())).collect();
         assert_eq!(told, [("A1", 1, "red"), ("A1", 2, "red")]);
@@ -139,7 +139,7 @@ fn landings_in_place_are_found_again() {
     let found = ground.found(&[(atom("A1"), 3), (atom("A2"), 1)]).expect("an answer");
     assert_eq!(found.iter().map(|one| one.commit.as_str()).collect::<Vec<_>>(), [commit]);
     assert_eq!(ground.found(&[(atom("A1"), 1)]).expect("an answer"), []);
-    assert_eq!(kept(&place.project(), None).expect("listed"), []);
+    assert_eq!(kept(&place.project(), None, &guard()).expect("listed"), []);
 }
 
 fn an_interrupted_attempt_is_rolled_back_and_kept() {
@@ -153,7 +153,7 @@ fn an_interrupted_attempt_is_rolled_back_and_kept() {
     let ground = place.ground();
     assert_eq!(contents(&place.root), before);
     assert_eq!(ground.found(&[(atom("A1"), 1)]).expect("an answer"), []);
-    let kept = kept(&place.project(), None).expect("listed");
+    let kept = kept(&place.project(), None, &guard()).expect("listed");
     assert_eq!(kept.iter().map(|kept| kept.reason.as_str()).collect::<Vec<_>>(), ["the run was interrupted"]);
     // What the user does between runs is the user's.
     place.write("a.txt", "by hand\n");

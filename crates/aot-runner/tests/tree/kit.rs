@@ -85,8 +85,11 @@ impl Place {
     }
 
     pub fn open(&self) -> Result<Ground, GroundError> {
-        let guard = Guard::new(std::env::current_exe().expect("a test knows itself"));
-        Ground::open(&self.project(), self.wanted.clone(), &guard, Path::new("/bin/sh"))
+        self.open_with(&guard())
+    }
+
+    pub fn open_with(&self, guard: &Guard) -> Result<Ground, GroundError> {
+        Ground::open(&self.project(), self.wanted.clone(), guard, Path::new("/bin/sh"))
     }
 
     pub fn ground(&self) -> Ground {
@@ -113,6 +116,11 @@ impl Place {
     pub fn status(&self) -> String {
         self.git(&["status", "--porcelain"])
     }
+}
+
+/// This very program becomes the guard.
+pub fn guard() -> Guard {
+    Guard::new(std::env::current_exe().expect("a test knows itself"))
 }
 
 fn wanted() -> IsolationRequest {

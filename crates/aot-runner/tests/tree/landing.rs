@@ -23,6 +23,11 @@ pub const TESTS: &[Test] = &[
     ("another_branch_leaves_the_checkout_alone", another_branch_leaves_the_checkout_alone),
     ("a_rewritten_history_does_not_come_back", a_rewritten_history_does_not_come_back),
     ("reverts", reverts),
+    (
+        "a_lock_on_the_branch_leaves_the_checkout_as_it_was",
+        a_lock_on_the_branch_leaves_the_checkout_as_it_was,
+    ),
+    ("the_folder_of_the_loops_files_stays_a_folder", the_folder_of_the_loops_files_stays_a_folder),
     ("found_is_of_this_loop_atom_and_attempt", found_is_of_this_loop_atom_and_attempt),
     ("hooks_signatures_and_names_do_not_matter", hooks_signatures_and_names_do_not_matter),
     ("repositories_within_do_not_land", repositories_within_do_not_land),
@@ -502,4 +507,51 @@ fn repositories_within_do_not_land() {
     ground.give_back(lent, End::Failed { reason: "x".into() }).expect("given back");
     let again = ground.lend(&work("A1", 2)).expect("a tree");
     assert!(!again.root().join("vendor").exists());
+}
+
+fn a_lock_on_the_branch_leaves_the_checkout_as_it_was() {
+    let place = Place::with(&[("a.txt", "1\n")]);
+    let ground = place.ground();
+    let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+    write(lent.root(), "a.txt", "2\n");
+    write(lent.root(), "b/new.txt", "new\n");
+    let lock = place.top.join(".git/refs/heads/main.lock");
+    fs::write(&lock, "").expect("a lock");
+    let mut seen = Vec::new();
+    let landing = ground.land(&mut lent, &message("A1", 1), &mut |_| Ok(()), &mut |waiting| {
+        seen.push((waiting.reason.contains("main.lock"), place.status(), place.read("a.txt")));
+        fs::remove_file(&lock).expect("it is held no longer");
+        ControlFlow::Continue(())
+    });
+    assert_eq!(commit_of(landing.expect("an answer")), place.tip("main"));
+    assert_eq!(seen, [(true, String::new(), "1\n".to_owned())]);
+    assert_eq!((place.status(), place.read("a.txt")), (String::new(), "2\n".to_owned()));
+    ground.give_back(lent, End::Landed).expect("given back");
+}
+
+/// A worker that puts a file where the state's folder is would have its landing wait for ever.
+fn the_folder_of_the_loops_files_stays_a_folder() {
+    for tracked in [true, false] {
+        let place = Place::with(&[("a.txt", "1\n")]);
+        if !tracked {
+            place.git(&["rm", "-rq", "--cached", ".claude"]);
+            place.git(&["commit", "-qm", "without"]);
+            fs::write(place.top.join(".git/info/exclude"), ".claude/\n").expect("a rule");
+        }
+        let ground = place.ground();
+        let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+        let folder = lent.root().join(".claude");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).expect("removed");
+        }
+        std::os::unix::fs::symlink("/nowhere", &folder).expect("a link");
+        write(lent.root(), "b.txt", "b\n");
+        assert!(ground.changed(&lent).expect("seen").contains(&".claude".to_owned()), "{tracked}");
+        match land(&ground, &mut lent) {
+            Landing::Conflict { reason } => assert!(reason.contains("`.claude`"), "{reason}"),
+            other => panic!("{tracked}: {other:?}"),
+        }
+        assert_eq!(place.status(), "", "{tracked}");
+        ground.give_back(lent, End::Landed).expect("given back");
+    }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use aot_runner::tree::{End, GroundError, Landing, kept};
 
 use crate::Test;
-use crate::kit::{Place, git, land, landed, message, read, work, write};
+use crate::kit::{Place, git, guard, land, landed, message, read, work, write};
 
 pub const TESTS: &[Test] = &[
     ("trees_are_reused_and_clean", trees_are_reused_and_clean),
@@ -149,7 +149,7 @@ fn what_did_not_land_is_kept_for_a_week() {
     let odd = give_back("Ä.lock..", 7, "3\n", End::Discarded { reason: String::new() }).expect("kept");
     assert!(odd.starts_with("refs/aot/kept/01loop/%C3%84%2Elock"), "{odd}");
     let told = |loop_id| {
-        let kept = kept(&place.project(), loop_id).expect("listed");
+        let kept = kept(&place.project(), loop_id, &guard()).expect("listed");
         let one = |one: &aot_runner::tree::KeptWork| (one.atom.to_string(), one.attempt, one.reason.clone());
         let mut told: Vec<_> = kept.iter().map(one).collect();
         told.sort();

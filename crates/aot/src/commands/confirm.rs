@@ -36,7 +36,7 @@ impl Verb for ConfirmArgs {
         let (_, state) = store.load()?;
         let item = find(state, &self.item)?;
         workspace.untampered(state)?;
-        let by = self.by.clone().unwrap_or_else(|| place::person(&workspace.project.root));
+        let by = self.by.clone().unwrap_or_else(|| place::person(&workspace.project.root, &workspace.guard));
         let claim = if self.no { Claim::Fails } else { Claim::Holds };
         let (confirmation, recorded) = record(&workspace, &mut store, &item, by, claim)?;
         let Confirmation { by, at, tree, .. } = &confirmation;
@@ -104,7 +104,7 @@ pub fn ask(workspace: &Workspace, store: &mut Store) -> Result<bool, Failure> {
             "n" | "no" => Claim::Fails,
             _ => continue,
         };
-        record(workspace, store, &item, place::person(&workspace.project.root), claim)?;
+        record(workspace, store, &item, place::person(&workspace.project.root, &workspace.guard), claim)?;
         confirmed = true;
     }
     Ok(confirmed)

@@ -4,12 +4,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use aot_runner::process::Guard;
 use aot_runner::tree;
 use clap::{Args, Parser};
 
 use super::{Cli, Invocation, Verb};
 use crate::failure::Failure;
-use crate::place::STATE_FILE;
+use crate::place::{self, STATE_FILE};
 use crate::print::{self, Answer, OutputFormat};
 
 /// Watch a whole loop in a temporary folder: no model, no network, seconds
@@ -49,7 +50,7 @@ fn make(folder: &Path) -> io::Result<()> {
 /// Runs the verbs one after the other, and answers with the exit code of the one that failed.
 fn show(folder: &Path) -> Result<u8, Failure> {
     print::line(STORY);
-    tree::begin(folder, "A script that tests what is to come")?;
+    tree::begin(folder, "A script that tests what is to come", &Guard::new(place::this_program()?))?;
     let state = folder.join(STATE_FILE);
     for words in [&["graph"][..], &["run"]] {
         print::line(&format!("\n$ aot {}", words.join(" ")));

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use aot_core::rules::Change;
 use aot_core::state::AtomId;
 use aot_runner::agents::{SavedTranscript, transcripts_of};
+use aot_runner::process::Guard;
 use aot_runner::store::journal::{Before, JournalEntry};
 use aot_runner::tree::{self, KeptWork};
 use clap::Args;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
+use crate::place;
 use crate::print::{Answer, OutputFormat};
 use crate::screens::ink::{Ink, Paint};
 use crate::screens::log::{draw, draw_atom, draw_kept, is_about, is_told};
@@ -112,7 +114,7 @@ impl Verb for LogArgs {
 fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<(Vec<KeptWork>, Vec<String>), Failure> {
     let project = workspace::project(&invocation.path()?)?;
     // Without git there is no such work; the journal is shown all the same.
-    let (mut kept, warnings) = match tree::kept(&project, None) {
+    let (mut kept, warnings) = match tree::kept(&project, None, &Guard::new(place::this_program()?)) {
         Ok(kept) => (kept, Vec::new()),
         Err(error) => (Vec::new(), vec![format!("warning: {error}")]),
     };

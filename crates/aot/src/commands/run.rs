@@ -17,6 +17,7 @@ use aot_runner::checks::facts;
 use aot_runner::confinement::CheckCage;
 use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::message::{Message, Notice};
+use aot_runner::process::Interrupt;
 use aot_runner::store::Store;
 use aot_runner::tree::TreeKind;
 use clap::Args;
@@ -124,7 +125,14 @@ impl Verb for RunArgs {
         }
         let interrupts = listen()?;
         loop {
-            let ran = drive(invocation, store, (&workspace, &team), self, &interrupts)?;
+            let ran = match drive(invocation, store, (&workspace, &team), self, &interrupts) {
+                // It was interrupted before the loop could begin.
+                Err(failure) if workspace.guard.interrupt().is_asked() => {
+                    failure::complain(&failure.message());
+                    return Ok(Answer::printed().with_exit(INTERRUPTED));
+                }
+                ran => ran?,
+            };
             if ran.interrupted {
                 return Ok(Answer::printed().with_exit(INTERRUPTED));
             }
@@ -152,7 +160,8 @@ fn drive(
     let lock = driver::acquire(store.file().home())?;
     let began = Instant::now();
     let (sender, inbox) = channel();
-    *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
+    let interrupt = workspace.guard.interrupt().clone();
+    *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some((sender.clone(), interrupt));
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
     let live = invocation.format == OutputFormat::Text && terminal::draws_live();
     let options = RunOptions { branch: args.branch.clone(), ticks: live.then_some(TICK) };
@@ -189,7 +198,7 @@ fn drive(
 }
 
 /// Where a signal is sent: to the run that goes on, if there is one.
-type Interrupts = Arc<Mutex<Option<Sender<Message>>>>;
+type Interrupts = Arc<Mutex<Option<(Sender<Message>, Interrupt)>>>;
 
 /// Ctrl-C once: stop now, state kept. Twice, or while nothing runs: at once; guards clear what runs.
 fn listen() -> Result<Interrupts, Failure> {
@@ -199,8 +208,13 @@ fn listen() -> Result<Interrupts, Failure> {
     let hearing = Arc::clone(&interrupts);
     std::thread::spawn(move || {
         for _ in signals.forever() {
-            let sender = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if sender.is_none_or(|sender| sender.send(Message::Interrupt).is_err()) {
+            let run = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let is_told = run.is_some_and(|(sender, interrupt)| {
+                // Before the loop begins, nobody reads messages.
+                interrupt.ask();
+                sender.send(Message::Interrupt).is_ok()
+            });
+            if !is_told {
                 std::process::exit(INTERRUPTED.into());
             }
             failure::complain("\nstopping: what runs is killed, the state is kept (again: at once)");

@@ -29,7 +29,7 @@ const MAX_LISTED: usize = 10;
 #[derive(Debug)]
 pub struct Workspace {
     pub project: Project,
-    guard: Guard,
+    pub guard: Guard,
     settings: Settings,
     judge: Option<CommandJudge>,
     jobs: Jobs,
@@ -205,7 +205,7 @@ impl Workspace {
     }
 
     pub fn tree(&self) -> Result<Tree, Failure> {
-        Tree::of(&self.project).map_err(unreadable_project)
+        Tree::of(&self.project, &self.guard).map_err(unreadable_project)
     }
 
     /// Refuses to go on if the agreement was changed since the alignment (D21). Writes no fingerprint: only an agreement does.

@@ -249,23 +249,59 @@ fn when_the_supervisor_is_killed_its_jobs_die_with_it() {
     for kind in all() {
         let yard = Yard::of(kind);
         let path = fifo(&yard);
-        let mut supervisor = Command::new(std::env::current_exe().expect("it is this one"))
-            .args(["cages::ends::supervisor", "--exact", "--ignored", "--nocapture"])
-            .env("AOT_TEST_KIND", kind.to_string())
-            .env("AOT_TEST_YARD", yard.path(""))
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("it starts");
-        let mut line = wait_until_up(path);
+        let mut supervisor = supervisor_of(&yard, HOLDER);
+        let line = wait_until_up(path);
         supervisor.kill().expect("SIGKILL");
         supervisor.wait().expect("it is dead");
-        in_time("the end of the daemon", move || {
-            let mut rest = String::new();
-            line.read_to_string(&mut rest).expect("the pipe ends");
-            assert_eq!(rest, "");
-        });
+        wait_until_closed(line);
     }
+}
+
+/// Somebody who shows neither by the session nor by the group nor by a variable whose job it is.
+const HIDDEN: &str = "env -i PATH=\"$PATH\" setsid sh -c 'exec >line 2>&1 </dev/null; trap \"\" TERM HUP; \
+    ( setsid sh -c \"echo up; sleep 1000; sleep 1000\" & ); sleep 1000' & wait";
+
+/// With nobody left to say so, whoever is left is ended all the same, wherever it hides.
+#[test]
+fn when_the_supervisor_and_the_guards_are_killed_together_their_jobs_die() {
+    for kind in all() {
+        for script in [HOLDER, HIDDEN] {
+            let yard = Yard::of(kind);
+            let path = fifo(&yard);
+            let mut supervisor = supervisor_of(&yard, script);
+            let line = wait_until_up(path);
+            let mut doomed = vec![supervisor.id().to_string()];
+            for reaper in children_of(&doomed[0], "__reaper") {
+                doomed.extend(children_of(&reaper, "__guard"));
+            }
+            assert_eq!(doomed.len(), 2, "{kind}: a supervisor and its guard");
+            kill_at_once(&doomed);
+            supervisor.wait().expect("it is dead");
+            wait_until_closed(line);
+        }
+    }
+}
+
+/// Another process, which runs this script in the yard.
+fn supervisor_of(yard: &Yard, script: &str) -> std::process::Child {
+    Command::new(std::env::current_exe().expect("it is this one"))
+        .args(["cages::ends::supervisor", "--exact", "--ignored", "--nocapture"])
+        .env("AOT_TEST_KIND", yard.kind.to_string())
+        .env("AOT_TEST_YARD", yard.path(""))
+        .env("AOT_TEST_SCRIPT", script)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts")
+}
+
+/// Until nobody has the line open for writing.
+fn wait_until_closed(mut line: BufReader<File>) {
+    in_time("the end of the daemon", move || {
+        let mut rest = String::new();
+        line.read_to_string(&mut rest).expect("the pipe ends");
+        assert_eq!(rest, "");
+    });
 }
 
 /// Not a test of its own: the process that is killed above.
@@ -275,10 +311,38 @@ fn supervisor() {
     let kind = std::env::var("AOT_TEST_KIND").expect("it is told which");
     let place = std::path::PathBuf::from(std::env::var_os("AOT_TEST_YARD").expect("it is told where"));
     let yard = Yard::of(Kind::parse(&kind).expect("a kind"));
-    let mut job = yard.job(HOLDER);
+    let script = std::env::var("AOT_TEST_SCRIPT").expect("it is told what");
+    let mut job = yard.job(&script);
     job.folder = place.join("in");
     job.cage.as_mut().expect("it has one").writable = vec![job.folder.clone()];
     let _ = guard().run(&job);
+}
+
+/// Those with this word on their command line whose parent is this process.
+fn children_of(parent: &str, word: &str) -> Vec<String> {
+    let found = Command::new("pgrep").args(["-P", parent, "-f", word]).output().expect("pgrep is here");
+    String::from_utf8(found.stdout).expect("numbers").lines().map(str::to_owned).collect()
+}
+
+/// The reapers of this process; other tests have theirs.
+fn reapers() -> Vec<String> {
+    children_of(&std::process::id().to_string(), "__reaper")
+}
+
+/// The outermost guard of a job.
+fn guard_of(mark: &str) -> String {
+    let has_mark = |pid: &String| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    let guards = reapers().into_iter().flat_map(|reaper| children_of(&reaper, "__guard"));
+    let guards: Vec<String> = guards.filter(has_mark).collect();
+    assert_eq!(guards.len(), 1, "{guards:?}");
+    guards.into_iter().next().expect("there is one")
+}
+
+fn kill_at_once(pids: &[String]) {
+    assert!(Command::new("kill").arg("-9").args(pids).status().expect("kill is here").success());
 }
 
 /// Even the guard's death leaves nobody, although then nobody knows how it ended.
@@ -290,17 +354,8 @@ fn when_the_guard_is_killed_the_cage_falls() {
         let job = yard.job(HOLDER);
         let running = guard().start(&job).expect("the guard starts");
         let _line = wait_until_up(path);
-        let ours = std::process::id();
-        let found = Command::new("pgrep").args(["-P", &ours.to_string(), "-f", "__guard"]).output();
-        let found = String::from_utf8(found.expect("pgrep is here").stdout).expect("numbers");
         let mark = mark_of(&job);
-        let guards = found.lines().filter(|pid| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-        });
-        let guards: Vec<&str> = guards.collect();
-        assert_eq!(guards.len(), 1, "{kind}: {found}");
-        assert!(Command::new("kill").args(["-9", guards[0]]).status().expect("kill is here").success());
+        kill_at_once(&[guard_of(&mark)]);
         assert_eq!(in_time("the end", move || running.wait()).how, How::Lost, "{kind}");
         assert_eq!(alive(&mark), Vec::<String>::new(), "{kind}");
     }

@@ -2,5 +2,6 @@
 
 mod crashes;
 mod halts;
+mod hanging;
 mod isolation;
 mod stopping;

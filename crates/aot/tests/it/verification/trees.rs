@@ -1,16 +1,18 @@
 //! The hash of a tree: the same for the same content, another for another.
 
+use aot_runner::process::Guard;
 use aot_runner::tree::{Project as Paths, Tree};
 
 use super::kit::Project;
 
 fn tree(project: &Project) -> Tree {
+    let guard = Guard::new(env!("CARGO_BIN_EXE_aot").into());
     let paths = Paths {
         root: project.root(),
         state: project.path(".claude/aot-loop-state.md"),
         sidecar: project.path(".claude/aot"),
     };
-    Tree::of(&paths).expect("files can be read")
+    Tree::of(&paths, &guard).expect("files can be read")
 }
 
 #[test]

@@ -1,0 +1,233 @@
+//! Nothing is waited for past the bound: a git that hangs, an edit that nobody commits, a setup without an end. Ctrl-C, a
+//! stop and a redirect end each of them at once, nobody is left, and the next run goes on.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::repo::{LONG, Live, Plan, Repo, STATE};
+
+/// What hangs would hang for much longer; a busy machine needs a while.
+const SOON: Duration = Duration::from_secs(60);
+
+const ENDS: [&str; 4] = ["interrupt", "stop", "redirect", "time"];
+
+/// A git before the real one on the PATH. It hangs in one command until it is healed.
+struct HangingGit<'r> {
+    repo: &'r Repo,
+}
+
+impl HangingGit<'_> {
+    fn new<'r>(repo: &'r Repo, command: &str) -> HangingGit<'r> {
+        let real = std::env::split_paths(&std::env::var_os("PATH").expect("a PATH"))
+            .map(|folder| folder.join("git"))
+            .find(|path| path.is_file())
+            .expect("git is here");
+        let folder = repo.path("../bin");
+        let (real, healed, pid) = (real.display(), folder.join("healed"), folder.join("pid"));
+        let script = format!(
+            "#!/bin/sh\nfor word; do\n  if [ \"$word\" = {command} ] && [ ! -e {} ]; then\n    echo $$ > {}.new; mv {}.new {}; exec sleep 1000\n  fi\ndone\nexec {real} \"$@\"\n",
+            healed.display(),
+            pid.display(),
+            pid.display(),
+            pid.display(),
+        );
+        repo.write("../bin/git", &script);
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.join("git"), mode).expect("it can be started");
+        HangingGit { repo }
+    }
+
+    fn start(&self, words: &[&str]) -> Live {
+        let path = std::env::var_os("PATH").expect("a PATH");
+        let path = std::iter::once(self.repo.path("../bin")).chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(path.collect::<Vec<PathBuf>>()).expect("no colon in it");
+        self.repo.start_dressed(words, |command| {
+            command.env("PATH", path);
+        })
+    }
+
+    /// The process that hangs now.
+    fn hangs(&self) -> String {
+        let began = Instant::now();
+        loop {
+            let pid = std::fs::read_to_string(self.repo.path("../bin/pid")).unwrap_or_default();
+            if !pid.is_empty() {
+                return pid.trim().to_owned();
+            }
+            assert!(began.elapsed() < LONG, "git was never called");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn heal(&self) {
+        self.repo.write("../bin/healed", "");
+    }
+}
+
+fn is_gone(pid: &str) -> bool {
+    let began = Instant::now();
+    while std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| !words.is_empty()) {
+        if began.elapsed() > SOON {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+fn plan(end: &str, objective: &'static str) -> Plan<'static> {
+    Plan {
+        objective,
+        constraints: match end {
+            "time" => "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3, max_wall_time: 4s",
+            _ => "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3",
+        },
+        ..Plan::default()
+    }
+}
+
+/// Ends a run that waits, in one of the ways in which that is done, and says with which code it ended.
+fn end(repo: &Repo, how: &str, live: Live, heal: impl FnOnce()) -> i32 {
+    let asked = Instant::now();
+    match how {
+        "interrupt" => live.signal("-INT"),
+        "stop" => assert_eq!(repo.aot(&["stop", "--now"]).exit, 0),
+        "redirect" => {
+            let said = repo.aot(&["redirect", "--accept", "--json"]);
+            assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+            assert!(asked.elapsed() < SOON, "the redirect took {:?}", asked.elapsed());
+            heal();
+        }
+        _ => {}
+    }
+    let said = live.end();
+    assert!(asked.elapsed() < SOON, "{how}: it took {:?}: {}{}", asked.elapsed(), said.out, said.err);
+    eprintln!("{how}: it ended after {} ms", asked.elapsed().as_millis());
+    said.exit
+}
+
+fn code(how: &str) -> i32 {
+    match how {
+        "interrupt" => 130,
+        "stop" => 10,
+        "time" => 15,
+        _ => 0,
+    }
+}
+
+/// The time is over; a person who wants it to go on gives it more.
+fn give_time(repo: &Repo) {
+    let text = repo.read(STATE).replace("max_wall_time: 4s", "max_wall_time: 1h");
+    repo.write(STATE, &text);
+}
+
+fn goes_on(repo: &Repo, name: &str) {
+    give_time(repo);
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{name}: {}{}", said.out, said.err);
+    assert_eq!(repo.landed("main"), "A1", "{name}");
+    assert_eq!(repo.leftovers(), Vec::<String>::new(), "{name}");
+}
+
+fn check_git(command: &str) {
+    for how in ENDS {
+        let name = format!("{command}, {how}");
+        let repo = Repo::with(&plan(how, ""));
+        let git = HangingGit::new(&repo, command);
+        let live = git.start(&["run", "--json"]);
+        let pid = git.hangs();
+        assert_eq!(end(&repo, how, live, || git.heal()), code(how), "{name}");
+        assert!(is_gone(&pid), "{name}: its git lives on");
+        git.heal();
+        goes_on(&repo, &name);
+    }
+}
+
+#[test]
+fn a_git_that_hangs_before_the_branch_moves_is_ended() {
+    check_git("commit-tree");
+}
+
+#[test]
+fn a_git_that_hangs_in_the_checkout_is_ended() {
+    check_git("read-tree");
+}
+
+#[test]
+fn a_git_that_hangs_at_the_branch_is_ended() {
+    check_git("update-ref");
+}
+
+#[test]
+fn a_git_that_hangs_while_a_tree_is_made_is_ended() {
+    check_git("worktree");
+}
+
+/// Before the loop begins there is nothing to redirect or to stop.
+#[test]
+fn a_git_that_hangs_at_the_start_ends_with_an_interrupt() {
+    let repo = Repo::with(&Plan::default());
+    let git = HangingGit::new(&repo, "for-each-ref");
+    let live = git.start(&["run", "--json"]);
+    let pid = git.hangs();
+    assert_eq!(end(&repo, "interrupt", live, || {}), 130);
+    assert!(is_gone(&pid));
+    git.heal();
+    goes_on(&repo, "at the start");
+}
+
+/// A driver that is killed takes its git along, and the next one finds nothing of it at work.
+#[test]
+fn git_dies_with_a_driver_that_is_killed() {
+    for command in ["commit-tree", "read-tree", "update-ref"] {
+        let repo = Repo::with(&Plan::default());
+        let git = HangingGit::new(&repo, command);
+        let mut live = git.start(&["run", "--json"]);
+        let pid = git.hangs();
+        live.child.kill().expect("it is killed");
+        let _ = live.end();
+        assert!(is_gone(&pid), "{command}: its git lives on");
+        goes_on(&repo, command);
+    }
+}
+
+#[test]
+fn a_setup_without_an_end_is_ended() {
+    for how in ENDS {
+        let repo =
+            Repo::with(&plan(how, "  isolation: {setup: \"test -e ../../../../../go || sleep 1000\"}"));
+        let mut live = repo.start(&["run", "--json"]);
+        live.hear("\"type\":\"started\"");
+        let go = || repo.write("../go", "");
+        assert_eq!(end(&repo, how, live, go), code(how), "{how}");
+        go();
+        goes_on(&repo, how);
+    }
+}
+
+#[test]
+fn an_edit_that_nobody_commits_is_not_waited_for_past_the_bound() {
+    for how in ENDS {
+        let atoms = "  - {id: A1, description: \"One\", status: pending, depends_on: [], run: \"while [ ! -e ../../../../../go ]; do sleep 0.02; done; echo one > one\"}";
+        let repo = Repo::with(&Plan { atoms, ..plan(how, "") });
+        repo.write("one", "zero\n");
+        repo.git(&["add", "one"]);
+        repo.git(&["commit", "-qm", "zero"]);
+        let text =
+            repo.read(STATE).replace("{type: file, value: one}", "{type: command, value: \"grep one one\"}");
+        repo.write(STATE, &text);
+        let mut live = repo.start(&["run", "--json"]);
+        live.hear("\"type\":\"started\"");
+        repo.write("one", "mine\n");
+        repo.write("../go", "");
+        live.hear("uncommitted");
+        let commit = || drop(repo.git(&["checkout", "-q", "one"]));
+        assert_eq!(end(&repo, how, live, commit), code(how), "{how}");
+        if how != "redirect" {
+            assert_eq!(repo.read("one"), "mine\n", "{how}: the edit is still there");
+            commit();
+        }
+        goes_on(&repo, how);
+    }
+}
