@@ -10,6 +10,7 @@ use aot_core::verdict::{Evidence, Outcome, Source};
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::Home;
+use crate::store::lock::{LOCK_WAIT, lock_within};
 use crate::tree::Project;
 
 /// At this size the journal becomes the older one, and the one before is forgotten.
@@ -101,7 +102,7 @@ impl Kept {
             text.push(b'\n');
         }
         let mut file = self.opened()?;
-        file.lock()?;
+        lock_within(&file, LOCK_WAIT)?;
         let length = file.metadata()?.len();
         if length > 0 && length + text.len() as u64 > ROTATED_AT {
             fs::rename(&self.current, &self.older)?;

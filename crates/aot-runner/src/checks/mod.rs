@@ -179,13 +179,20 @@ impl Checker<'_> {
                             None => {
                                 fresh += 1;
                                 let (sender, work) = (sender.clone(), &work);
-                                scope.spawn(move || {
+                                let looking = move || {
                                     let (outcome, mut evidence) = work.look_safely(leaf);
                                     evidence.runs = runs;
                                     // The receiver lives until every check that was started has ended.
                                     let _ = sender.send((place, outcome, evidence));
-                                });
-                                continue;
+                                };
+                                match std::thread::Builder::new().spawn_scoped(scope, looking) {
+                                    Ok(_) => continue,
+                                    Err(error) => {
+                                        let why = format!("the system starts no more threads: {error}");
+                                        let evidence = work.evidence(leaf.runs().unwrap_or_default(), &why);
+                                        (place, Outcome::Error, evidence)
+                                    }
+                                }
                             }
                         }
                     }

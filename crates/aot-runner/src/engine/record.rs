@@ -80,7 +80,8 @@ impl Engine<'_> {
         }
         let limit = match error {
             StoreError::File(FileError::Missing { .. }) => GONE_WAIT,
-            _ => Duration::from_secs(self.coordinator.state().constraints().max_wall_time().seconds()),
+            // What is left of the wall time.
+            _ => Duration::from_secs(self.coordinator.bound().seconds),
         };
         match since.elapsed() > limit || self.interrupted_while_waiting() {
             true => Err(run_error(error)),

@@ -253,14 +253,18 @@ fn direct(
         Some(cage) => spawn_restricted(&cage, command)?,
     };
     let main = Pid::from_raw(child.id().cast_signed());
-    if let Some(mut stdin) = child.stdin.take() {
-        std::thread::spawn(move || {
-            // A program that does not want its input is no failure.
-            let _ = stdin.write_all(&bytes);
-        });
+    let feeding = child.stdin.take().map(|mut stdin| {
+        // A program that does not want its input is no failure.
+        thread(move || drop(stdin.write_all(&bytes)))
+    });
+    let grace = order.grace;
+    let listening = line.try_clone();
+    let listening =
+        listening.and_then(|listening| thread(move || obey(listening, &Asking::Signals(main), grace, main)));
+    if let Err(error) = feeding.unwrap_or(Ok(())).and(listening) {
+        clear();
+        return Err(error);
     }
-    let (listening, grace) = (line.try_clone()?, order.grace);
-    std::thread::spawn(move || obey(listening, &Asking::Signals(main), grace, main));
     let status = wait_for(main);
     MAIN_ENDED.store(true, Ordering::Release);
     let left = clear();
@@ -272,10 +276,10 @@ fn direct(
 fn spawn_restricted(cage: &Cage, mut command: Command) -> io::Result<Child> {
     let folder = std::env::current_dir()?;
     std::thread::scope(|scope| {
-        let spawning = scope.spawn(|| {
+        let spawning = std::thread::Builder::new().spawn_scoped(scope, || {
             super::cage::landlock::restrict_this_thread(cage, &folder).map_err(io::Error::other)?;
             command.spawn()
-        });
+        })?;
         spawning.join().unwrap_or_else(|_| Err(io::Error::other("the cage could not be built")))
     })
 }
@@ -290,13 +294,11 @@ fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> i
     // Closes our copy of the inner end, so that the line ends when the cage does.
     drop(caged);
     let main = Pid::from_raw(child.id().cast_signed());
-    let (listening, asking, grace) = (line.try_clone()?, inner.try_clone()?, order.grace);
-    let feeding = inner.try_clone()?;
-    std::thread::spawn(move || {
-        // A cage that does not come about needs no input, and a word before the input would be taken for a part of it.
-        let _ = (&feeding).write_all(&bytes);
-        obey(listening, &Asking::Words(asking), grace + RELAYING, main);
-    });
+    let listening = relay_words(line, &inner, bytes, order.grace + RELAYING, main);
+    if let Err(error) = listening {
+        clear();
+        return Err(error);
+    }
     let mut report = String::new();
     // That nothing can be read any more is as good as the end.
     let _ = BufReader::new(&inner).read_line(&mut report);
@@ -313,6 +315,28 @@ fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> i
         (true, how) => (how, left),
     };
     Ok(told)
+}
+
+/// Passes the input on, and then what the supervisor says.
+#[cfg(target_os = "linux")]
+fn relay_words(
+    line: &UnixStream,
+    inner: &UnixStream,
+    bytes: Vec<u8>,
+    grace: Duration,
+    main: Option<Pid>,
+) -> io::Result<()> {
+    let (listening, asking, feeding) = (line.try_clone()?, inner.try_clone()?, inner.try_clone()?);
+    thread(move || {
+        // A cage that does not come about needs no input, and a word before the input would be taken for a part of it.
+        let _ = (&feeding).write_all(&bytes);
+        obey(listening, &Asking::Words(asking), grace, main);
+    })
+}
+
+/// A system without room for a thread refuses the job; that is no fault of ours.
+fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().spawn(work).map(drop)
 }
 
 #[cfg(not(target_os = "linux"))]

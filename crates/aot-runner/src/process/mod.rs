@@ -266,7 +266,8 @@ impl Guard {
             let tap = tap.clone().map(|tap| (stream, tap));
             read(pipe, job.limits, began, Arc::clone(&heard), tap)
         });
-        let readers = readers.collect();
+        // Without a thread that reads it is not started: it is killed when what stands for it is dropped.
+        let readers = readers.collect::<io::Result<_>>()?;
         let running = Running {
             guard,
             line,
@@ -313,7 +314,7 @@ impl Running {
 
     /// Waits until the program and all that it started are gone.
     pub fn wait(mut self) -> Ended {
-        let mut lines = BufReader::new(self.line.try_clone().unwrap_or_else(|_| closed()));
+        let mut lines = BufReader::new(&self.line);
         let mut cause = None;
         let mut report = String::new();
         loop {
@@ -329,7 +330,7 @@ impl Running {
                     // It was told long ago; whatever keeps it, closing the line is all that is left to us.
                     break;
                 }
-                let _ = self.line.write_all(&[guard::END]);
+                let _ = (&self.line).write_all(&[guard::END]);
                 cause = Some((Instant::now(), why));
                 continue;
             }
@@ -399,20 +400,14 @@ fn mark() -> String {
     format!("{}-{}-{}", std::process::id(), since.as_nanos(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A line on which nothing comes.
-fn closed() -> UnixStream {
-    let (line, _) = UnixStream::pair().expect("a process that runs others has room for a socket");
-    line
-}
-
 fn read(
     mut pipe: PipeReader,
     limits: Limits,
     began: Instant,
     heard: Arc<AtomicU64>,
     tap: Option<(Stream, Tap)>,
-) -> JoinHandle<Captured> {
-    std::thread::spawn(move || {
+) -> io::Result<JoinHandle<Captured>> {
+    std::thread::Builder::new().name("read".into()).spawn(move || {
         let mut captured = Captured::keeping(limits.head, limits.tail);
         let mut chunk = vec![0; CHUNK];
         loop {

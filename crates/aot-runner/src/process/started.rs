@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::reaper;
@@ -18,6 +18,8 @@ use super::requests::{self, Launch};
 pub(super) struct Reaper {
     program: PathBuf,
     line: Mutex<Option<ReaperLine>>,
+    /// What each reaper is to keep open.
+    held: Mutex<Vec<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ pub(super) enum ProgramExit {
 
 impl Reaper {
     pub fn new(program: PathBuf) -> Reaper {
-        Reaper { program, line: Mutex::new(None) }
+        Reaper { program, line: Mutex::new(None), held: Mutex::default() }
     }
 
     pub fn start(self: &Arc<Self>, launch: &Launch, streams: [OwnedFd; 3]) -> io::Result<StartedProgram> {
@@ -71,12 +73,15 @@ impl Reaper {
 
     /// Keeps a file open until everything that was started has ended, even if we are killed.
     pub fn hold(&self, file: BorrowedFd<'_>) -> io::Result<()> {
-        self.ask(|control| requests::send_hold(control, file))
+        let file = file.try_clone_to_owned()?;
+        self.ask(|control| requests::send_hold(control, file.as_fd()))?;
+        locked(&self.held).push(file);
+        Ok(())
     }
 
     /// A reaper that was killed is replaced.
     fn ask(&self, request: impl Fn(&UnixStream) -> io::Result<()>) -> io::Result<()> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = locked(&self.line);
         if let Some(there) = line.as_ref()
             && request(&there.control).is_ok()
         {
@@ -84,8 +89,16 @@ impl Reaper {
         }
         *line = None;
         let there = line.insert(ReaperLine::begin(&self.program)?);
+        for file in locked(&self.held).iter() {
+            requests::send_hold(&there.control, file.as_fd())?;
+        }
         request(&there.control)
     }
+}
+
+/// A thread that panicked in between has left nothing half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ReaperLine {

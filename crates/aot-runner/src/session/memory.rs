@@ -10,6 +10,8 @@ use aot_core::state::LoopStatus;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::store::lock::{LOCK_WAIT, lock_within};
+
 /// How many agents and attempts are remembered; the oldest are forgotten first.
 const REMEMBERED: usize = 256;
 
@@ -63,7 +65,8 @@ impl SessionMemory {
 
     /// Changes the memory under its lock. A memory that cannot be written is begun anew.
     pub fn change<T>(sidecar: &Path, session: &str, change: impl FnOnce(&mut SessionMemory) -> T) -> T {
-        let lock = File::create(sidecar.join("session.lock")).and_then(|lock| lock.lock().map(|()| lock));
+        let lock = File::create(sidecar.join("session.lock"))
+            .and_then(|lock| lock_within(&lock, LOCK_WAIT).map(|()| lock));
         let mut memory = SessionMemory::of(sidecar, session);
         let before = memory.clone();
         let changed = change(&mut memory);

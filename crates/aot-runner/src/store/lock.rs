@@ -161,6 +161,19 @@ impl Drop for Held {
     }
 }
 
+/// Waits for the lock of a file that is no [`Lock`] of ours, for at most so long.
+pub fn lock_within(file: &File, wait: Duration) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if began.elapsed() < wait => std::thread::sleep(LONGEST_PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
 fn try_take(path: &Path) -> Result<Option<Held>, FileError> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let file = match file {

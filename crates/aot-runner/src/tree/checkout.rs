@@ -229,11 +229,12 @@ impl Checkout {
     /// while writing.
     fn is_half_written(&self, one: &Difference) -> Result<bool, GroundError> {
         let Some(new) = one.new.as_ref().filter(|new| new.mode != GITLINK) else { return Ok(false) };
-        let Ok(on_disk) = fs::read(self.full(&one.path)) else { return Ok(false) };
-        let is_link = fs::symlink_metadata(self.full(&one.path)).is_ok_and(|meta| meta.is_symlink());
-        if is_link {
+        let full = self.full(&one.path);
+        // Whoever opens a FIFO waits for its writer.
+        if !fs::symlink_metadata(&full).is_ok_and(|meta| meta.is_file()) {
             return Ok(false);
         }
+        let Ok(on_disk) = fs::read(&full) else { return Ok(false) };
         let path = OsString::from_vec([b"--path=", one.path.as_slice()].concat());
         let words = [OsStr::new("cat-file"), OsStr::new("--filters"), &path, OsStr::new(&new.id)];
         Ok(self.git.read(words)?.starts_with(&on_disk))

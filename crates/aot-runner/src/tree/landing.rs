@@ -295,8 +295,9 @@ impl Worktrees {
         for lock in [own, self.checkout.git_dir.join("HEAD.lock"), reference] {
             let began = Instant::now();
             while lock.exists() {
-                if began.elapsed() > LOCK_PATIENCE {
-                    if !self.is_stale(&lock) {
+                let interrupted = self.checkout.git.guard().interrupt().is_asked();
+                if began.elapsed() > LOCK_PATIENCE || interrupted {
+                    if interrupted || !self.is_stale(&lock) {
                         return Err(GroundError::StillLocked { lock });
                     }
                     fs::remove_file(&lock).map_err(GroundError::io("remove", &lock))?;

@@ -378,7 +378,9 @@ impl Shadow {
     fn clear_locks(&self) -> Result<(), GroundError> {
         let lock = self.git_dir.join("index.lock");
         let began = std::time::Instant::now();
-        while lock.exists() && began.elapsed() < super::git::LOCK_PATIENCE {
+        // Whoever held it died with the run before, unless that was the person's own git.
+        let interrupt = self.git.guard().interrupt();
+        while lock.exists() && began.elapsed() < super::git::LOCK_PATIENCE && !interrupt.is_asked() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         for lock in [lock, self.git_dir.join(format!("{LINE}.lock"))] {

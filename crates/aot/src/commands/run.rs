@@ -206,7 +206,7 @@ fn listen() -> Result<Interrupts, Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::world("listen to signals", error))?;
     let hearing = Arc::clone(&interrupts);
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
             let run = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
             let is_told = run.is_some_and(|(sender, interrupt)| {
@@ -220,6 +220,7 @@ fn listen() -> Result<Interrupts, Failure> {
             failure::complain("\nstopping: what runs is killed, the state is kept (again: at once)");
         }
     });
+    thread.map_err(|error| Failure::world("start a thread", error))?;
     Ok(interrupts)
 }
 

@@ -231,3 +231,34 @@ fn an_edit_that_nobody_commits_is_not_waited_for_past_the_bound() {
         goes_on(&repo, how);
     }
 }
+
+/// The same program with few descriptors to open.
+fn with_descriptors(repo: &Repo, most: u32) -> std::process::Output {
+    let aot = repo.command(&["run", "--json"]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {most}; exec \"$@\""), "sh"]);
+    command.arg(aot.get_program()).args(aot.get_args());
+    command.current_dir(aot.get_current_dir().expect("it has a folder"));
+    for (name, value) in aot.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.output().expect("it starts")
+}
+
+/// What the system refuses is the world's refusal: said plainly, waited for until the bound, and gone on from.
+#[test]
+fn a_system_without_descriptors_is_told_plainly() {
+    for most in [6, 8, 10, 12, 14, 16, 20, 24, 32] {
+        let repo = Repo::with(&plan("time", ""));
+        let said = with_descriptors(&repo, most);
+        let text =
+            [said.stdout, said.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        let exit = said.status.code().unwrap_or(-1);
+        assert!(exit >= 0 && exit != 70 && !text.contains("bug"), "{most}: exit {exit}: {text}");
+        eprintln!("{most} descriptors: exit {exit}");
+        goes_on(&repo, &format!("{most} descriptors"));
+    }
+}
