@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Altered;
 use crate::crew::{Crew, RunConfig, clear_outputs, clear_scratch};
-use crate::engine::{self, Engine, Mode, Opening, Owner, RunError};
+use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::message::{Message, Notice};
 use crate::store::Store;
 use crate::store::error::FileError;
@@ -104,9 +104,10 @@ pub fn run(
         on_refused_start: config.on_refused_start,
     };
     let watch = watch(&store, sender.clone());
-    let coordinator = Coordinator::resume(aligned, settings, Timestamp::now());
+    let clock = Clock::start();
+    let coordinator = Coordinator::resume(aligned, settings, clock.now());
     let crew = Crew::new(config, ground, coordinator.state(), sender, Duration::MAX);
-    let mut engine = Engine::new(store, coordinator, crew, inbox, Mode::Drive, notify);
+    let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), notify);
     let certificate = engine.run_until_halted(begun, options.ticks);
     let output = engine.close();
     drop(watch);

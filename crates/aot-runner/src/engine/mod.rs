@@ -2,6 +2,7 @@
 //! what is to be recorded comes first, in one write. Serves `aot run`, which drives a loop until it halts, and a host's
 //! session, which takes one step in each process and runs until nothing is under way. Contains no rule, has no terminal.
 
+mod clock;
 mod open;
 mod record;
 
@@ -31,6 +32,7 @@ use crate::store::lock::{Held, Lock};
 use crate::store::{Store, StoreError};
 use crate::tree::GroundError;
 
+pub(crate) use clock::Clock;
 pub use open::new_id;
 pub(crate) use open::{Opening, Owner, claim, ground, trees};
 
@@ -107,6 +109,7 @@ pub struct Engine<'e> {
     notify: &'e mut dyn FnMut(Notice<'_>),
     pub(crate) output: Output,
     mode: Mode,
+    clock: Clock,
     /// How often [`Notice::Tick`] is wanted.
     ticks: Option<Duration>,
     wake: Option<Timestamp>,
@@ -137,7 +140,7 @@ impl<'e> Engine<'e> {
         mut coordinator: Coordinator,
         crew: Crew,
         inbox: Receiver<Message>,
-        mode: Mode,
+        (mode, clock): (Mode, Clock),
         notify: &'e mut dyn FnMut(Notice<'_>),
     ) -> Engine<'e> {
         let bound = coordinator.bound();
@@ -150,6 +153,7 @@ impl<'e> Engine<'e> {
             notify,
             output: Output::default(),
             mode,
+            clock,
             ticks: None,
             wake: None,
             file_poll: match mode {
@@ -282,10 +286,7 @@ impl<'e> Engine<'e> {
         if let Some(message) = self.backlog.pop_front() {
             return Some(message);
         }
-        let until_wake = self.wake.map(|wake| {
-            let left = Timestamp::now().duration_until(wake);
-            Duration::try_from(left).unwrap_or(Duration::ZERO)
-        });
+        let until_wake = self.wake.map(|wake| self.clock.until(wake));
         let redirect_poll = self.is_redirecting().then_some(REDIRECT_POLL);
         let wait = [until_wake, redirect_poll, self.file_poll, self.ticks].into_iter().flatten().min();
         let message = match wait {
@@ -297,7 +298,7 @@ impl<'e> Engine<'e> {
 
     fn idle(&mut self, events: &mut Vec<Event>) -> Result<(), RunError> {
         (self.notify)(Notice::Tick);
-        if self.wake.is_some_and(|wake| wake <= Timestamp::now()) {
+        if self.wake.is_some_and(|wake| wake <= self.clock.now()) {
             self.wake = None;
             events.push(Event::Woke);
         }
@@ -397,7 +398,7 @@ impl<'e> Engine<'e> {
 
     /// Collects the effects that wait for the write. Returns whether there is something to write.
     fn handle_event(&mut self, event: Event, effects: &mut Vec<Effect>) -> bool {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let mut to_write = false;
         for effect in self.coordinator.on(event, now) {
             match effect {

@@ -25,7 +25,7 @@ pub use memory::SessionMemory;
 
 use crate::checks::seal::Altered;
 use crate::crew::{Assignment, Crew, RunConfig};
-use crate::engine::{self, Engine, Mode, Opening, Owner, RunError};
+use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::message::{Message, Notice};
 use crate::store::hold;
 use crate::store::lock::{Held, Lock};
@@ -324,7 +324,7 @@ fn step(
     let (sender, inbox) = channel();
     let (coordinator, typed) = resume(&state, &memory, engine::trees(&ground))?;
     let crew = Crew::new(config, ground, &state, sender, LANDING_WAIT);
-    let engine = Engine::new(store, coordinator, crew, inbox, Mode::Step, &mut notify);
+    let engine = Engine::new(store, coordinator, crew, inbox, (Mode::Step, Clock::start()), &mut notify);
     let mut step = Step { engine, report: &report, sidecar: &sidecar, session: &session, turn };
     if step.turn.is_some() {
         step.disbelieve(typed)?;
