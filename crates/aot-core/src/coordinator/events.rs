@@ -183,7 +183,7 @@ impl Coordinator {
         }
         self.note_begun(&job);
         self.refused_starts = 0;
-        self.flight.attempts[at].judged += usage.agent_runs;
+        self.flight.attempts[at].further_runs += usage.agent_runs;
         match self.flight.attempts[at].stage {
             Stage::Probing if self.flight.attempts[at].parallel_probes.is_empty() => self.probed(at, outcome),
             Stage::Probing => self.selected_choice_probed(at, outcome),

@@ -16,8 +16,8 @@ pub struct Attempt {
     pub parked: bool,
     /// A probe has run for it: the work is its second half.
     pub probed: bool,
-    /// Judges that were asked for it so far.
-    pub judged: u64,
+    /// Agent runs so far besides its own: repetitions of its question, and judges.
+    pub further_runs: u64,
     /// What its own probe found, while other choices are still probed.
     pub finding: Option<ProbeFinding>,
     pub parallel_probes: Vec<ParallelProbe>,
@@ -83,7 +83,7 @@ impl Attempt {
             findings: None,
             parked: false,
             probed: false,
-            judged: 0,
+            further_runs: 0,
             finding: None,
             parallel_probes: Vec::new(),
         }
@@ -126,12 +126,13 @@ impl Attempt {
         job.attempt == self.number && *atom == self.atom
     }
 
-    /// Agent runs that it may still begin, its judges included.
-    pub fn runs_left(&self, judgements: u64) -> u64 {
-        let judges = judgements.saturating_sub(self.judged);
+    /// Agent runs that it may still begin: the work after a probe, repetitions of its question, judges.
+    pub fn runs_left(&self, judgements: u64, repeats: u64) -> u64 {
+        let further = (repeats + judgements).saturating_sub(self.further_runs);
         match self.stage {
-            Stage::Probing | Stage::AwaitingProbes => 1 + judges,
-            Stage::Working | Stage::Checking | Stage::AwaitingRival | Stage::Landing => judges,
+            Stage::Probing | Stage::AwaitingProbes => 1 + further,
+            Stage::Working => further,
+            Stage::Checking | Stage::AwaitingRival | Stage::Landing => further.min(judgements),
         }
     }
 

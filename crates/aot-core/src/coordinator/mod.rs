@@ -216,11 +216,17 @@ impl Coordinator {
     pub fn bound(&mut self) -> Bound {
         let judges = *self.judges.get_or_insert_with(|| bound::judges(self.ledger.state()));
         let judgements = bound::judgements(judges);
-        let attempts = self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements)).sum();
+        let repeats = match self.settings.dispatch {
+            Dispatch::Rolling => bound::REPEATS,
+            Dispatch::OnRequest => 0,
+        };
+        let attempts =
+            self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements, repeats)).sum();
         let (base_case, running) = (&self.base_case, self.flight.len());
         let evaluation = self.phase != Phase::Halted
             && evaluate::may_come(&self.ledger, base_case, &self.evaluations, running);
         let runs = bound::RunsInFlight {
+            repeats,
             judges,
             probed_choices: self.probed_in_iteration().len(),
             attempts,

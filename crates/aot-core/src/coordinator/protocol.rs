@@ -204,7 +204,8 @@ pub enum Evaluation {
     },
 }
 
-/// What a job has cost. `agent_runs` counts agents that the program started besides the job itself: judges.
+/// What a job has cost. `agent_runs` counts agents that the program started besides the job itself: judges, and the same
+/// agent when it was asked again because its answer could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub agent_runs: u64,

@@ -363,9 +363,10 @@ impl Coordinator {
     }
 
     fn parking(&self) -> Parking {
-        match &self.state().control.parked_until {
-            Some(until) if self.ledger.now() < until.at() => Parking::Parked,
-            Some(_) | None => Parking::Free,
+        match self.state().control.parked_until {
+            // What could not be started is tried again before its iteration is judged.
+            Some(_) => Parking::Parked,
+            None => Parking::Free,
         }
     }
 

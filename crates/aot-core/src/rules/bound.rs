@@ -19,22 +19,31 @@ pub struct Bound {
     pub tokens: Option<u64>,
 }
 
+/// How often a worker whose answer cannot be read is asked again. Each time is an agent run.
+pub const REPEATS: u64 = 2;
+
 /// What is in flight, as far as it can still lead to agent runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunsInFlight {
+    /// [`REPEATS`], or none where a host asks its own agents.
+    pub repeats: u64,
     /// [`judges`] of the state; it takes a walk over all atoms, so whoever asks often keeps it.
     pub judges: usize,
     /// Probes of other choices that were starts of the open iteration (D10).
     pub probed_choices: usize,
-    /// Runs that attempts in flight may still begin: the work after a probe, and judges.
+    /// Runs that attempts in flight may still begin: the work after a probe, repetitions, and judges.
     pub attempts: u64,
     /// Evaluations of the base case that are due or under way outside of an open iteration.
     pub evaluations: u64,
 }
 
-/// The figure before the first start: `2Q + N((2m-1)(2+2q) + 1 + 2Q)`.
+/// The figure before the first start: `2Q + N((2m-1)(2+R+2q) + 1 + 2Q)`.
 pub fn total(state: &State) -> Bound {
-    let iteration = iteration(state, judges(state));
+    with_repeats(state, REPEATS)
+}
+
+fn with_repeats(state: &State, repeats: u64) -> Bound {
+    let iteration = iteration(state, judges(state), repeats);
     let runs = evaluation(state)
         .saturating_add(u64::from(state.constraints().max_iterations).saturating_mul(iteration));
     Bound {
@@ -48,7 +57,7 @@ pub fn total(state: &State) -> Bound {
 /// The figure where a host's session drives: each turn may have one more agent, who looks at the checks. What its agents
 /// cost is known to the host alone.
 pub fn hosted(state: &State) -> Bound {
-    let all = total(state);
+    let all = with_repeats(state, 0);
     let turns = u64::from(state.constraints().max_iterations);
     Bound { agent_runs: all.agent_runs.saturating_add(turns), cost_usd: None, tokens: None, ..all }
 }
@@ -57,7 +66,7 @@ pub fn hosted(state: &State) -> Bound {
 /// (or one that works and one that mends), one that coordinates and one that looks at the checks.
 pub fn turn(state: &State) -> u64 {
     let starts = starts_per_iteration(state.constraints().max_parallel_agents) as u64;
-    starts.saturating_mul(attempt(0)).saturating_add(2)
+    starts.saturating_mul(attempt(0, 0)).saturating_add(2)
 }
 
 /// What is left of it.
@@ -65,13 +74,13 @@ pub fn left(state: &State, flight: RunsInFlight, seconds_spent: u64) -> Bound {
     let constraints = state.constraints();
     let spent = state.control.spent.clone().unwrap_or_default();
     let later = u64::from(constraints.max_iterations.saturating_sub(state.control.iteration));
-    let mut runs = later.saturating_mul(iteration(state, flight.judges));
+    let mut runs = later.saturating_mul(iteration(state, flight.judges, flight.repeats));
     runs = runs.saturating_add(flight.evaluations.saturating_mul(evaluation(state)));
     if let Some(open) = &state.control.open {
         let started = open.started.len() + flight.probed_choices;
         let starts = starts_per_iteration(constraints.max_parallel_agents).saturating_sub(started);
         runs = runs
-            .saturating_add((starts as u64).saturating_mul(attempt(flight.judges)))
+            .saturating_add((starts as u64).saturating_mul(attempt(flight.judges, flight.repeats)))
             .saturating_add(evaluation(state));
     }
     Bound {
@@ -86,11 +95,13 @@ pub fn left(state: &State, flight: RunsInFlight, seconds_spent: u64) -> Bound {
 /// known only to whoever drives the loop, so the most is taken. What was started by hand has no probe before it.
 pub fn written(state: &State) -> Bound {
     let judges = judges(state);
+    let repeats = if state.control.session.is_some() { 0 } else { REPEATS };
     let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
     let attempts = running
-        .map(|atom| judgements(judges) + u64::from(state.control.attempts.contains_key(&atom.id)))
+        .map(|atom| repeats + judgements(judges) + u64::from(state.control.attempts.contains_key(&atom.id)))
         .fold(0, u64::saturating_add);
     let flight = RunsInFlight {
+        repeats,
         judges,
         probed_choices: 0,
         attempts,
@@ -99,9 +110,9 @@ pub fn written(state: &State) -> Bound {
     left(state, flight, state.control.spent.as_ref().map_or(0, |spent| spent.seconds))
 }
 
-/// An attempt: a probe, the work, and twice as many judges as any atom's check asks for.
-pub fn attempt(judges: usize) -> u64 {
-    2 + judgements(judges)
+/// An attempt: a probe, the work and its repetitions, and twice as many judges as any atom's check asks for.
+fn attempt(judges: usize, repeats: u64) -> u64 {
+    2 + repeats + judgements(judges)
 }
 
 /// The judges of one attempt: each item is asked once more if its answer is unusable.
@@ -121,9 +132,9 @@ fn evaluation(state: &State) -> u64 {
 }
 
 /// The most agent runs that belong to one iteration: its starts, one replan, one evaluation at its close.
-fn iteration(state: &State, judges: usize) -> u64 {
+fn iteration(state: &State, judges: usize, repeats: u64) -> u64 {
     let starts = starts_per_iteration(state.constraints().max_parallel_agents) as u64;
-    starts.saturating_mul(attempt(judges)).saturating_add(1).saturating_add(evaluation(state))
+    starts.saturating_mul(attempt(judges, repeats)).saturating_add(1).saturating_add(evaluation(state))
 }
 
 /// Whether more atoms are unresolved than can be worked off in the iterations left; the gate warns then.

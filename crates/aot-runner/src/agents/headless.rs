@@ -155,7 +155,7 @@ impl<'t> Turn<'t> {
             How::Killed => return Conclusion::End(AgentOutcome::Killed),
             How::Lost => {
                 let reason = "it was killed from outside".to_owned();
-                return Conclusion::End(AgentOutcome::NotStarted { reason });
+                return Conclusion::End(AgentOutcome::Lost { reason });
             }
             How::NotStarted(why) => return Conclusion::End(AgentOutcome::NotStarted { reason: why.clone() }),
             How::OutOfTime | How::Silent => {

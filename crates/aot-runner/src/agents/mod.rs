@@ -51,6 +51,7 @@ impl Agent {
             },
             AgentOutcome::RateLimited { reason, .. }
             | AgentOutcome::Failed { reason }
+            | AgentOutcome::Lost { reason }
             | AgentOutcome::TimedOut { reason } => format!("{name}: {reason}"),
             AgentOutcome::Killed => format!("{name} was ended"),
             AgentOutcome::NotStarted { reason } => format!("{name} was not started: {reason}"),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Agent;
 use crate::process::Switch;
 
-/// How often an answer that cannot be read is asked for again, with the reason.
+/// How often an answer that cannot be read is asked for again, with the reason, where no loop counts agent runs.
 pub const REPEATS: u32 = 2;
 
 /// One question to one agent. It is made once and passed down by reference to whatever runs the agent.
@@ -176,6 +176,10 @@ pub enum AgentOutcome {
     Killed,
     /// It could not even be started.
     NotStarted {
+        reason: String,
+    },
+    /// Somebody else ended it.
+    Lost {
         reason: String,
     },
 }

@@ -101,6 +101,7 @@ fn ending(report: &Report, seconds: u64) -> String {
         AgentOutcome::TimedOut { reason } => format!("took too long: {reason}"),
         AgentOutcome::Killed => "was ended".into(),
         AgentOutcome::NotStarted { reason } => format!("was not started: {reason}"),
+        AgentOutcome::Lost { reason } => format!("was lost: {reason}"),
     };
     let used = report.used;
     let cost = used.cost_usd.map(|cost| format!(", {cost:.4} USD")).unwrap_or_default();

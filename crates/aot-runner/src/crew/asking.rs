@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, WorkerAnswer, read_plan_change};
 use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome, Usage};
+use aot_core::rules::bound;
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
@@ -61,7 +62,13 @@ impl Workers {
             Role::Worker => (vec![lent.top().to_path_buf()], self.read_only()),
             Role::Probe | Role::Judge | Role::Coordinator => (Vec::new(), Vec::new()),
         };
+        let repeats = match question.role() {
+            Role::Worker => u32::try_from(bound::REPEATS).unwrap_or(u32::MAX),
+            // The work goes on without a probe's answer, and a plan is asked for again in the next iteration (D8).
+            Role::Probe | Role::Judge | Role::Coordinator => 0,
+        };
         let question = Question {
+            repeats,
             writable,
             read_only,
             variables: self.variables(job),
@@ -72,7 +79,8 @@ impl Workers {
         };
         let began = Instant::now();
         let report = self.launch(&question);
-        meter.add(reported.since_last(report.used));
+        let repetitions = u64::from(report.asked.saturating_sub(1));
+        meter.add(Usage { agent_runs: repetitions, ..reported.since_last(report.used) });
         let (agent, used, took) = (question.agent.name.clone(), report.used, began.elapsed());
         self.notice(Notice::AgentEnded { job: Some(job.clone()), agent, used, took });
         report
@@ -285,7 +293,9 @@ fn answer<T>(
             failed(reason)
         }
         AgentOutcome::Killed => lost("it was killed".into()),
-        AgentOutcome::NotStarted { .. } => JobOutcome::NotStarted { reason },
+        // An agent that ran before it was to be asked again has begun.
+        AgentOutcome::NotStarted { .. } if report.asked <= 1 => JobOutcome::NotStarted { reason },
+        AgentOutcome::NotStarted { .. } | AgentOutcome::Lost { .. } => lost(reason),
     })
 }
 

@@ -110,6 +110,7 @@ impl Judge for AgentJudge<'_> {
             | AgentOutcome::Unreachable { .. }
             | AgentOutcome::Unauthenticated { .. }
             | AgentOutcome::Killed
+            | AgentOutcome::Lost { .. }
             | AgentOutcome::NotStarted { .. } => JudgeReply::Unable { why, beside },
         }
     }

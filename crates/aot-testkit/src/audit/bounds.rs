@@ -112,13 +112,13 @@ pub(super) fn evaluation(state: &State) -> u64 {
 fn unproven(world: &World) -> u64 {
     let state = world.recorded();
     let opening = state.control.open.as_ref().map_or(0, |_| 1 + evaluation(state));
-    2 * world.flights().len() as u64 + opening
+    4 * world.flights().len() as u64 + opening
 }
 
-/// The most agent runs of one attempt.
+/// The most agent runs of one attempt: a probe, the work and two repetitions, judges.
 pub(super) fn attempt(state: &State) -> u64 {
     let checks = state.atoms.values().filter_map(|atom| atom.check.as_ref());
-    2 + 2 * checks.map(|check| check.quality_items() as u64).max().unwrap_or(0)
+    4 + 2 * checks.map(|check| check.quality_items() as u64).max().unwrap_or(0)
 }
 
 /// The most agent runs of one iteration.
@@ -127,7 +127,7 @@ pub(super) fn iteration(state: &State) -> u64 {
     attempts * attempt(state) + 1 + evaluation(state)
 }
 
-/// The figure before the first start: `2Q + N((2m-1)(2+2q) + 1 + 2Q)`.
+/// The figure before the first start: `2Q + N((2m-1)(4+2q) + 1 + 2Q)`.
 pub(super) fn promised(state: &State) -> u64 {
     evaluation(state) + u64::from(state.constraints().max_iterations) * iteration(state)
 }

@@ -11,6 +11,7 @@ use aot_core::coordinator::{
     Agents, Answer, Dispatch, Effect, Evaluation, Event, Job, JobId, JobOutcome, OnRefusedStart, Presence,
     RedirectLock, Settings, StopMode, Task, Trees, Usage,
 };
+use aot_core::rules::bound;
 use aot_core::rules::certificate::StopKind;
 use aot_core::state::State;
 use jiff::Timestamp;
@@ -328,7 +329,11 @@ impl Life {
                 let refused = matches!(outcome, JobOutcome::Refused { .. } | JobOutcome::NotStarted { .. });
                 self.external += u64::from(refused);
                 let unstarted = refused || matches!(outcome, JobOutcome::NotLoggedIn { .. });
-                let usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
+                let mut usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
+                let by_agent = is_agent(self.simulation.world.recorded(), &job.task);
+                if !unstarted && by_agent && matches!(job.task, Task::Work(_)) {
+                    usage.agent_runs += self.random.between(0, bound::REPEATS);
+                }
                 self.send(Event::Ended { job, outcome, usage })
             }
             Occurrence::Replan(id) => {

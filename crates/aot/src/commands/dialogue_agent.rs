@@ -110,6 +110,7 @@ impl DialogueAgent {
             | AgentOutcome::Unreachable { reason }
             | AgentOutcome::Failed { reason }
             | AgentOutcome::TimedOut { reason }
+            | AgentOutcome::Lost { reason }
             | AgentOutcome::NotStarted { reason } => {
                 Err(format!("{} gave no answer: {reason}", self.agent.name))
             }

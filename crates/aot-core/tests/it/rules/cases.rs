@@ -10,9 +10,9 @@ use super::world::{World, parse, start, table};
 fn cases_1_to_13() {
     table(&[
         // At most 2m-1 starts in an iteration, and the bound counts them.
-        ("case 1", "m=3; N=1; A; B; C; D; E; F", "", "#1 stall 0 | A B C | bound 4"),
-        ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+", "#1 stall 0 | C D E | bound 0"),
-        ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+ C+", "#1 stall 0 | D E | bound 0"),
+        ("case 1", "m=3; N=1; A; B; C; D; E; F", "", "#1 stall 0 | A B C | bound 14"),
+        ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+", "#1 stall 0 | C D E | bound 6"),
+        ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+ C+", "#1 stall 0 | D E | bound 4"),
         (
             "case 1",
             "m=3; N=1; A; B; C; D; E; F",

@@ -108,35 +108,42 @@ fn progress_is_a_net_resolution() {
 
 #[test]
 fn the_bound_is_the_formula() {
-    // 2Q + N((2m-1)(2+2q) + 1 + 2Q)
+    // 2Q + N((2m-1)(2+R+2q) + 1 + 2Q), and R is 2
     let rows = [
-        ("m=1; N=1; A", 3),
-        ("m=2; N=1; A", 7),
-        ("m=3; N=1; A", 11),
-        ("m=3; N=20; A", 220),
-        ("m=1; N=1; Q=1; A", 2 + (2 + 1 + 2)),
-        ("m=2; N=3; Q=2; A", 4 + 3 * (6 + 1 + 4)),
-        ("m=2; N=3; A; B -> C; G=D|E", 21),
+        ("m=1; N=1; A", 5),
+        ("m=2; N=1; A", 13),
+        ("m=3; N=1; A", 21),
+        ("m=3; N=20; A", 420),
+        ("m=1; N=1; Q=1; A", 2 + (4 + 1 + 2)),
+        ("m=2; N=3; Q=2; A", 4 + 3 * (12 + 1 + 4)),
+        ("m=2; N=3; A; B -> C; G=D|E", 39),
         // q: the most that any one atom asks.
-        ("m=1; N=1; A%", 2 + 2 + 1),
-        ("m=2; N=3; A%; B%; C!; D", 3 * (3 * (2 + 2) + 1)),
-        ("m=2; N=3; Q=2; A%", 4 + 3 * (3 * (2 + 2) + 1 + 4)),
+        ("m=1; N=1; A%", 4 + 2 + 1),
+        ("m=2; N=3; A%; B%; C!; D", 3 * (3 * (4 + 2) + 1)),
+        ("m=2; N=3; Q=2; A%", 4 + 3 * (3 * (4 + 2) + 1 + 4)),
     ];
     for (graph, expected) in rows {
         assert_eq!(bound::total(&parse(graph).0).agent_runs, expected, "D8: {graph}");
     }
     table(&[
-        ("D8", "m=1; N=2; A; B", "v-", "#1 stall 0 | A | bound 3"),
-        ("D8", "m=1; N=2; A; B", "A+", "#2 stall 0 | B | bound 0"),
-        ("D8", "m=2; N=3; Q=1; A", "", "#1 stall 0 | A | bound 24"),
-        ("D8", "m=2; N=3; Q=1; A; B", "A+ B+", "#1 stall 0 | verify | bound 20"),
+        ("D8", "m=1; N=2; A; B", "v-", "#1 stall 0 | A | bound 7"),
+        ("D8", "m=1; N=2; A; B", "A+", "#2 stall 0 | B | bound 2"),
+        // A worker whose answer cannot be read is asked again, and that is an agent run.
+        ("D8", "m=1; N=1; A", "", "#1 stall 0 | A | bound 2 | runs 1"),
+        ("D8", "m=1; N=1; A", "again2 A+ v+", "#1 stall 0 halt completed | runs 3"),
+        ("D8", "m=1; N=1; A", "again2 A=", "#1 stall 0 | A^ | bound 0 | runs 3"),
+        ("D8", "m=1; N=1; A", "again1 A=", "#1 stall 0 | A^ | bound 0 | runs 2"),
+        ("D8", "m=1; N=1; A", "again2 A-", "#1 stall 0 halt iteration_limit | bound 0 | runs 3"),
+        ("D8", "m=1; N=1; A%", "again2 A=", "#1 stall 0 | A^ | bound 2 | runs 3"),
+        ("D8", "m=2; N=3; Q=1; A", "", "#1 stall 0 | A | bound 42"),
+        ("D8", "m=2; N=3; Q=1; A; B", "A+ B+", "#1 stall 0 | verify | bound 32"),
         ("D8", "m=2; N=3; Q=1; A; B", "A+ B+ v+", "#1 stall 0 halt completed"),
-        ("D8", "agents=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 25"),
-        ("D8", "agents=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 24 | runs 2"),
+        ("D8", "agents=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 43"),
+        ("D8", "agents=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 42 | runs 2"),
         ("D8", "m=1; N=9; A$", "A+ v+", "#1 stall 0 halt completed | runs 0"),
         // A judge of the attempt in flight may still be asked, and asked again.
-        ("D8", "m=1; N=1; A%", "", "#1 stall 0 | A | bound 2"),
-        ("D8", "m=1; N=2; A%; B", "", "#1 stall 0 | A | bound 7"),
+        ("D8", "m=1; N=1; A%", "", "#1 stall 0 | A | bound 4"),
+        ("D8", "m=1; N=2; A%; B", "", "#1 stall 0 | A | bound 11"),
     ]);
 }
 

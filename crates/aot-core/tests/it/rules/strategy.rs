@@ -106,7 +106,7 @@ fn probes_look_at_all_that_is_left_at_once() {
             "D8",
             "agents=wp; m=2; N=4; s=9; G=A|B|C|D; K <- A; P; Q; R",
             "A- P+ B- crash C?+1 D?. Q+",
-            "#3 stall 0 | C | bound 7",
+            "#3 stall 0 | C | bound 15",
         ),
         // And needs its share of the money.
         ("D12", "agents=wp; m=3; s=9; usd=9; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C? D?"),

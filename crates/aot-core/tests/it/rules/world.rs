@@ -17,7 +17,8 @@
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
 //! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`, `edit` (the
 //! file as it is);
-//! `cost3` and `tok3` are what the next result has spent, `spent` tells it at once.
+//! `cost3` and `tok3` are what the next result has spent, `spent` tells it at once; `again2` means that its worker was asked
+//! again twice.
 //!
 //! **Expectation**: `#2 stall 1 | A6 B?` (iteration, stall count, what runs: `?` probing, `^` landing, `=` waiting, `!`
 //! checking) or `#2 stall 1 halt stalled`, then any of `left 3`, `done A B`, `trail …`, `failed G:A`, `sel G:B`,
@@ -270,6 +271,10 @@ impl World {
         }
         if let Some(tokens) = word.strip_prefix("tok").and_then(|number| number.parse().ok()) {
             self.usage.tokens = tokens;
+            return;
+        }
+        if let Some(runs) = word.strip_prefix("again").and_then(|number| number.parse().ok()) {
+            self.usage.agent_runs = runs;
             return;
         }
         if let Some(rest) = word.strip_prefix('v').filter(|_| self.verify.is_some()) {

@@ -169,7 +169,7 @@ fn explain(conversation: &Conversation<'_>, breakage: Breakage, ended: &Ended) -
         How::Signalled(signal) => {
             AgentOutcome::Failed { reason: with(&format!("it was ended by signal {signal}")) }
         }
-        How::Killed | How::Lost => AgentOutcome::NotStarted { reason: "it was killed from outside".into() },
+        How::Killed | How::Lost => AgentOutcome::Lost { reason: "it was killed from outside".into() },
     }
 }
 

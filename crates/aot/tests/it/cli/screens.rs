@@ -107,13 +107,13 @@ fn status_of_a_running_loop() {
                   store: A9, A10 race
     base case     not seen yet
     spent         9 agent runs, 13m 32s, 1.40 USD, 91000 tokens
-    left at most  150 agent runs, 23h 46m, 18.60 USD
+    left at most  290 agent runs, 23h 46m, 18.60 USD
     ");
     let object = project.json(&["status"]);
     assert_eq!(object["counts"], json!({"pending": 5, "in_progress": 3, "resolved": 2, "dormant": 1}));
     assert_eq!(
         object["bound"],
-        json!({"agent_runs": 150, "seconds": 85_588, "cost_usd": 18.6, "tokens": null})
+        json!({"agent_runs": 290, "seconds": 85_588, "cost_usd": 18.6, "tokens": null})
     );
     assert_eq!((&object["status"], &object["stop_reason"]), (&json!("running"), &Value::Null));
     assert_eq!((&object["iteration"], &object["stall_count"]), (&json!(7), &json!(1)));
@@ -142,7 +142,7 @@ fn status_says_what_to_type_next() {
                   store: A9, A10 race
     base case     not seen yet
     spent         9 agent runs, 13m 32s, 1.40 USD, 91000 tokens
-    left at most  143 agent runs, 23h 46m, 18.60 USD
+    left at most  273 agent runs, 23h 46m, 18.60 USD
     next          aot or switch tokens A5_alt --reason …
                   aot or switch store A10 --reason …
                   aot redirect
@@ -249,7 +249,7 @@ fn status_and_graph_of_many_atoms() {
                   ○ A505  Move part 504 of the service to the new storage layer
                   and 3 more
     base case     not seen yet
-    left at most  220 agent runs, 1d
+    left at most  422 agent runs, 1d
     next          aot run
     ");
     // Lists that are all long are cut until a screen holds them.
