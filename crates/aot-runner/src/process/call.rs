@@ -73,6 +73,8 @@ struct Pipes<'c> {
     errors: Option<File>,
     input: Option<(File, &'c [u8])>,
     called: Called,
+    /// What is read goes through it.
+    chunk: Vec<u8>,
 }
 
 impl Guard {
@@ -146,6 +148,7 @@ impl Guard {
             errors: Some(without_waiting(errors.into())?),
             input: input_writer,
             called: Called { code: None, output: Vec::new(), errors: Vec::new() },
+            chunk: vec![0; CHUNK],
         };
         Ok((pipes, started))
     }
@@ -195,8 +198,9 @@ impl Pipes<'_> {
         }
         drop(ready);
         // None of these waits: what is not ready says so.
-        take_in(&mut self.output, &mut self.called.output);
-        take_in(&mut self.errors, &mut self.called.errors);
+        let chunk = &mut self.chunk;
+        take_in(&mut self.output, chunk, &mut self.called.output);
+        take_in(&mut self.errors, chunk, &mut self.called.errors);
         if let Some((file, rest)) = &mut self.input {
             match file.write(rest) {
                 Ok(count) => *rest = &rest[count..],
@@ -209,22 +213,18 @@ impl Pipes<'_> {
             }
         }
         let mut line = Some(&started.line);
-        take_in(&mut line, report);
+        take_in(&mut line, &mut self.chunk, report);
         let whole = line.is_none() || report.ends_with(b"\n");
         Ok(if whole { LineState::Ended } else { LineState::Open })
     }
 }
 
 /// Reads what is there, a bounded part of it; what is at its end is closed.
-fn take_in<R: Read>(from: &mut Option<R>, into: &mut Vec<u8>) {
+fn take_in<R: Read>(from: &mut Option<R>, chunk: &mut [u8], into: &mut Vec<u8>) {
     let Some(reader) = from else { return };
-    let before = into.len();
-    into.resize(before + CHUNK, 0);
-    let read = reader.read(&mut into[before..]);
-    into.truncate(before + read.as_ref().map_or(0, |count| *count));
-    match read {
+    match reader.read(chunk) {
         Ok(0) => *from = None,
-        Ok(_) => {}
+        Ok(count) => into.extend_from_slice(&chunk[..count]),
         Err(error) if is_for_later(&error) => {}
         Err(_) => *from = None,
     }

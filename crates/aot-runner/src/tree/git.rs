@@ -70,8 +70,8 @@ const OWN_SETTINGS: [&str; 10] = [
 pub enum GitError {
     #[error("git is not installed, or not on the PATH")]
     Missing,
-    #[error("git cannot be started")]
-    NotStarted(#[source] io::Error),
+    #[error("git cannot be started: {0}")]
+    NotStarted(io::Error),
     #[error("`git {command}` in {folder} has no answer: {cause}")]
     Unanswered { command: String, folder: PathBuf, cause: CallError },
     #[error("another process holds a lock of the repository: {message}")]
