@@ -21,8 +21,10 @@ pub mod habits;
 pub mod host;
 #[cfg(unix)]
 pub mod interrupt;
+pub mod machine;
 #[cfg(unix)]
 pub mod message;
+pub mod plain_file;
 #[cfg(unix)]
 pub mod process;
 #[cfg(unix)]
@@ -34,3 +36,4 @@ pub mod store;
 pub mod survey;
 #[cfg(unix)]
 pub mod tree;
+pub mod trust;

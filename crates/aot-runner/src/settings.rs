@@ -1,13 +1,12 @@
 //! `aot.toml`: beside the project, and one in the user's folder for settings. The project's wins, key by key. Strict:
 //! what is not known is warned of, with its place; what is known must be right.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aot_core::state::Span;
+use aot_core::state::{Span, TrustItem};
 use toml::Table;
 use toml::de::{DeTable, DeValue};
 
@@ -15,6 +14,7 @@ use crate::agents::profile::{Profile, lay_over};
 use crate::agents::{AgentSettings, ROLES};
 use crate::confinement::CheckCage;
 use crate::environment;
+use crate::plain_file;
 use crate::process::cage::{Choice, Kind, Network};
 
 pub const FILE: &str = "aot.toml";
@@ -93,21 +93,83 @@ pub struct Read {
 }
 
 /// Reads both files; either may be absent.
-pub fn read(project: &Path, user: Option<&Path>) -> Result<Read, Fault> {
+pub fn read(project: Option<&Path>, user: Option<&Path>) -> Result<Read, Fault> {
     let mut all = Read::default();
-    for folder in user.into_iter().chain([project]) {
+    for (folder, links) in
+        user.map(|user| (user, Links::Anywhere)).into_iter().chain(project.map(|own| (own, Links::Inside)))
+    {
         let path = folder.join(FILE);
-        let whole = |message: String| Fault { path: path.clone(), line: 1, column: 1, message };
-        match fs::metadata(&path) {
-            Ok(meta) if meta.len() > MOST => return Err(whole(format!("it is longer than {MOST} bytes"))),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(whole(error.to_string())),
+        if let Some(text) = text_of(&path, links)? {
+            File { path: &path, text: &text }.take_into(&mut all)?;
         }
-        let text = fs::read_to_string(&path).map_err(|error| whole(error.to_string()))?;
-        File { path: &path, text: &text }.take_into(&mut all)?;
     }
     Ok(all)
+}
+
+/// Everything in a project's `aot.toml` that starts something, or lets more be read or written: all but what is known to
+/// be harmless.
+pub fn trust_items(project: &Path) -> Result<Vec<TrustItem<'static>>, Fault> {
+    let path = project.join(FILE);
+    let Some(text) = text_of(&path, Links::Inside)? else { return Ok(Vec::new()) };
+    let file = File { path: &path, text: &text };
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        file.fault(error.span().unwrap_or(0..0), error.message().to_owned())
+    })?;
+    let mut items = Vec::new();
+    for (key, value) in table {
+        list_leaves(key, value, &mut items);
+    }
+    Ok(items)
+}
+
+fn list_leaves(key: String, value: toml::Value, items: &mut Vec<TrustItem<'static>>) {
+    match value {
+        toml::Value::Table(table) => {
+            table.into_iter().for_each(|(inner, value)| list_leaves(format!("{key}.{inner}"), value, items));
+        }
+        value => {
+            let text = match value {
+                toml::Value::String(text) => text,
+                other => serde_json::to_string(&other).unwrap_or_default(),
+            };
+            if !is_harmless(&key, &text) {
+                items.push(TrustItem::new(key, text));
+            }
+        }
+    }
+}
+
+/// The name of an agent chooses among what the user has installed; a command or a path does not.
+fn is_harmless(key: &str, text: &str) -> bool {
+    match key {
+        "judge.timeout" | "work.idle_timeout" => true,
+        key if key.starts_with("agents.") => !text.contains([':', '/']),
+        _ => false,
+    }
+}
+
+/// Where a settings file that is a link may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Links {
+    /// The user's own file.
+    Anywhere,
+    /// A file that may have come with a clone.
+    Inside,
+}
+
+fn text_of(path: &Path, links: Links) -> Result<Option<String>, Fault> {
+    let whole = |message: String| Fault { path: path.to_path_buf(), line: 1, column: 1, message };
+    let real = match path.canonicalize() {
+        Ok(real) => real,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(whole(error.to_string())),
+    };
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
+    if links == Links::Inside && !real.starts_with(folder) {
+        return Err(whole(format!("it is a link that leads out of the project, to {}", real.display())));
+    }
+    let bytes = plain_file::read(&real, MOST).map_err(|error| whole(error.to_string()))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| whole("it is not UTF-8 text".into()))
 }
 
 struct File<'f> {
@@ -324,6 +386,8 @@ fn span(value: &DeValue<'_>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn check(project: &str, user: &str, expected: &str) {
@@ -335,7 +399,7 @@ mod tests {
                 fs::write(folder.join(FILE), text).expect("a file");
             }
         }
-        let shown = match read(&own, Some(&users)) {
+        let shown = match read(Some(&own), Some(&users)) {
             Err(fault) => format!("! {}:{} {}", fault.line, fault.column, fault.message),
             Ok(Read { settings, warnings }) => {
                 let warned = warnings.iter().map(|w| format!(" ({}:{} {})", w.line, w.column, w.message));

@@ -63,6 +63,7 @@ fn verify(project: &Path) {
         .args(["verify", "--fresh"])
         .current_dir(project)
         .env("SHELL", "/bin/sh")
+        .env("AOT_TRUST", "/")
         .env_remove("CLAUDE_PROJECT_DIR")
         .stdout(Stdio::null())
         .stdin(Stdio::null())

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::print::{self, OutputFormat};
 use crate::terminal;
+use crate::text;
 
 /// Why a verb failed, as far as a script can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub enum FailureKind {
     StateFile,
     /// The base case or a protected file is not as it was agreed on.
     Tampered,
+    /// A person has to allow it first.
+    NeedsPerson,
     /// The person at the terminal has left.
     Interrupted,
 }
@@ -45,6 +48,7 @@ impl FailureKind {
             FailureKind::NotReady => 3,
             FailureKind::StateFile => 4,
             FailureKind::Tampered => 16,
+            FailureKind::NeedsPerson => 17,
             FailureKind::Interrupted => 130,
         }
     }
@@ -238,6 +242,10 @@ pub fn guard(run: impl FnOnce() -> Result<u8, (Failure, OutputFormat)> + std::pa
         let place =
             panic.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();
         let text = panic.payload_as_str().unwrap_or("no message").to_owned();
+        if is_lack_of_threads(&text) {
+            let message = format!("the system lets no further thread or process be started: {text}");
+            return Failure::refused("no_threads", message).with_hint(MORE_THREADS).print(asked_format());
+        }
         complain(&format!(
             "error: aot has a bug: {text} ({place})\nhint: the state file is as it was; please report this line"
         ));
@@ -248,8 +256,12 @@ pub fn guard(run: impl FnOnce() -> Result<u8, (Failure, OutputFormat)> + std::pa
             failure.print(format);
             ExitCode::from(failure.kind.exit())
         }
-        Err(_) => {
-            if std::env::args_os().any(|word| word == "--json") {
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().map_or("", String::as_str);
+            if is_lack_of_threads(text) {
+                return ExitCode::from(FailureKind::Refused.exit());
+            }
+            if asked_format() == OutputFormat::Json {
                 let message = "aot has a bug; standard error tells where";
                 print::json(
                     &json!({"error": {"code": "bug", "message": message, "hint": "please report it"}}),
@@ -257,6 +269,22 @@ pub fn guard(run: impl FnOnce() -> Result<u8, (Failure, OutputFormat)> + std::pa
             }
             ExitCode::from(70)
         }
+    }
+}
+
+const MORE_THREADS: &str = "end other programs, or raise the limit: `ulimit -u`; the state file is as it was";
+
+/// What the standard library and the runtime panic with where the system refuses a thread. No thread is started that could be
+/// done without, so every such refusal ends the verb; it is no bug of ours.
+fn is_lack_of_threads(panic: &str) -> bool {
+    panic.contains("failed to spawn thread") || panic.contains("OS can't spawn worker thread")
+}
+
+/// The format of the answer, for errors that come before or after the command line is known.
+fn asked_format() -> OutputFormat {
+    match std::env::args_os().any(|word| word == "--json") {
+        true => OutputFormat::Json,
+        false => OutputFormat::Text,
     }
 }
 
@@ -284,7 +312,7 @@ pub fn usage(error: &clap::Error, format: OutputFormat) -> ExitCode {
 
 pub fn complain(text: &str) {
     // Without standard error there is no place left for the message.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", text::harmless(text));
 }
 
 pub fn findings_json<'f>(findings: impl Iterator<Item = &'f Finding>) -> Value {
@@ -302,19 +330,35 @@ pub fn findings_json<'f>(findings: impl Iterator<Item = &'f Finding>) -> Value {
         .collect()
 }
 
+/// The part of a long line around a column, and the column within it. The whole would cost time for each finding in it.
+fn part_around(line: &str, column: usize) -> (&str, usize) {
+    if line.len() <= DRAWN_CHARS {
+        return (line, column);
+    }
+    let first = (column - 1).saturating_sub(DRAWN_CHARS / 2);
+    let at = |index: usize| line.char_indices().nth(index).map_or(line.len(), |(at, _)| at);
+    (&line[at(first)..at(first + DRAWN_CHARS)], column - first)
+}
+
+/// How many findings are drawn; the object has all of them.
+const MAX_DRAWN: usize = 50;
+/// How much of a line is drawn.
+const DRAWN_CHARS: usize = 400;
+
 /// Findings with the lines they are about.
 pub fn draw<'f>(findings: impl Iterator<Item = &'f Finding>, path: &str, text: &str) -> String {
     let renderer =
         if terminal::colourful(terminal::Stream::Err) { Renderer::styled() } else { Renderer::plain() };
     let lines: Vec<&str> = text.lines().collect();
     let mut drawn = Vec::new();
-    for finding in findings {
+    for finding in findings.take(MAX_DRAWN) {
         let level = match finding.severity {
             Severity::Error | Severity::Incomplete => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
         let (line, column) = (finding.place.line as usize, finding.place.column as usize);
         let source = lines.get(line - 1).copied().unwrap_or_default();
+        let (source, column) = part_around(source, column);
         let start = source.char_indices().nth(column - 1).map_or(source.len(), |(at, _)| at);
         let length = source[start..].find([',', ']', '}', '#']).unwrap_or(source.len() - start);
         let end =

@@ -28,7 +28,9 @@ fn main() -> ExitCode {
         return submit::run(&words);
     }
     if commands::hook::is_called(&words) {
+        place::tell_machine();
         return commands::hook::run(&words);
     }
+    place::tell_machine();
     failure::guard(commands::run)
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aot_runner::checks::CHECKING;
 use aot_runner::process::{Guard, MARK};
+use aot_runner::store::home::{self, Home};
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{self, Failure, FailureKind};
 
 /// The state file's place below a project's root.
 pub const STATE_FILE: &str = ".claude/aot-loop-state.md";
@@ -126,15 +127,29 @@ pub fn build_mark() -> String {
     format!("{}-{}", env!("CARGO_PKG_VERSION"), mark.unwrap_or_default())
 }
 
-/// The project's root: the folder that holds `.claude`, or the state file's own folder.
+/// The project's root, without links.
 pub fn project_root(state: &Path) -> PathBuf {
     let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
-    let folder = state.parent().unwrap_or(Path::new("/"));
-    let root = match folder.file_name().is_some_and(|name| name == ".claude") {
-        true => folder.parent().unwrap_or(folder),
-        false => folder,
-    };
-    root.canonicalize().unwrap_or_else(|_| root.to_path_buf())
+    let root = home::root_of(&state);
+    root.canonicalize().unwrap_or(root)
+}
+
+/// Tells the runner where this user's data is kept, before it looks at a project.
+pub fn tell_machine() {
+    if let Some(folder) = user_data() {
+        aot_runner::machine::keep_in(folder);
+    }
+}
+
+/// For whoever is going to write: what came with the project where our own files belong is set aside, and said.
+pub fn claim(state: &Path) -> Result<(), Failure> {
+    if let (_, Some(kept)) = Home::claim(state)? {
+        failure::complain(&format!(
+            "warning: the journal and the other files of aot came with the project and do not count here; they are kept in {}",
+            kept.display()
+        ));
+    }
+    Ok(())
 }
 
 /// The user's shell, if it is one that takes `-c` and speaks as shells do; otherwise the system's.
@@ -168,6 +183,15 @@ pub fn user_data() -> Option<PathBuf> {
     Some(given.or_else(|| Some(home()?.join(".local/share")))?.join("aot"))
 }
 
+/// Whether the user's environment says that everything in this project may run: `AOT_TRUST` lists folders.
+pub fn trusts(root: &Path) -> bool {
+    let Some(folders) = std::env::var_os("AOT_TRUST") else { return false };
+    std::env::split_paths(&folders)
+        .filter(|folder| folder.is_absolute())
+        .filter_map(|folder| folder.canonicalize().ok())
+        .any(|folder| root.starts_with(folder))
+}
+
 /// Where programs are looked for.
 pub fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
@@ -185,7 +209,9 @@ pub fn program(name: &str) -> Option<PathBuf> {
         return Some(path).filter(is_program);
     }
     let path = search_path();
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(is_program)
+    // A relative folder would find whatever the project brings.
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(is_program)
 }
 
 #[cfg(unix)]

@@ -2,9 +2,12 @@
 
 use std::io::{self, BufWriter, Write};
 
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::ser::{Formatter, Serializer};
 
 use crate::failure;
+use crate::text;
 
 /// What the user asked for: text for people, or with `--json` one object for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl Answer {
             OutputFormat::Text => {
                 self.warnings.iter().for_each(|warning| failure::complain(warning));
                 let end = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
-                out(|stdout| write!(stdout, "{}{end}", self.text));
+                out(|stdout| write!(stdout, "{}{end}", text::harmless(&self.text)));
             }
         }
     }
@@ -75,12 +78,44 @@ pub fn out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
 }
 
 pub fn line(text: &str) {
-    out(|stdout| writeln!(stdout, "{text}"));
+    out(|stdout| writeln!(stdout, "{}", text::harmless(text)));
 }
 
 pub fn json(value: &Value) {
     out(|stdout| {
-        serde_json::to_writer(&mut *stdout, value)?;
+        value.serialize(&mut Serializer::with_formatter(&mut *stdout, Harmless))?;
         writeln!(stdout)
     });
+}
+
+/// JSON in which every character that a terminal would act upon is escaped, not only those that JSON forbids.
+struct Harmless;
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(at) = rest.find(text::commands_terminal) {
+            let c = rest[at..].chars().next().expect("one was found");
+            writer.write_all(&rest.as_bytes()[..at])?;
+            // All of them are below U+10000.
+            write!(writer, "\\u{:04x}", u32::from(c))?;
+            rest = &rest[at + c.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_no_character_that_a_terminal_obeys() {
+        let value = serde_json::json!({"a\u{202e}": "x\u{9b}31m\u{7f}\n\u{1b}[2J \u{2028}ü\"\\"});
+        let mut written = Vec::new();
+        value.serialize(&mut Serializer::with_formatter(&mut written, Harmless)).expect("written");
+        let text = String::from_utf8(written).expect("text");
+        assert_eq!(text, r#"{"a\u202e":"x\u009b31m\u007f\n\u001b[2J \u2028ü\"\\"}"#);
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
+    }
 }

@@ -12,7 +12,7 @@ use rustyline::history::MemHistory;
 use rustyline::{Config, Editor};
 
 use crate::print;
-use crate::text::{COLUMNS, plain};
+use crate::text::{COLUMNS, harmless, plain};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -68,7 +68,7 @@ pub fn live(lines: &[String]) {
     let above = ABOVE.swap(lines.len().saturating_sub(1), Ordering::Relaxed);
     let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
     // Progress is not needed on a terminal that is gone.
-    let _ = write!(io::stderr(), "\r{up}\x1b[J{}", lines.join("\n"));
+    let _ = write!(io::stderr(), "\r{up}\x1b[J{}", harmless(&lines.join("\n")));
 }
 
 /// The terminal's settings, to be restored by a process that ends while a line is being edited.

@@ -97,7 +97,7 @@ fn classify(words: &[String]) -> Verb {
             ["--hold"] | ["--cancel"] => Verb::HoldRedirect,
             _ => Verb::Restricted,
         },
-        "confirm" => Verb::NeedsPerson,
+        "confirm" | "trust" => Verb::NeedsPerson,
         _ => Verb::Restricted,
     }
 }
@@ -151,6 +151,7 @@ mod tests {
             ("aot or switch g A1 --reason x", Some(Verb::LoopStep)),
             ("aot stop", Some(Verb::LoopStep)),
             ("aot lint", Some(Verb::RunsChecks)),
+            ("aot trust --yes", Some(Verb::NeedsPerson)),
             ("aot atom", Some(Verb::LoopStep)),
             ("aot atom brief A1", Some(Verb::ReadOnly)),
             ("aot atom add x", Some(Verb::LoopStep)),

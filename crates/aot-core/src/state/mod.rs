@@ -9,6 +9,7 @@ mod ids;
 mod limit;
 mod path;
 mod stop;
+mod trust;
 
 pub use agreement::{Agreement, Boundaries, Clarification};
 pub use atom::{Atom, AtomStatus, NewAtom};
@@ -18,6 +19,7 @@ pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
 pub use limit::{LIMITS, Limit};
 pub use stop::{Budget, Failed, SelectionCause, StopKind};
+pub use trust::TrustItem;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! Which agents are installed, in which version, and whether they are logged in, as far as can be told without asking a
 //! model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Agent;
@@ -34,8 +34,10 @@ pub enum LoginState {
     Unknown,
 }
 
-/// Those that come with the program, and the user's own.
+/// Those that come with the program, and the user's own. A program inside of `project` is asked for its version only if the
+/// settings name it: it may have come with a clone.
 pub fn all(
+    project: &Path,
     chosen: &AgentSettings,
     launcher: &AgentLauncher,
     guard: &Guard,
@@ -52,7 +54,7 @@ pub fn all(
         let checks: Vec<_> = agents
             .iter()
             .map(|(name, agent)| {
-                scope.spawn(move || status(name, agent.as_ref(), chosen, launcher, guard, patience))
+                scope.spawn(move || status(project, name, agent.as_ref(), chosen, launcher, guard, patience))
             })
             .collect();
         checks.into_iter().filter_map(|checks| checks.join().ok()).collect()
@@ -60,6 +62,7 @@ pub fn all(
 }
 
 fn status(
+    project: &Path,
     name: &str,
     agent: Option<&Agent>,
     chosen: &AgentSettings,
@@ -83,11 +86,18 @@ fn status(
     AgentStatus {
         name: name.to_owned(),
         program: Some(agent.program.clone()),
-        version: version(agent, launcher, guard, patience),
+        version: match chosen.own.contains_key(name) || !is_inside(&agent.program, project) {
+            true => version(agent, launcher, guard, patience),
+            false => None,
+        },
         login: login(profile, launcher),
         channel: channel(profile),
         hint: profile.login.hint.clone(),
     }
+}
+
+fn is_inside(program: &Path, project: &Path) -> bool {
+    program.starts_with(project) || program.canonicalize().is_ok_and(|real| real.starts_with(project))
 }
 
 fn channel(profile: &Profile) -> &'static str {

@@ -17,6 +17,7 @@ use super::redact::{Secrets, sounds_secret};
 use super::transcript::Transcript;
 use super::{Agent, acp, headless};
 use crate::environment;
+use crate::plain_file;
 use crate::process::cage::{self, Cage, Network};
 use crate::process::{Environment, Guard, Input, Job, Limits, Streams};
 
@@ -78,7 +79,7 @@ impl AgentLauncher {
     /// A folder for what a question needs only while it is asked. What a crash leaves, the next run removes.
     fn scratch(&self) -> std::io::Result<TempDir> {
         let parent = self.sidecar.join("scratch");
-        fs::create_dir_all(&parent)?;
+        plain_file::folder(&self.sidecar, &parent)?;
         tempfile::Builder::new().prefix("agent-").tempdir_in(parent)
     }
 

@@ -11,10 +11,14 @@ use jiff::Timestamp;
 
 use super::question::{AgentEvent, AgentOutcome, Report};
 use super::redact::Secrets;
+use crate::plain_file;
 
 /// Bytes kept of the beginning and of the end.
 const HEAD: usize = 32 << 10;
 const TAIL: usize = 96 << 10;
+
+/// A longer file is no transcript.
+const LONGEST: u64 = 8 << 20;
 
 /// The newest transcripts that are kept.
 const TRANSCRIPTS_KEPT: usize = 400;
@@ -85,8 +89,8 @@ impl Transcript {
         }
         self.tail.iter().for_each(|piece| text.push_str(piece));
         let folder = sidecar.join(FOLDER);
-        fs::create_dir_all(&folder)?;
-        fs::write(folder.join(format!("{name}.txt")), text)
+        plain_file::folder(sidecar, &folder)?;
+        plain_file::write(&folder.join(format!("{name}.txt")), text.as_bytes())
     }
 }
 
@@ -121,7 +125,7 @@ pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<SavedTranscript> {
 }
 
 fn read(path: PathBuf) -> Option<SavedTranscript> {
-    let text = fs::read_to_string(&path).ok()?;
+    let text = String::from_utf8(plain_file::read(&path, LONGEST).ok()?).ok()?;
     let (told, run) = text.split_once(RUN).unwrap_or((&text, ""));
     let (title, brief) = told.split_once('\n').unwrap_or((told, ""));
     let (title, brief, run) = (title.to_owned(), brief.trim().to_owned(), run.trim().to_owned());

@@ -9,12 +9,16 @@ use std::path::PathBuf;
 use aot_core::verdict::{Evidence, Outcome, Source};
 use serde::{Deserialize, Serialize};
 
+use crate::plain_file;
 use crate::store::home::Home;
 use crate::store::lock::{LOCK_WAIT, lock_within};
 use crate::tree::Project;
 
 /// At this size the journal becomes the older one, and the one before is forgotten.
 pub const ROTATED_AT: u64 = 4 << 20;
+
+/// A longer journal is not ours, and none of it is read.
+const LONGEST: u64 = 16 * ROTATED_AT;
 
 /// For a look at what was seen last, so much is read from the end.
 const RECENT: u64 = 512 << 10;
@@ -71,15 +75,18 @@ impl Kept {
 
     /// All lines that can be read, oldest first.
     pub fn lines(&self) -> Vec<EvidenceLine> {
-        let read = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
+        // A single addition may be longer than the size at which the journal is rotated, but not without end.
+        let read = |path: &PathBuf| plain_file::read(path, LONGEST).unwrap_or_default();
         let (older, current) = (read(&self.older), read(&self.current));
-        older.lines().chain(current.lines()).filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let lines =
+            |text: Vec<u8>| text.split(|byte| *byte == b'\n').filter_map(read_line).collect::<Vec<_>>();
+        lines(older).into_iter().chain(lines(current)).collect()
     }
 
     /// The last of them, oldest first: as many as a short question is worth.
     pub fn recent(&self) -> Vec<EvidenceLine> {
         let read = || -> io::Result<Vec<u8>> {
-            let mut file = File::open(&self.current)?;
+            let mut file = plain_file::open_to_read(&self.current)?;
             let start = file.metadata()?.len().saturating_sub(RECENT);
             file.seek(SeekFrom::Start(start))?;
             let mut bytes = Vec::new();
@@ -88,7 +95,7 @@ impl Kept {
         };
         // The first line may be torn; then it is no JSON and left out.
         let bytes = read().unwrap_or_default();
-        bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        bytes.split(|byte| *byte == b'\n').filter_map(read_line).collect()
     }
 
     pub fn add(&self, lines: &[EvidenceLine]) -> io::Result<()> {
@@ -115,6 +122,10 @@ impl Kept {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&self.current)
+        plain_file::open(&self.current, &mut options)
     }
+}
+
+fn read_line(line: &[u8]) -> Option<EvidenceLine> {
+    serde_json::from_slice(line).ok()
 }

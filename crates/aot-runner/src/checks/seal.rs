@@ -11,6 +11,7 @@ use aot_core::verdict::{Tampered, canonical, tampered};
 use jiff::Timestamp;
 
 use crate::checks::files::Pattern;
+use crate::plain_file;
 use crate::store::home::Home;
 use crate::tree::Project;
 
@@ -78,7 +79,7 @@ impl Seal {
     pub fn keep(&self, project: &Project) -> io::Result<()> {
         Home::of(&project.state).and_then(|home| home.ready()).map_err(io::Error::other)?;
         let kept = serde_json::json!({"protected": self.protected, "files": self.files});
-        fs::write(listing(project), kept.to_string())
+        plain_file::write(&listing(project), kept.to_string().as_bytes())
     }
 
     /// What was changed since the fingerprint was taken; empty if nothing was.
@@ -124,12 +125,16 @@ impl Seal {
     }
 }
 
+/// A longer list is not ours.
+const LISTING_BYTES: u64 = 64 << 20;
+
 fn listing(project: &Project) -> PathBuf {
     project.sidecar.join("protected.json")
 }
 
 fn kept_files(project: &Project, protected: &str) -> Option<BTreeMap<String, String>> {
-    let kept: serde_json::Value = serde_json::from_slice(&fs::read(listing(project)).ok()?).ok()?;
+    let kept: serde_json::Value =
+        serde_json::from_slice(&plain_file::read(&listing(project), LISTING_BYTES).ok()?).ok()?;
     let same = kept["protected"].as_str() == Some(protected);
     same.then(|| serde_json::from_value(kept["files"].clone()).ok()).flatten()
 }

@@ -16,6 +16,7 @@ use super::workers::{Scratch, Workers};
 use super::{Attempt, DoneWork, work_of};
 use crate::checks::files::Pattern;
 use crate::checks::{Checker, Occasion, Whose};
+use crate::plain_file;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 use crate::settings;
 use crate::tree::{End, Lent, Project};
@@ -256,7 +257,8 @@ impl Workers {
             text.extend_from_slice(format!("\n[… {} bytes left out …]\n", ended.output.omitted()).as_bytes());
         }
         text.extend_from_slice(&tail);
-        let kept = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, text));
+        let kept = plain_file::folder(&self.config.project.sidecar, &folder)
+            .and_then(|()| plain_file::write(&path, &text));
         if let Err(error) = kept {
             self.note(format!("the output of {} could not be kept: {error}", assignment.atom.id));
         }

@@ -12,6 +12,7 @@ use aot_core::coordinator::Event;
 use super::RunConfig;
 use crate::confinement::{Area, own_paths};
 use crate::message::{Message, Notice};
+use crate::plain_file;
 use crate::process::cage::Cage;
 use crate::tree::{End, Ground, Lent, Project, TreeKind};
 
@@ -125,7 +126,7 @@ impl Workers {
         let number = self.scratches.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", std::process::id());
         let folder = self.config.project.sidecar.join("scratch").join(name);
-        fs::create_dir_all(&folder)?;
+        plain_file::folder(&self.config.project.sidecar, &folder)?;
         Ok(Scratch { folder })
     }
 }

@@ -2,7 +2,7 @@
 //! anew, and no promise breaks (D32).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use aot_core::rules::certificate::Certificate;
@@ -10,7 +10,12 @@ use aot_core::state::LoopStatus;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::atomic_file::{self, Durability};
+use crate::plain_file;
 use crate::store::lock::{LOCK_WAIT, lock_within};
+
+/// A longer memory is not ours.
+const MEMORY_BYTES: u64 = 4 << 20;
 
 /// How many agents and attempts are remembered; the oldest are forgotten first.
 const REMEMBERED: usize = 256;
@@ -54,7 +59,7 @@ pub struct SessionMemory {
 impl SessionMemory {
     /// Empty if another session was the last.
     pub fn of(sidecar: &Path, session: &str) -> SessionMemory {
-        let text = fs::read(path(sidecar)).unwrap_or_default();
+        let text = plain_file::read(&path(sidecar), MEMORY_BYTES).unwrap_or_default();
         let memory: SessionMemory = serde_json::from_slice(&text).unwrap_or_default();
         if memory.session == session {
             memory
@@ -65,8 +70,10 @@ impl SessionMemory {
 
     /// Changes the memory under its lock. A memory that cannot be written is begun anew.
     pub fn change<T>(sidecar: &Path, session: &str, change: impl FnOnce(&mut SessionMemory) -> T) -> T {
-        let lock = File::create(sidecar.join("session.lock"))
-            .and_then(|lock| lock_within(&lock, LOCK_WAIT).map(|()| lock));
+        let mut options = File::options();
+        let lock =
+            plain_file::open(&sidecar.join("session.lock"), options.write(true).create(true).truncate(false))
+                .and_then(|lock| lock_within(&lock, LOCK_WAIT).map(|()| lock));
         let mut memory = SessionMemory::of(sidecar, session);
         let before = memory.clone();
         let changed = change(&mut memory);
@@ -79,11 +86,8 @@ impl SessionMemory {
 
     fn write(&self, sidecar: &Path) {
         let Ok(text) = serde_json::to_vec(self) else { return };
-        let aside = path(sidecar).with_extension(format!("{}.part", std::process::id()));
-        let written = fs::write(&aside, text).and_then(|()| fs::rename(&aside, path(sidecar)));
-        if written.is_err() {
-            let _ = fs::remove_file(&aside);
-        }
+        // Without it the session begins anew.
+        let _ = atomic_file::write(&path(sidecar), &[&text], Durability::Unsynced);
     }
 
     /// Whether the loop was running as far as is known. Then a `completed` in the file is not the program's.

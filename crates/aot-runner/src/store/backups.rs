@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::atomic_file::{self, Durability};
 use crate::store::error::FileError;
 use crate::store::home::Home;
 
@@ -12,7 +13,8 @@ pub const BACKUPS_KEPT: usize = 10_000;
 /// The place of the next backup; the highest number is the newest.
 pub(super) fn next(home: &Home) -> Result<PathBuf, FileError> {
     let folder = home.sidecar().join("backups");
-    fs::create_dir_all(&folder).map_err(|e| FileError::of("make the folder", &folder, e))?;
+    home.ready()?;
+    home.make_folder(&folder)?;
     let listed = fs::read_dir(&folder).map_err(|e| FileError::of("list", &folder, e))?;
     let numbers = listed.flatten().filter_map(|entry| {
         let name = entry.file_name();
@@ -27,9 +29,5 @@ pub(super) fn next(home: &Home) -> Result<PathBuf, FileError> {
 
 /// Writes a text there durably, before it is replaced.
 pub(super) fn keep(place: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let write = || {
-        fs::write(place, bytes)?;
-        fs::File::open(place)?.sync_all()
-    };
-    write().map_err(|e| FileError::of("write", place, e))
+    atomic_file::write(place, &[bytes], Durability::Synced).map_err(|e| FileError::of("write", place, e))
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use blake3::Hash;
 
 use crate::atomic_file::{self, Durability, UNFINISHED};
+use crate::plain_file;
 use crate::store::home::Home;
 
 /// The format of the file; a cache in another one is no cache.
@@ -52,7 +53,7 @@ impl Cache {
 
     /// The section, if it was kept for exactly this text and is unharmed. Reads the head and that section only.
     pub fn get(&self, content: &Hash, section: &str) -> Option<Vec<u8>> {
-        let mut file = File::open(&self.path).ok()?;
+        let mut file = plain_file::open_to_read(&self.path).ok()?;
         let head = read_head(&mut file)?;
         let mut head = Cursor(&head);
         if head.name()? != self.version.as_bytes() || head.take(32)? != content.as_bytes() {

@@ -64,7 +64,8 @@ pub(super) fn all(home: &Home) -> Vec<PathBuf> {
 fn new_folder(home: &Home) -> Result<PathBuf, FileError> {
     let parent = home.conflicts();
     let failed = |e| FileError::of("make the folder", &parent, e);
-    fs::create_dir_all(&parent).map_err(failed)?;
+    home.ready()?;
+    home.make_folder(&parent)?;
     let kept = all(home);
     if kept.len() >= CONFLICTS_KEPT {
         return Err(FileError::TooManyConflicts { path: parent, count: kept.len() });

@@ -1,15 +1,17 @@
 //! A small summary of the state file, kept under the file's stamp, so that a hook need not even read the file.
 //! Knows nothing of what the bytes mean. Best effort, as the cache is.
 
-use std::fs;
 use std::path::PathBuf;
 
 use crate::atomic_file::{self, Durability};
+use crate::plain_file;
 use crate::store::home::Home;
 use crate::store::text::Stamp;
 
 /// The format of the file; another one is no digest.
 const MAGIC: &str = "aot-digest 1";
+/// No digest is longer than the state file may be.
+const DIGEST_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Digest {
@@ -25,7 +27,7 @@ impl Digest {
 
     /// What was kept, if the state file has not been touched since.
     pub fn get(&self) -> Option<Vec<u8>> {
-        let kept = fs::read(&self.path).ok()?;
+        let kept = plain_file::read(&self.path, DIGEST_BYTES).ok()?;
         let end = kept.iter().position(|byte| *byte == b'\n')?;
         let stamp = Stamp::of(self.home.state()).ok()?;
         let rest = kept.get(end + 1..)?;

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::plain_file::WrongKind;
 use crate::store::lock::LockError;
 
 /// A failure of the file system, worded for users of the state file.
@@ -12,6 +13,12 @@ pub enum FileError {
     Missing { path: PathBuf },
     #[error("{path} is {what}, not a file")]
     NotAFile { path: PathBuf, what: &'static str },
+    #[error("{path} is a link that leads out of the project, to {to}")]
+    LeavesProject { path: PathBuf, to: PathBuf },
+    #[error("{path} came with the project: it was not made on this machine")]
+    NotMadeHere { path: PathBuf },
+    #[error("{path} is in use by another user, or by another home folder")]
+    UsedByAnother { path: PathBuf },
     #[error("{path} leads through more than {limit} symbolic links")]
     LinksInCircle { path: PathBuf, limit: usize },
     #[error("the text of {path} has {size} bytes, and the limit is {limit}")]
@@ -42,6 +49,9 @@ impl FileError {
     /// Classifies an error of the system by what the user can do about it.
     pub(super) fn of(doing: &'static str, path: &Path, source: io::Error) -> FileError {
         let path = path.to_path_buf();
+        if let Some(WrongKind(what)) = source.get_ref().and_then(|inner| inner.downcast_ref()) {
+            return FileError::NotAFile { path, what };
+        }
         match source.kind() {
             ErrorKind::PermissionDenied => FileError::Denied { doing, path, source },
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
@@ -59,6 +69,13 @@ impl FileError {
             FileError::Missing { .. } => "make one with `aot align`, or name another with `--state PATH`".into(),
             FileError::NotAFile { path, .. } => {
                 format!("move {} away, or name another state file with `--state PATH`", path.display())
+            }
+            FileError::LeavesProject { .. } => {
+                "replace the link by a file, or name the file that it leads to with `--state PATH`".into()
+            }
+            FileError::NotMadeHere { path } => format!("move {} away; nothing in it counts here", path.display()),
+            FileError::UsedByAnother { .. } => {
+                "wait until that loop ends, or run with the home folder that it was started with".into()
             }
             FileError::LinksInCircle { .. } => "point the symbolic link at a file".into(),
             FileError::TooLarge { .. } => "shorten its body; logs and outputs belong elsewhere".into(),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::plain_file;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::Held;
@@ -173,7 +174,8 @@ impl Journal {
     }
 
     fn opened(&self) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.current)
+        let mut options = OpenOptions::new();
+        plain_file::open(&self.current, options.read(true).write(true).create(true).truncate(false))
     }
 }
 
@@ -254,7 +256,7 @@ impl Backwards {
 
     fn open(&mut self, path: &Path) -> io::Result<()> {
         self.file = None;
-        let mut file = match File::open(path) {
+        let mut file = match plain_file::open_to_read(path) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),

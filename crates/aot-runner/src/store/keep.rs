@@ -21,6 +21,7 @@ use crate::store::error::FileError;
 use crate::store::file::{Candidate, Changed, Decision, Done, StateFile, TransactError};
 use crate::store::journal::{Journal, JournalEntry, Reach};
 use crate::store::text::Text;
+use crate::trust;
 
 /// How many of the newest journal entries are searched for a text that was restored.
 const REMEMBERED: usize = 1_000;
@@ -327,6 +328,8 @@ impl Store {
             contract::write(&begun.document, &begun.state, &state).map_err(StoreError::NotWritten)
         };
         let bytes = |document: &Document| document.text().as_bytes().to_vec();
+        // Whoever begins a loop has agreed to all of it.
+        let _ = trust::add_new(self.file.home().state(), None, &begun.state);
         let mut kept = None;
         let mut from = None;
         let done = if self.file.home().state().exists() {
@@ -426,6 +429,9 @@ impl Store {
             }
             new.control.revision = Some(base + 1);
             let document = contract::write(&seen.document, old, &new).map_err(StoreError::NotWritten)?;
+            // Before the text stands, so that a process killed in between asks nobody again. Without a home folder the
+            // person is asked.
+            let _ = trust::add_new(file.home().state(), Some(old), &new);
             let bytes = document.text().as_bytes().to_vec();
             Ok(Decision::Replace(bytes, (Some((document, new)), changes, merged.note, value)))
         });

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::plain_file;
 use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::system::is_at;
@@ -82,7 +83,7 @@ impl Lock {
     /// than that process.
     #[cfg(unix)]
     pub fn taker_lives(self, home: &Home) -> bool {
-        let note = std::fs::read_to_string(self.path(home)).unwrap_or_default();
+        let note = note_in(&self.path(home)).unwrap_or_default();
         let pid =
             note.split(' ').next().and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw);
         pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
@@ -91,7 +92,7 @@ impl Lock {
     /// A description of the process that holds it, if one does.
     pub fn holder(self, home: &Home) -> Option<String> {
         let path = self.path(home);
-        let file = File::open(&path).ok()?;
+        let file = plain_file::open_to_read(&path).ok()?;
         match file.try_lock_shared() {
             Ok(()) => None,
             Err(TryLockError::WouldBlock) => Some(holder(&path)),
@@ -113,7 +114,7 @@ impl Held {
         let began = Instant::now();
         let mut pause = SHORTEST_PAUSE;
         loop {
-            if let Some(held) = try_take(&path)? {
+            if let Some(held) = try_take(home, &path)? {
                 held.note(purpose);
                 return Ok(held);
             }
@@ -174,12 +175,13 @@ pub fn lock_within(file: &File, wait: Duration) -> io::Result<()> {
     }
 }
 
-fn try_take(path: &Path) -> Result<Option<Held>, FileError> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+fn try_take(home: &Home, path: &Path) -> Result<Option<Held>, FileError> {
+    let mut options = OpenOptions::new();
+    let file = plain_file::open(path, options.read(true).write(true).create(true).truncate(false));
     let file = match file {
         Ok(file) => file,
         // The folder was deleted a moment ago; the next try makes it again.
-        Err(e) if e.kind() == io::ErrorKind::NotFound && remake(path) => return Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotFound && home.ready().is_ok() => return Ok(None),
         Err(e) => return Err(FileError::of("open the lock", path, e)),
     };
     match file.try_lock() {
@@ -194,20 +196,21 @@ fn try_take(path: &Path) -> Result<Option<Held>, FileError> {
     Ok(held.is_whole().then_some(held))
 }
 
-fn remake(path: &Path) -> bool {
-    path.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok())
-}
-
 fn holder(path: &Path) -> String {
-    let mut note = String::new();
-    let read = File::open(path).and_then(|file| file.take(NOTE_BYTES).read_to_string(&mut note));
-    match (read, note.trim().split_once(' ')) {
-        (Ok(_), Some((pid, purpose))) if pid == std::process::id().to_string() => {
+    let note = note_in(path).unwrap_or_default();
+    match note.trim().split_once(' ') {
+        Some((pid, purpose)) if pid == std::process::id().to_string() => {
             format!("this very process, pid {pid} ({purpose})")
         }
-        (Ok(_), Some((pid, purpose))) => format!("pid {pid} ({purpose})"),
-        _ => "a process that left no note".into(),
+        Some((pid, purpose)) => format!("pid {pid} ({purpose})"),
+        None => "a process that left no note".into(),
     }
+}
+
+fn note_in(path: &Path) -> io::Result<String> {
+    let mut note = String::new();
+    plain_file::open_to_read(path)?.take(NOTE_BYTES).read_to_string(&mut note)?;
+    Ok(note)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use blake3::Hash;
 
+use crate::plain_file;
 use crate::store::conflicts;
 use crate::store::error::FileError;
 use crate::store::home::Home;
@@ -414,7 +415,7 @@ impl LastWritten {
     pub(super) fn hash(&self) -> Option<Hash> {
         use std::io::Read;
         let mut head = [0; 64];
-        File::open(&self.path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+        plain_file::open_to_read(&self.path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
         Hash::from_hex(head).ok()
     }
 
@@ -441,7 +442,9 @@ pub(super) fn put_new(home: &Home, bytes: &[u8]) -> Result<(), FileError> {
     let state = home.state();
     let aside = TempFile::new(temp_path(home, &format!("part-{}", std::process::id())));
     let failed = |e| FileError::of("write", &aside.path, e);
-    let mut file = File::create(&aside.path).map_err(failed)?;
+    let mut options = File::options();
+    let mut file =
+        plain_file::open(&aside.path, options.write(true).create(true).truncate(true)).map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     drop(file);

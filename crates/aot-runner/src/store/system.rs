@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use crate::plain_file;
 use crate::store::error::FileError;
 use crate::store::text::Stamp;
 
@@ -25,12 +26,12 @@ pub(super) fn cannot_exchange(error: &io::Error) -> bool {
 
 /// An empty file that only its owner may read.
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
-    private().truncate(true).open(path)
+    plain_file::open(path, private().truncate(true))
 }
 
 /// The same, with whatever is in it.
 pub(super) fn open_private(path: &Path) -> io::Result<File> {
-    private().truncate(false).open(path)
+    plain_file::open(path, private().truncate(false))
 }
 
 fn private() -> OpenOptions {

@@ -1,12 +1,13 @@
 //! A text as it was read: bytes, content hash, and the identity of the file that held it. Writes nothing.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use blake3::Hash;
 
+use crate::plain_file::{self, WrongKind};
 use crate::store::error::FileError;
 
 /// How long a file must have been left alone before its text counts as wholly saved, and before an equal stamp counts
@@ -48,7 +49,7 @@ impl Text {
             if before.size > limit {
                 return Err(FileError::TooLarge { path: path.to_path_buf(), size: before.size, limit });
             }
-            let mut file = File::open(path).map_err(failed)?;
+            let mut file = plain_file::open_to_read(path).map_err(failed)?;
             let mut bytes = Vec::with_capacity(before.size as usize + 1);
             (&mut file).take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
             let stamp = Stamp::from(&file.metadata().map_err(failed)?);
@@ -83,13 +84,13 @@ impl Text {
 impl Stamp {
     /// The stamp of a regular file; anything else in its place is an error.
     pub fn of(path: &Path) -> Result<Stamp, FileError> {
-        let found = fs::metadata(path).map_err(|e| match e.kind() {
+        let found = fs::symlink_metadata(path).map_err(|e| match e.kind() {
             ErrorKind::NotFound => FileError::Missing { path: path.to_path_buf() },
             _ => FileError::of("read", path, e),
         })?;
-        match found.is_file() {
-            true => Ok(Stamp::from(&found)),
-            false => Err(FileError::NotAFile { path: path.to_path_buf(), what: kind(&found) }),
+        match plain_file::wrong_kind(&found) {
+            None => Ok(Stamp::from(&found)),
+            Some(WrongKind(what)) => Err(FileError::NotAFile { path: path.to_path_buf(), what }),
         }
     }
 
@@ -114,12 +115,5 @@ impl From<&Metadata> for Stamp {
         let modified = found.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         let mtime_ns = modified.map_or(0, |since| since.as_nanos() as i128);
         Stamp { dev: 0, ino: 0, size: found.len(), mtime_ns }
-    }
-}
-
-fn kind(found: &Metadata) -> &'static str {
-    match found.is_dir() {
-        true => "a folder",
-        false => "a device, a pipe or a socket",
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GroundError;
 use crate::atomic_file::{self, Durability};
+use crate::plain_file;
 
 /// A landing moves the user's checkout from one commit to another, and then the branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub(super) struct InPlaceIntent {
     pub attempt: u32,
 }
 
+/// A longer one is not ours.
+const INTENT_BYTES: u64 = 1 << 20;
+
 /// Writes it durably.
 pub(super) fn write(path: &Path, note: &impl Serialize) -> Result<(), GroundError> {
     let text = serde_json::to_vec(note).expect("a note is plain text and numbers");
@@ -41,7 +45,7 @@ pub(super) fn write(path: &Path, note: &impl Serialize) -> Result<(), GroundErro
 
 /// `None` if there is none, or if it was never written completely.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&plain_file::read(path, INTENT_BYTES).ok()?).ok()
 }
 
 pub(super) fn remove(path: &Path) -> Result<(), GroundError> {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::error::GroundError;
 use super::git::Git;
 use super::snapshot::{Layout, NotWork, Snapshot, take};
+use crate::plain_file;
 
 /// How long to retry removing a folder while a dying process still writes into it.
 const REMOVING: Duration = Duration::from_secs(5);
@@ -205,9 +206,11 @@ pub(super) fn clear_lent(common_dir: &Path, lent: &Path, notes: &Path) -> Result
 
 /// Makes the folder for trees of a host's session, and lets git ignore it.
 pub(super) fn make_lent(lent: &Path) -> Result<(), GroundError> {
-    fs::create_dir_all(lent).map_err(GroundError::io("make the folder", lent))?;
-    let ignore = lent.parent().unwrap_or(lent).join(IGNORE);
-    fs::write(&ignore, "*\n").map_err(GroundError::io("write", &ignore))
+    let whole = lent.parent().unwrap_or(lent);
+    plain_file::folder(whole.parent().unwrap_or(whole), lent)
+        .map_err(GroundError::io("make the folder", lent))?;
+    let ignore = whole.join(IGNORE);
+    plain_file::write(&ignore, b"*\n").map_err(GroundError::io("write", &ignore))
 }
 
 const IGNORE: &str = ".gitignore";

@@ -30,7 +30,14 @@ impl Verb for AgentsArgs {
         let workspace = Workspace::here(invocation.path().ok().as_deref())?;
         let guard = Guard::new(place::this_program()?);
         let launcher = workspace.launcher()?;
-        let found = detect::all(workspace.chosen(), &launcher, &guard, PATIENCE, &place::program);
+        let found = detect::all(
+            &workspace.project.root,
+            workspace.chosen(),
+            &launcher,
+            &guard,
+            PATIENCE,
+            &place::program,
+        );
         let state = invocation.store().ok().and_then(|mut store| {
             store.load::<aot_core::rules::Refusal>().ok().map(|(_, state)| state.clone())
         });

@@ -14,6 +14,9 @@ use super::{stop, turn, validate, verify};
 use crate::failure::{Failure, FailureKind};
 use crate::print::{Answer, OutputFormat};
 
+/// Longer arguments are refused, in bytes.
+pub const LONGEST_CALL: u64 = 8 << 20;
+
 /// One verb, as agents call it. What it takes is what its struct says.
 #[derive(Debug)]
 pub struct Tool {
@@ -133,8 +136,11 @@ impl Verb for CallArgs {
         };
         let tool = named(&self.tool).ok_or_else(|| unusable(format!("there is no tool `{}`", self.tool)))?;
         let mut text = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut text);
+        let read = std::io::stdin().lock().take(LONGEST_CALL + 1).read_to_end(&mut text);
         read.map_err(|error| Failure::world("read the arguments", error))?;
+        if text.len() as u64 > LONGEST_CALL {
+            return Err(unusable(format!("the arguments are longer than {LONGEST_CALL} bytes")));
+        }
         let arguments: Map<String, Value> =
             serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
         if has_nul(&Value::Object(arguments.clone())) {

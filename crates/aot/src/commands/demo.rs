@@ -4,10 +4,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use aot_core::rules::Refusal;
 use aot_runner::process::Guard;
+use aot_runner::store::Store;
 use aot_runner::tree;
+use aot_runner::trust;
 use clap::{Args, Parser};
 
+use super::workspace::project;
 use super::{Cli, Invocation, Verb};
 use crate::failure::Failure;
 use crate::place::{self, STATE_FILE};
@@ -50,6 +54,7 @@ fn make(folder: &Path) -> io::Result<()> {
 /// Runs the verbs one after the other, and answers with the exit code of the one that failed.
 fn show(folder: &Path) -> Result<u8, Failure> {
     print::line(STORY);
+    trust_own(folder)?;
     tree::begin(folder, "A script that tests what is to come", &Guard::new(place::this_program()?))?;
     let state = folder.join(STATE_FILE);
     for words in [&["graph"][..], &["run"]] {
@@ -64,6 +69,15 @@ fn show(folder: &Path) -> Result<u8, Failure> {
     }
     print::line(CLOSING);
     Ok(0)
+}
+
+/// What the program itself has written needs no question.
+fn trust_own(folder: &Path) -> Result<(), Failure> {
+    let project = project(&folder.join(STATE_FILE))?;
+    let mut store = Store::open(&project.state, &place::build_mark())?;
+    let items = store.load::<Refusal>()?.1.trust_items();
+    trust::add_for_this_process(&project.state, &items);
+    Ok(())
 }
 
 const STORY: &str = "\

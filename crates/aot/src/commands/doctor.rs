@@ -10,9 +10,11 @@ use aot_runner::process::cage::{self, Choice, Expected, Holds, Kind, Ladder, Net
 use aot_runner::settings::{self, Settings};
 use aot_runner::store::Store;
 use aot_runner::survey;
+use aot_runner::trust;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::workspace::NOT_USED;
 use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
@@ -205,7 +207,10 @@ fn read_settings(project: &Path) -> (Settings, Vec<Finding>) {
     let folders = user.iter().map(PathBuf::as_path).chain([project]);
     let files: Vec<PathBuf> =
         folders.map(|folder| folder.join(settings::FILE)).filter(|file| file.exists()).collect();
-    let read = match settings::read(project, user.as_deref()) {
+    let is_trusted = place::trusts(project)
+        || settings::trust_items(project)
+            .is_ok_and(|items| trust::lacking(&project.join(settings::FILE), items).is_empty());
+    let read = match settings::read(is_trusted.then_some(project), user.as_deref()) {
         Ok(read) => read,
         Err(fault) => {
             let found = problem("settings", fault.to_string(), "correct the file; until then nothing starts");
@@ -217,6 +222,9 @@ fn read_settings(project: &Path) -> (Settings, Vec<Finding>) {
         true => good("settings", format!("no {}: everything is as it comes", settings::FILE)),
         false => good("settings", names.join(", ")),
     }];
+    if !is_trusted {
+        found.push(note("settings", NOT_USED, "type `aot trust`"));
+    }
     for warning in &read.warnings {
         found.push(note("settings", warning.to_string(), "correct it, or take it away"));
     }

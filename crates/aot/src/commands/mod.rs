@@ -28,6 +28,7 @@ mod session;
 mod show;
 mod status;
 mod stop;
+mod trust;
 mod turn;
 mod validate;
 mod verify;
@@ -95,6 +96,7 @@ enum Command {
     #[command(visible_alias = "exit-recursion")]
     Stop(stop::StopArgs),
     Turn(turn::TurnArgs),
+    Trust(trust::TrustArgs),
     Verify(verify::VerifyArgs),
     Lint(lint::LintArgs),
     Confirm(confirm::ConfirmArgs),
@@ -131,6 +133,7 @@ impl Command {
             Command::Run(verb) => verb,
             Command::Stop(verb) => verb,
             Command::Turn(verb) => verb,
+            Command::Trust(verb) => verb,
             Command::Verify(verb) => verb,
             Command::Lint(verb) => verb,
             Command::Confirm(verb) => verb,
@@ -189,7 +192,11 @@ impl Invocation {
     /// Only a person, or a host, writes the state; what `aot` itself started does not (D27).
     fn by_person(&self) -> Result<(), Failure> {
         if !place::is_in_job() {
-            return Ok(());
+            return match self.path() {
+                Ok(path) => place::claim(&path),
+                // Whether there has to be a state file is the verb's business.
+                Err(_) => Ok(()),
+            };
         }
         let message = "this was started by aot as a part of a loop: it may look, but not write the state";
         Err(Failure::refused("not_a_person", message)

@@ -15,12 +15,23 @@ use aot_runner::crew::{JudgeCommand, RunConfig};
 use aot_runner::environment;
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
-use aot_runner::settings::{self, Settings};
+use aot_runner::settings::{self, Fault, Settings};
 use aot_runner::store::home::Home;
 use aot_runner::tree::{Project, Tree};
 
+use super::trust::{self, Scope};
 use crate::failure::{self, Failure, FailureKind};
 use crate::place;
+
+/// What whoever only looks is told of settings that nobody has trusted.
+pub const NOT_USED: &str = "this project's aot.toml is not used: `aot trust` shows what it asks for";
+
+/// Which settings are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SettingsFiles {
+    Both,
+    OnlyUser,
+}
 
 /// How many changed files one message lists.
 const MAX_LISTED: usize = 10;
@@ -38,8 +49,24 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    /// For whoever is going to start what the state file names: a person has to have trusted it.
     pub fn open(state: &Path, jobs: Jobs) -> Result<Workspace, Failure> {
+        Workspace::trusted(state, jobs, Scope::Everything)
+    }
+
+    /// For an agreement that is being made: what stands in the state file is not run.
+    pub fn for_agreement(state: &Path, jobs: Jobs) -> Result<Workspace, Failure> {
+        Workspace::trusted(state, jobs, Scope::Settings)
+    }
+
+    fn trusted(state: &Path, jobs: Jobs, scope: Scope) -> Result<Workspace, Failure> {
+        place::claim(state)?;
         let project = project(state)?;
+        trust::require(&project, scope)?;
+        Workspace::read(project, jobs, SettingsFiles::Both)
+    }
+
+    fn read(project: Project, jobs: Jobs, files: SettingsFiles) -> Result<Workspace, Failure> {
         if place::checking().is_some_and(|checked| checked == project.state) {
             let message = "this is a check of the same state file; it cannot ask for itself";
             return Err(
@@ -47,10 +74,8 @@ impl Workspace {
             );
         }
         let guard = Guard::new(place::this_program()?);
-        let read = settings::read(&project.root, place::user_settings().as_deref()).map_err(|fault| {
-            let place = format!("{}:{}:{}", fault.path.display(), fault.line, fault.column);
-            Failure::input(place, fault.message, "correct the file; docs/reference/config.md has every key")
-        })?;
+        let of_project = (files == SettingsFiles::Both).then_some(project.root.as_path());
+        let read = settings::read(of_project, place::user_settings().as_deref()).map_err(bad_settings)?;
         for warning in &read.warnings {
             failure::complain(&format!("warning: {warning}"));
         }
@@ -65,10 +90,19 @@ impl Workspace {
         Ok(Workspace { project, guard, settings, judge, jobs, cage: OnceCell::new() })
     }
 
-    /// The workspace of a project, or of the folder we are in if it has no loop.
+    /// The workspace of a project, or of the folder we are in if it has no loop, for whoever only looks. Settings that
+    /// nobody has trusted are left out.
     pub fn here(state: Option<&Path>) -> Result<Workspace, Failure> {
         let loop_less = place::here()?.join(place::STATE_FILE);
-        Workspace::open(state.unwrap_or(&loop_less), Jobs::default())
+        let project = project(state.unwrap_or(&loop_less))?;
+        let files = match trust::is_trusted(&project, Scope::Settings)? {
+            true => SettingsFiles::Both,
+            false => {
+                failure::complain(&format!("warning: {NOT_USED}"));
+                SettingsFiles::OnlyUser
+            }
+        };
+        Workspace::read(project, Jobs::default(), files)
     }
 
     /// What a run of the loop needs.
@@ -225,6 +259,11 @@ pub fn project(state: &Path) -> Result<Project, Failure> {
 /// The same where the home is known.
 pub fn project_of(home: &Home, root: PathBuf) -> Project {
     Project { root, state: home.state().to_path_buf(), sidecar: home.sidecar().to_path_buf() }
+}
+
+pub fn bad_settings(fault: Fault) -> Failure {
+    let place = format!("{}:{}:{}", fault.path.display(), fault.line, fault.column);
+    Failure::input(place, fault.message, "correct the file; docs/reference/config.md has every key")
 }
 
 pub fn unreadable_project(error: std::io::Error) -> Failure {

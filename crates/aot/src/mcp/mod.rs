@@ -3,6 +3,7 @@
 //! that knows the protocol.
 
 pub mod answers;
+mod lines;
 mod prompts;
 mod resources;
 
@@ -10,7 +11,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use aot_runner::host;
+use aot_runner::plain_file;
 use aot_runner::process::Switch;
+use aot_runner::store::home::Home;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
     GetPromptResponse, GetPromptResult, Implementation, JsonRpcMessage, ListPromptsResult,
@@ -25,9 +28,10 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value};
 use tokio::io::{Stdin, Stdout};
 
-use crate::commands::call::{self, AnswerForm, TOOLS, Tool, ToolEffect};
+use crate::commands::call::{self, AnswerForm, LONGEST_CALL, TOOLS, Tool, ToolEffect};
 use crate::place;
 use answers::{ToolAnswer, error_object, object, of_object, of_text};
+use lines::BoundedLines;
 use prompts::PROMPTS;
 use resources::{RESOURCES, Source};
 
@@ -37,6 +41,9 @@ for each ready atom `atom_start`, work in the folder that it names, `atom_resolv
 that the loop has halted. Only the program completes the loop, by running the checks itself; nobody edits the state file. \
 Without a loop, agree on a goal with the user and call `align`. Where an answer names a command like `aot atom fail`, the \
 tool is `atom_fail`.";
+
+/// A longer state file is not read out.
+const STATE_BYTES: u64 = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -52,7 +59,8 @@ pub fn serve(server: Server) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let served = runtime.block_on(async {
-        let inner = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout());
+        let input = BoundedLines::of(tokio::io::stdin(), LONGEST_CALL as usize, too_long);
+        let inner = AsyncRwTransport::new_server(input, tokio::io::stdout());
         match server.serve(StdioTransport { inner, begun: false }).await {
             Ok(serving) => serving.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
@@ -64,9 +72,21 @@ pub fn serve(server: Server) -> Result<(), String> {
     served
 }
 
+/// In the place of a request that is too long stands a short one with the same id, so that the client gets an answer.
+fn too_long(head: &[u8], tail: &[u8]) -> Vec<u8> {
+    let call = |id: Value| {
+        let params = serde_json::json!({ "name": TOO_LONG });
+        serde_json::json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    lines::id_in(head, tail).map(|id| call(id).to_string().into_bytes()).unwrap_or_default()
+}
+
+/// No tool has this name.
+const TOO_LONG: &str = "\0too long";
+
 /// Standard input and output. A message before the first request does not end the server.
 struct StdioTransport {
-    inner: AsyncRwTransport<RoleServer, Stdin, Stdout>,
+    inner: AsyncRwTransport<RoleServer, BoundedLines<Stdin>, Stdout>,
     begun: bool,
 }
 
@@ -169,7 +189,8 @@ impl Server {
     fn state_file(&self) -> Result<String, String> {
         let path = place::state_file(self.state.as_deref());
         let path = path.map_err(|failure| missing(&failure.message()))?;
-        std::fs::read(&path)
+        let home = Home::of(&path).map_err(|error| missing(&error.to_string()))?;
+        plain_file::read(home.state(), STATE_BYTES)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .map_err(|error| missing(&format!("{}: {error}", path.display())))
     }
@@ -201,6 +222,10 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if request.name == TOO_LONG {
+            let why = format!("the request is longer than {LONGEST_CALL} bytes, and nothing was done");
+            return Err(ErrorData::invalid_request(why, None));
+        }
         let Some(tool) = call::named(&request.name) else {
             let why = format!("there is no tool `{}`", request.name);
             return Err(ErrorData::invalid_params(why, None));

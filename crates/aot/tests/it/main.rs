@@ -6,6 +6,7 @@ mod agents;
 mod cages;
 mod cli;
 mod dialogue;
+mod hostile;
 mod mcp;
 mod plugin;
 mod run;

@@ -96,6 +96,7 @@ impl Verb for AlignArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         invocation.by_person()?;
         let path = place::new_state_file(invocation.state.as_deref())?;
+        place::claim(&path)?;
         if let Some(holder) = driver::holder(&Home::of(&path)?) {
             return Err(failure::driven(&holder));
         }
@@ -133,7 +134,7 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
 /// With a person at the terminal.
 fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer, Failure> {
     let dialogue = Dialogue::open(LEFT, || ())?;
-    let workspace = Workspace::open(path, Jobs::default())?;
+    let workspace = Workspace::for_agreement(path, Jobs::default())?;
     let habits = habits::look(&workspace.project.root);
     let agreement = flags::agreement(&args.request.join(" "), &args.agreement, &args.limits)?;
     let agent = match args.from {

@@ -33,7 +33,7 @@ pub fn run(
     state: &State,
     no_run: bool,
 ) -> Result<TrialResult, Failure> {
-    let mut workspace = Workspace::open(path, Jobs(NonZeroUsize::MIN))?;
+    let mut workspace = Workspace::for_agreement(path, Jobs(NonZeroUsize::MIN))?;
     let programs = place::search_path();
     let hollow = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
     if no_run || hollow {

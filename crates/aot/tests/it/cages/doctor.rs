@@ -34,6 +34,7 @@ fn doctor_in(folder: &Path, words: &[&str]) -> (i32, String) {
     let (name, value) = mark.split_once('=').expect("it has one");
     let mut command = Command::new(env!("CARGO_BIN_EXE_aot"));
     command.arg("doctor").args(words).current_dir(folder).stdin(Stdio::null());
+    command.env("XDG_DATA_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/user-data")).env("AOT_TRUST", "/");
     command.env("HOME", folder).env("SHELL", "/bin/sh").env("LC_ALL", "C").env(name, value);
     for name in ["CLAUDE_PROJECT_DIR", "AOT_CHECKING", "AOT_JOB", "XDG_CONFIG_HOME"] {
         command.env_remove(name);

@@ -293,3 +293,19 @@ fn a_large_state_does_not_drown_whoever_asks() {
     assert_eq!((last["atoms"].as_array().map(Vec::len), &last["next_from"]), (Some(10), &Value::Null));
     assert_eq!(client.end(), 0);
 }
+
+/// A request that is too long is answered, and so is the next one.
+#[test]
+fn a_request_that_is_too_long_is_answered_with_an_error() {
+    let repo = Repo::with(&Plan::default());
+    let mut client = Client::of(&repo);
+    for length in [9 << 20, 30 << 20] {
+        let arguments = json!({"description": "x".repeat(length)});
+        let id = client.send("tools/call", json!({"name": "atom_add", "arguments": arguments}));
+        let answer = client.answer(id);
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("longer than 8388608 bytes"), "{length}: {answer}");
+    }
+    assert!(client.ask("tools/list", json!({}))["tools"].is_array());
+    assert!(!repo.read(".claude/aot-loop-state.md").contains("xxx"));
+}

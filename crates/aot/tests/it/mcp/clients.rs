@@ -123,6 +123,7 @@ fn run(scene: &Scene, words: &[&str]) -> Said {
     command
         .env("PATH", path(scene))
         .env("HOME", &home)
+        .env("AOT_TRUST", "/")
         .env("XDG_CONFIG_HOME", home.join("config"))
         .env("SHELL", "/bin/sh")
         .env("LC_ALL", "C.UTF-8")

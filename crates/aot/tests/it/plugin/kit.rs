@@ -124,6 +124,7 @@ impl Scene {
             .env_clear()
             .env("PATH", path.expect("no colon in it"))
             .env("HOME", &home)
+            .env("AOT_TRUST", "/")
             .env("XDG_CONFIG_HOME", self.repo.path("../config"))
             .env("CLAUDE_CONFIG_DIR", home.join(".claude"))
             .env("ANTHROPIC_BASE_URL", self.model.url())

@@ -1,8 +1,10 @@
 //! What `aot verify` shows, and what it answers.
 
+use std::path::Path;
+
 use serde_json::json;
 
-use super::kit::{Project, settled};
+use super::kit::{Project, USER_DATA, settled};
 
 const GREEN: &str = r#"    checklist:
       - item: "It works"
@@ -267,6 +269,7 @@ fn evidence_does_not_grow_for_ever() {
         sidecar: project.path(".claude/aot"),
     };
     assert_eq!(project.aot(&["verify"]).exit, 0);
+    aot_runner::machine::keep_in(Path::new(USER_DATA).join("aot"));
     let kept = aot_runner::checks::kept::Kept::of(&paths);
     let mut line = kept.lines().pop().expect("one was kept");
     line.evidence.why = "x".repeat(100_000);
@@ -309,6 +312,8 @@ fn colour_is_for_terminals() {
         command
             .env("SHELL", "/bin/sh")
             .env("TERM", "xterm")
+            .env("XDG_DATA_HOME", USER_DATA)
+            .env("AOT_TRUST", "/")
             .env_remove("NO_COLOR")
             .env_remove("AOT_CHECKING");
         command.env_remove("CLAUDE_PROJECT_DIR").env(name, value).stdin(std::process::Stdio::null());
