@@ -1,15 +1,25 @@
 //! The bodies of the fuzz targets, so that the kept corpus is replayed by an ordinary test. Knows documents, states and bytes;
 //! each function must return for every input.
 
+use aot_core::brief::{
+    FINDINGS_LIMIT, MAX_ARTIFACTS, ProbeAnswer, SUMMARY_LIMIT, VerifierAnswer, WorkerAnswer, read_align,
+    read_plan_change, read_redirect,
+};
 use aot_core::contract::document::{Document, Kind, Limits, Node};
 use aot_core::contract::edit::{Edit, Path, PathStep};
 use aot_core::contract::{self, Reading};
+use aot_core::hook::{
+    Action, Caller, CallerMemory, HostRole, LoopFacts, ProjectPaths, ToolCall, claimed_tree, rule,
+};
 use aot_core::rules::advance::{self, AttemptNumber};
 use aot_core::rules::{Ledger, backtrack};
+use aot_core::shell_command::{plain_commands, simple_commands};
 use aot_core::state::State;
 use aot_core::view::View;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+
+use crate::fixtures;
 
 /// Any bytes are read or refused with a place, and what is read can be packed.
 pub fn read(bytes: &[u8]) {
@@ -51,6 +61,67 @@ fn work(reading: &Reading, state: &State) {
         assert_eq!(Reading::of(written).state.as_ref(), Some(&after));
     }
 }
+
+/// Any text as a command, a path, a prompt and a verb of an agent: the hook rules on it whoever asks, and never lets a role do
+/// what the same text would not let it do a second time.
+pub fn hook(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let state =
+        fixtures::with_graph("atoms:\n  - {id: A1, description: One, status: in_progress, depends_on: []}\n");
+    let state = contract::read(state.into_bytes()).expect("a fixture").state.expect("a state");
+    let mut facts = LoopFacts::of(&state);
+    facts.session = Some("s".into());
+    facts.protected = vec!["tests/**".into()];
+    let paths = ProjectPaths {
+        root: "/p",
+        state: "/p/.claude/aot-loop-state.md",
+        sidecar: "/p/.claude/aot",
+        trees: "/p/.aot/trees",
+        program: "/usr/bin/aot",
+    };
+    let roles = [HostRole::Coordinator, HostRole::Probe, HostRole::Worker, HostRole::Verifier];
+    let callers = roles.map(Caller::Agent).into_iter().chain([Caller::Session, Caller::OtherAgent]);
+    let memory = CallerMemory::default();
+    for caller in callers {
+        let actions = [
+            Action::WriteFile(&text),
+            Action::RunCommand(&text),
+            Action::StartAgent { role: Some(HostRole::Worker), prompt: &text },
+            Action::CallVerb(&text),
+        ];
+        for action in actions {
+            let call = ToolCall { session: "s", caller, action, memory: &memory };
+            let ruled = || rule(&facts, &paths, &call, &|path| path.starts_with("tests/"));
+            assert_eq!(ruled(), ruled());
+            claimed_tree(&facts, &paths, &call);
+        }
+    }
+    simple_commands(&text);
+    plain_commands(&text);
+}
+
+/// Any text as an agent's answer, in every role: read, or refused with a reason. What was read is within its limits.
+pub fn answer(bytes: &[u8]) {
+    let text = &*String::from_utf8_lossy(bytes);
+    if let Ok(worker) = WorkerAnswer::read(text) {
+        assert!(worker.summary.len() <= SUMMARY_LIMIT + MARK && worker.artifacts.len() <= MAX_ARTIFACTS);
+    }
+    if let Ok(probe) = ProbeAnswer::read(text) {
+        assert!(probe.findings.len() <= FINDINGS_LIMIT + MARK);
+    }
+    let refused = [
+        VerifierAnswer::read(text).err(),
+        read_plan_change(text).err(),
+        read_align(text).err(),
+        read_redirect(text).err(),
+    ];
+    for reason in refused.into_iter().flatten() {
+        assert!(!reason.to_string().trim().is_empty());
+    }
+}
+
+/// Room for the mark that shows where a text was cut.
+const MARK: usize = 16;
 
 /// Edits chosen by the first bytes, on the document in the rest: each is made as wished or refused without a trace.
 pub fn edit(bytes: &[u8]) {

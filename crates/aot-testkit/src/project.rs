@@ -148,6 +148,7 @@ impl Project {
             .env("HOME", &self.home)
             .env("SHELL", "/bin/sh")
             .env("USER", "grace")
+            .env("AOT_TRUST", "/")
             .env("LC_ALL", "C.UTF-8")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "Ada")

@@ -24,3 +24,13 @@ fn every_kept_input_is_read_or_refused() {
 fn every_kept_edit_is_made_or_refused() {
     replay("edit", fuzz::edit);
 }
+
+#[test]
+fn every_kept_call_of_an_agent_is_ruled_on() {
+    replay("hook", fuzz::hook);
+}
+
+#[test]
+fn every_kept_answer_of_an_agent_is_read_or_refused() {
+    replay("answer", fuzz::answer);
+}

@@ -70,7 +70,8 @@ impl Verb for TrustArgs {
         if invocation.format == OutputFormat::Text {
             print::line(&page(&found));
         }
-        if !self.yes && !(can_ask && is_agreed_to()) {
+        let is_allowed = self.yes || (can_ask && is_agreed_to());
+        if !is_allowed {
             let text = "nothing was trusted; `aot trust --yes` trusts all of it";
             return Ok(Answer::new(text, object(false)).with_exit(1));
         }

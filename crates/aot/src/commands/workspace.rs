@@ -62,17 +62,17 @@ impl Workspace {
     fn trusted(state: &Path, jobs: Jobs, scope: Scope) -> Result<Workspace, Failure> {
         place::claim(state)?;
         let project = project(state)?;
-        trust::require(&project, scope)?;
-        Workspace::read(project, jobs, SettingsFiles::Both)
-    }
-
-    fn read(project: Project, jobs: Jobs, files: SettingsFiles) -> Result<Workspace, Failure> {
         if place::checking().is_some_and(|checked| checked == project.state) {
             let message = "this is a check of the same state file; it cannot ask for itself";
             return Err(
                 Failure::refused("within_check", message).with_hint("let the check look at the work itself")
             );
         }
+        trust::require(&project, scope)?;
+        Workspace::read(project, jobs, SettingsFiles::Both)
+    }
+
+    fn read(project: Project, jobs: Jobs, files: SettingsFiles) -> Result<Workspace, Failure> {
         let guard = Guard::new(place::this_program()?);
         let of_project = (files == SettingsFiles::Both).then_some(project.root.as_path());
         let read = settings::read(of_project, place::user_settings().as_deref()).map_err(bad_settings)?;

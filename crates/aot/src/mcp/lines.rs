@@ -2,15 +2,9 @@
 //! what the lines are for, except where a message has its id.
 
 use std::collections::VecDeque;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
 use serde_json::Value;
-use tokio::io::{AsyncRead, ReadBuf};
 
-/// Read at a time.
-const CHUNK: usize = 16 << 10;
 /// Kept of the beginning and of the end of a line that is too long.
 const ENDS: usize = 4 << 10;
 
@@ -18,8 +12,7 @@ const ENDS: usize = 4 << 10;
 type Replace = fn(&[u8], &[u8]) -> Vec<u8>;
 
 #[derive(Debug)]
-pub struct BoundedLines<R> {
-    inner: R,
+pub struct BoundedLines {
     longest: usize,
     replace: Replace,
     /// The line that has not ended yet; only the ends of one that is too long.
@@ -31,22 +24,23 @@ pub struct BoundedLines<R> {
     given: usize,
 }
 
-impl<R> BoundedLines<R> {
-    pub fn of(inner: R, longest: usize, replace: Replace) -> BoundedLines<R> {
+impl BoundedLines {
+    pub fn of(longest: usize, replace: Replace) -> BoundedLines {
         let (line, whole) = (Vec::new(), Vec::new());
-        BoundedLines {
-            inner,
-            longest,
-            replace,
-            line,
-            tail: VecDeque::new(),
-            is_too_long: false,
-            whole,
-            given: 0,
-        }
+        BoundedLines { longest, replace, line, tail: VecDeque::new(), is_too_long: false, whole, given: 0 }
     }
 
-    fn take(&mut self, mut chunk: &[u8]) {
+    /// At most so many bytes of whole lines; none if more has to be taken in first.
+    pub fn give(&mut self, most: usize) -> &[u8] {
+        let from = self.given;
+        self.given = self.whole.len().min(from + most);
+        &self.whole[from..self.given]
+    }
+
+    /// Takes in what was read. To be called when everything before was given out.
+    pub fn take(&mut self, mut chunk: &[u8]) {
+        self.whole.drain(..self.given);
+        self.given = 0;
         while let Some(at) = chunk.iter().position(|byte| *byte == b'\n') {
             self.extend(&chunk[..at]);
             self.end_line();
@@ -85,32 +79,6 @@ impl<R> BoundedLines<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        while self.given == self.whole.len() {
-            self.whole.clear();
-            self.given = 0;
-            let mut bytes = [0; CHUNK];
-            let mut chunk = ReadBuf::new(&mut bytes);
-            ready!(Pin::new(&mut self.inner).poll_read(context, &mut chunk))?;
-            if chunk.filled().is_empty() {
-                // A line without an end is no message.
-                return Poll::Ready(Ok(()));
-            }
-            self.take(chunk.filled());
-        }
-        let rest = &self.whole[self.given..];
-        let count = rest.len().min(buffer.remaining());
-        buffer.put_slice(&rest[..count]);
-        self.given += count;
-        Poll::Ready(Ok(()))
-    }
-}
-
 /// The `id` of a message, of which only the beginning and the end are known: a number or a text.
 pub fn id_in(head: &[u8], tail: &[u8]) -> Option<Value> {
     let id_after = |text: &str| {
@@ -132,7 +100,7 @@ mod tests {
     /// What comes out of these chunks, with a limit of ten bytes.
     fn check(chunks: &[&str], expected: &str) {
         let replace: Replace = |head, tail| [b"<", head, b"|", tail, b">"].concat();
-        let mut lines = BoundedLines::of(tokio::io::empty(), 10, replace);
+        let mut lines = BoundedLines::of(10, replace);
         chunks.iter().for_each(|chunk| lines.take(chunk.as_bytes()));
         assert_eq!(String::from_utf8_lossy(&lines.whole), expected, "{chunks:?}");
     }
@@ -148,11 +116,14 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_ends_are_kept() {
-        let mut lines = BoundedLines::of(tokio::io::empty(), 10, |head, tail| [head, tail].concat());
+        let mut lines = BoundedLines::of(10, |head, tail| [head, tail].concat());
         lines.take(&[b'a'; 100_000]);
         lines.take(&[b'b'; 100_000]);
         assert!(lines.line.capacity() <= 2 * ENDS && lines.tail.len() == ENDS);
         lines.take(b"\n");
+        assert_eq!(lines.give(3), b"aaa");
+        assert_eq!(lines.give(usize::MAX >> 1).len(), 2 * ENDS - 2);
+        assert_eq!(lines.give(1), b"");
         assert_eq!(lines.whole.len(), 2 * ENDS + 1);
         assert!(lines.whole.starts_with(b"a") && lines.whole.ends_with(b"b\n"));
     }

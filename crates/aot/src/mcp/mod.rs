@@ -8,7 +8,10 @@ mod prompts;
 mod resources;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use aot_runner::host;
 use aot_runner::plain_file;
@@ -26,7 +29,7 @@ use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value};
-use tokio::io::{Stdin, Stdout};
+use tokio::io::{AsyncRead, ReadBuf, Stdin, Stdout};
 
 use crate::commands::call::{self, AnswerForm, LONGEST_CALL, TOOLS, Tool, ToolEffect};
 use crate::place;
@@ -59,7 +62,8 @@ pub fn serve(server: Server) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let served = runtime.block_on(async {
-        let input = BoundedLines::of(tokio::io::stdin(), LONGEST_CALL as usize, too_long);
+        let lines = BoundedLines::of(LONGEST_CALL as usize, too_long);
+        let input = BoundedInput { stdin: tokio::io::stdin(), lines };
         let inner = AsyncRwTransport::new_server(input, tokio::io::stdout());
         match server.serve(StdioTransport { inner, begun: false }).await {
             Ok(serving) => serving.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
@@ -71,6 +75,39 @@ pub fn serve(server: Server) -> Result<(), String> {
     runtime.shutdown_background();
     served
 }
+
+/// Standard input, without lines that are too long.
+struct BoundedInput {
+    stdin: Stdin,
+    lines: BoundedLines,
+}
+
+impl AsyncRead for BoundedInput {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let given = self.lines.give(buffer.remaining());
+            if !given.is_empty() {
+                buffer.put_slice(given);
+                return Poll::Ready(Ok(()));
+            }
+            let mut bytes = [0; CHUNK];
+            let mut chunk = ReadBuf::new(&mut bytes);
+            ready!(Pin::new(&mut self.stdin).poll_read(context, &mut chunk))?;
+            if chunk.filled().is_empty() {
+                // A line without an end is no message.
+                return Poll::Ready(Ok(()));
+            }
+            self.lines.take(chunk.filled());
+        }
+    }
+}
+
+/// Read at a time.
+const CHUNK: usize = 16 << 10;
 
 /// In the place of a request that is too long stands a short one with the same id, so that the client gets an answer.
 fn too_long(head: &[u8], tail: &[u8]) -> Vec<u8> {
@@ -86,7 +123,7 @@ const TOO_LONG: &str = "\0too long";
 
 /// Standard input and output. A message before the first request does not end the server.
 struct StdioTransport {
-    inner: AsyncRwTransport<RoleServer, BoundedLines<Stdin>, Stdout>,
+    inner: AsyncRwTransport<RoleServer, BoundedInput, Stdout>,
     begun: bool,
 }
 

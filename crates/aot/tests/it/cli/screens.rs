@@ -410,6 +410,8 @@ fn with_journal() -> Project {
                 + "\n"
         })
         .collect();
+    // Only a folder that this machine made is believed.
+    aot_runner::store::home::Home::of(&project.state()).and_then(|home| home.ready()).expect("a sidecar");
     fs::write(sidecar.join("journal.jsonl"), text).expect("a journal can be written");
     project
 }

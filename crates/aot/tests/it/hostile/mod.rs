@@ -2,6 +2,7 @@
 //! followed, believed, run or shown as such without a person.
 
 mod clones;
+mod doors;
 mod limits;
 mod screens;
 mod trust;

@@ -31,10 +31,13 @@ fn ran() -> Repo {
         other => format!("\\u{:04x}", u32::from(other)),
     };
     let quoted = format!("\"{}\"", EVIL.chars().map(escaped).collect::<String>());
-    let atoms = format!(
-        "  - {{id: A1, description: {quoted}, status: pending, depends_on: [], run: \"cat evil.txt; cat evil.txt >&2; cp evil.txt \\\"$(printf 'name\\\\033[2J.txt')\\\"\"}}\n\
-           - {{id: A2, description: {quoted}, status: pending, depends_on: [A1], run: \"cat evil.txt >&2; exit 1\"}}"
-    );
+    let one = r#"cat evil.txt; cat evil.txt >&2; cp evil.txt "$(printf 'name\\033[2J.txt')""#;
+    let atom = |id: &str, after: &str, run: &str| {
+        format!(
+            "  - {{id: {id}, description: {quoted}, status: pending, depends_on: [{after}], run: {run:?}}}\n"
+        )
+    };
+    let atoms = atom("A1", "", one) + &atom("A2", "A1", "cat evil.txt >&2; exit 1");
     let plan = Plan {
         atoms: &atoms,
         base_case: &check("cat evil.txt; cat evil.txt >&2; false"),

@@ -5,7 +5,7 @@ use aot_core::contract::{Limits, Reading};
 use aot_runner::checks::seal::Seal;
 use serde_json::json;
 
-use super::kit::{Project, in_time, make_fifo};
+use super::kit::{Project, USER_DATA, in_time, make_fifo};
 
 const BASE_CASE: &str = "    {type: command, value: \"sh tests/run.sh\"}";
 
@@ -29,6 +29,7 @@ fn sealed() -> Project {
         state: project.path(".claude/aot-loop-state.md"),
         sidecar: project.path(".claude/aot"),
     };
+    aot_runner::machine::keep_in(std::path::Path::new(USER_DATA).join("aot"));
     seal.keep(&paths).expect("it can be kept");
     project.state(BASE_CASE, "[\"tests/**\"]", &line(&seal));
     project
