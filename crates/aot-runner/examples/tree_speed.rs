@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use aot_core::state::AtomId;
 use aot_runner::confinement::Confinement;
 use aot_runner::process::{Guard, guard};
-use aot_runner::tree::{CommitMessage, End, Ground, IsolationRequest, Project, Work};
+use aot_runner::tree::{CommitMessage, End, Ground, IsolationRequest, Project, ProjectRepository, Work};
 
 const FILES: usize = 20_000;
 const PER_FOLDER: usize = 100;
@@ -51,6 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         root: root.clone(),
         state: root.join(".claude/aot-loop-state.md"),
         sidecar: root.join(".claude/aot"),
+        repository: ProjectRepository::Searched,
     };
     let wanted = IsolationRequest {
         mode: None,
@@ -88,7 +89,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             attempt,
         };
         let began = Instant::now();
-        let landing = ground.land(&mut lent, &message, &mut |_| Ok(()), &mut |_| ControlFlow::Break(()))?;
+        let landing =
+            ground.land(&mut lent, &message, &mut |_, _| Ok(()), &mut |_| ControlFlow::Break(()))?;
         tell("  land", began.elapsed());
         assert!(matches!(landing, aot_runner::tree::Landing::Landed { commit: Some(_), .. }), "{landing:?}");
         ground.give_back(lent, End::Landed)?;

@@ -156,7 +156,7 @@ impl Confined {
 /// What lies in the project's own folder and is nobody's work: the repository, the host's settings, the loop's files, and
 /// the settings that confine workers.
 pub fn own_paths(project: &Project) -> Vec<PathBuf> {
-    let Project { root, state, sidecar } = project;
+    let Project { root, state, sidecar, .. } = project;
     let folder = state.parent().filter(|folder| *folder != root);
     let loops = folder.unwrap_or(state).to_path_buf();
     let mut own = vec![root.join(".git"), root.join(".claude"), root.join(settings::FILE)];

@@ -16,6 +16,7 @@ use super::files::Pattern;
 use super::{CheckContext, Whose};
 use crate::confinement::Confined;
 use crate::process::{Guard, How, Input, Job, Limits, Streams};
+use crate::tree::Project;
 
 /// So many files are listed to a judge.
 pub const MOST_FILES: usize = 500;
@@ -47,7 +48,7 @@ pub struct Request<'r> {
     pub files: &'r [Listed],
     /// Files in scope that were not listed.
     pub more_files: usize,
-    pub folder: &'r std::path::Path,
+    pub project: &'r Project,
     /// What confines a judge that is a command.
     pub confined: &'r Confined,
     /// Why the answer before was refused.
@@ -124,7 +125,7 @@ impl Judge for CommandJudge {
         let ran = self.guard.run(&Job {
             program: self.shell.clone().into_os_string(),
             arguments: vec!["-c".into(), self.command.clone().into()],
-            folder: request.folder.to_path_buf(),
+            folder: request.project.root.clone(),
             environment: request.confined.environment(Vec::new()),
             input: Input::Bytes(request.json().to_string().into_bytes()),
             streams: Streams::Apart,
@@ -201,7 +202,7 @@ pub(super) fn look(work: &CheckContext<'_>, leaf: &Leaf, quality: &Quality) -> (
             brief: &brief,
             files: &files,
             more_files,
-            folder: &work.checker.project.root,
+            project: work.checker.project,
             confined: work.checker.confined,
             refused: refused.as_deref(),
         };

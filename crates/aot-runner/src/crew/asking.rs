@@ -11,13 +11,13 @@ use aot_core::rules::bound;
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
-use super::attempt::{PATHS_NAMED, first_artifacts, protected};
+use super::attempt::{PATHS_NAMED, WorkDone, first_artifacts};
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
 use super::{Assignment, Attempt};
 use crate::agents::{Agent, AgentEvent, AgentOutcome, AgentUsage, Question, Report};
 use crate::message::Notice;
-use crate::tree::{End, Lent, Project, Tree, TreeKind, Work};
+use crate::tree::{End, Lent, Sealed, Tree, TreeKind, Work};
 
 /// The tree of a coordinator agent has this name instead of an atom's.
 const REPLAN: &str = "replan";
@@ -115,10 +115,10 @@ impl Workers {
         &self,
         attempt: &Attempt,
         assignment: &Assignment,
-        lent: &Lent,
+        lent: &mut Lent,
         brief: &Brief,
         meter: &Meter,
-    ) -> Result<(String, Vec<String>), JobOutcome> {
+    ) -> Result<WorkDone, JobOutcome> {
         let agent = self.member(Role::Worker, Some(&assignment.atom))?;
         let parse = |value: &Value| WorkerAnswer::read(value);
         let read = reader(parse);
@@ -126,17 +126,13 @@ impl Workers {
             Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
         let report = self.ask(&assignment.job, lent, meter, question);
         let answer = answer(agent, report, parse)?;
-        let changed = self.ground.changed(lent).map_err(|error| lost(error.to_string()))?;
-        let touched = protected(&assignment.state.objective.protected, &changed);
-        if !touched.is_empty() {
-            return Err(failed(format!("it changed what is protected: {}", touched.join(", "))));
-        }
+        let Sealed { changed, ignored, .. } = self.seal(assignment, lent)?;
         if !answer.success {
             let reason = answer.reason.unwrap_or(answer.summary);
             return Err(if answer.too_large { JobOutcome::TooLarge { reason } } else { failed(reason) });
         }
         let artifacts = if answer.artifacts.is_empty() { first_artifacts(changed) } else { answer.artifacts };
-        Ok((answer.summary, artifacts))
+        Ok(WorkDone { summary: answer.summary, artifacts, ignored })
     }
 
     /// An agent looks into an atom before it is worked on.
@@ -247,7 +243,7 @@ impl Workers {
     fn whole(&self, lent: &Lent) -> Option<Tree> {
         match self.ground.trees() {
             TreeKind::Unisolated => {
-                let project = Project { root: lent.root().to_path_buf(), ..self.config.project.clone() };
+                let project = self.ground.project_in(lent, &self.config.project);
                 Tree::of(&project, &self.config.guard).ok()
             }
             TreeKind::Worktrees | TreeKind::InPlace => None,

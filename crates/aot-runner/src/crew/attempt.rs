@@ -19,7 +19,7 @@ use crate::checks::{Checker, Occasion, Whose};
 use crate::plain_file;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 use crate::settings;
-use crate::tree::{End, Lent, Project};
+use crate::tree::{End, GroundError, Lent, Project, Sealed, TreeKind};
 
 /// How many bytes of an output's beginning and end are kept.
 const HEAD_KEPT: usize = 16 << 10;
@@ -49,6 +49,15 @@ pub struct Assignment {
     pub state: State,
     /// For an agent; a command and a check need none.
     pub brief: Option<Brief>,
+}
+
+/// What a worker did that came to a good end.
+#[derive(Debug, Default)]
+pub(super) struct WorkDone {
+    pub summary: String,
+    pub artifacts: Vec<String>,
+    /// Ignored files that it left in its tree.
+    pub ignored: Vec<String>,
 }
 
 impl Assignment {
@@ -88,25 +97,27 @@ impl Workers {
             return lost("it was killed".into());
         }
         let Some(work) = work_of(&assignment.job) else { return lost("it works on no atom".into()) };
-        let lent = match self.ground.lend(&work) {
+        let mut lent = match self.ground.lend(&work) {
             Ok(lent) => lent,
             Err(error) => return JobOutcome::NotStarted { reason: error.to_string() },
         };
         let worked = match (&assignment.job.task, &assignment.atom.run, &assignment.brief) {
-            (Task::Work(_), Some(command), _) => self.run(attempt, &assignment, &lent, command),
-            (Task::Work(_), None, Some(brief)) => self.work(attempt, &assignment, &lent, brief, meter),
+            (Task::Work(_), Some(command), _) => self.run(attempt, &assignment, &mut lent, command),
+            (Task::Work(_), None, Some(brief)) => self.work(attempt, &assignment, &mut lent, brief, meter),
             (Task::Probe(_), _, Some(brief)) => Err(self.probe(attempt, &assignment, &lent, brief, meter)),
-            (Task::Check(_), ..) => Ok(("its check was run".to_owned(), Vec::new())),
+            (Task::Check(_), ..) => {
+                Ok(WorkDone { summary: "its check was run".to_owned(), ..WorkDone::default() })
+            }
             (Task::Work(_) | Task::Probe(_) | Task::Replan, ..) => Err(lost("it has no brief".into())),
         };
-        let (summary, artifacts) = match worked {
+        let WorkDone { summary, artifacts, ignored } = match worked {
             Ok(worked) => worked,
             Err(outcome) => {
                 self.give_back(lent, end_of(&outcome));
                 return outcome;
             }
         };
-        let check = run_check(self, &assignment, &lent, &attempt.switch, meter);
+        let check = run_check(self, &assignment, &mut lent, &attempt.switch, meter);
         if attempt.switch.is_off() {
             self.give_back(lent, End::Discarded { reason: "it was killed".into() });
             return lost("it was killed".into());
@@ -115,7 +126,7 @@ impl Workers {
             && matches!(assignment.job.task, Task::Work(_));
         if lands {
             let (summary, artifacts) = (summary.clone(), artifacts.clone());
-            attempt.put(DoneWork { lent, assignment, summary, artifacts });
+            attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored });
             self.discard_if_killed(attempt);
         } else {
             let end = match &check {
@@ -142,38 +153,52 @@ impl Workers {
 
     /// Work that a host's agent did is examined in the same way. The tree stays lent whatever the outcome is, so that the
     /// agent can mend it.
-    pub(super) fn examine(&self, attempt: &Attempt, assignment: Assignment, lent: Lent, binding: Binding) {
+    pub(super) fn examine(
+        &self,
+        attempt: &Attempt,
+        assignment: Assignment,
+        mut lent: Lent,
+        binding: Binding,
+    ) {
         let job = assignment.job.clone();
         let meter = Meter::default();
         let Binding { summary, artifacts, commit: _ } = binding;
-        let (artifacts, outcome) = match self.ground.changed(&lent) {
-            Err(error) => (artifacts, JobOutcome::Lost { reason: error.to_string() }),
-            Ok(changed) => {
-                let touched = protected(&assignment.state.objective.protected, &changed);
-                let check = match touched.is_empty() {
-                    true => run_check(self, &assignment, &lent, &attempt.switch, &meter),
-                    false => CheckOutcome::Fail {
-                        reason: format!("it changed what is protected: {}", touched.join(", ")),
-                    },
+        let (artifacts, ignored, outcome) = match self.ground.seal(&mut lent) {
+            Err(error) => (artifacts, Vec::new(), JobOutcome::Lost { reason: error.to_string() }),
+            Ok(sealed) => {
+                let check = match refused(&assignment, &sealed) {
+                    None => run_check(self, &assignment, &mut lent, &attempt.switch, &meter),
+                    Some(reason) => CheckOutcome::Fail { reason },
                 };
-                let artifacts = if artifacts.is_empty() { first_artifacts(changed) } else { artifacts };
+                let artifacts =
+                    if artifacts.is_empty() { first_artifacts(sealed.changed) } else { artifacts };
                 let outcome =
                     JobOutcome::Done { summary: summary.clone(), artifacts: artifacts.clone(), check };
-                (artifacts, outcome)
+                (artifacts, sealed.ignored, outcome)
             }
         };
-        attempt.put(DoneWork { lent, assignment, summary, artifacts });
+        attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored });
         self.event(Event::Ended { job, outcome, usage: meter.take() });
     }
 
-    /// Runs the command of an atom. Returns its summary and artifacts, or why it did not succeed.
+    /// Takes the work of a worker that has ended, before its check runs: what the check writes is not part of it.
+    pub(super) fn seal(&self, assignment: &Assignment, lent: &mut Lent) -> Result<Sealed, JobOutcome> {
+        let sealed =
+            self.ground.seal(lent).map_err(|error| JobOutcome::Lost { reason: error.to_string() })?;
+        match refused(assignment, &sealed) {
+            None => Ok(sealed),
+            Some(reason) => Err(JobOutcome::Failed { reason }),
+        }
+    }
+
+    /// Runs the command of an atom. Returns what it did, or why it did not succeed.
     fn run(
         &self,
         attempt: &Attempt,
         assignment: &Assignment,
-        lent: &Lent,
+        lent: &mut Lent,
         command: &str,
-    ) -> Result<(String, Vec<String>), JobOutcome> {
+    ) -> Result<WorkDone, JobOutcome> {
         let not_started = |reason: String| JobOutcome::NotStarted { reason };
         let scratch = self
             .scratch()
@@ -218,17 +243,12 @@ impl Workers {
             How::Killed => return Err(JobOutcome::Lost { reason: "it was killed".into() }),
             How::Lost => return Err(JobOutcome::Lost { reason: "it was killed from outside".into() }),
         }
-        let changed =
-            self.ground.changed(lent).map_err(|error| JobOutcome::Lost { reason: error.to_string() })?;
-        let touched = protected(&assignment.state.objective.protected, &changed);
-        if !touched.is_empty() {
-            return Err(failed(format!("it changed what is protected: {}", touched.join(", "))));
-        }
+        let sealed = self.seal(assignment, lent)?;
         let summary = match last.is_empty() {
             true => format!("`{}` succeeded", cut(command)),
             false => last,
         };
-        Ok((summary, first_artifacts(changed)))
+        Ok(WorkDone { summary, artifacts: first_artifacts(sealed.changed), ignored: sealed.ignored })
     }
 
     fn environment(&self, assignment: &Assignment, scratch: &Scratch) -> Vec<(OsString, OsString)> {
@@ -282,12 +302,12 @@ pub fn clear_outputs(project: &Project) {
 pub(super) fn run_check(
     workers: &Workers,
     assignment: &Assignment,
-    lent: &Lent,
+    lent: &mut Lent,
     switch: &Switch,
     meter: &Meter,
 ) -> CheckOutcome {
     let Some(checks) = &assignment.atom.check else { return CheckOutcome::None };
-    let project = Project { root: lent.root().to_path_buf(), ..workers.config.project.clone() };
+    let project = workers.ground.project_in(lent, &workers.config.project);
     let guard = workers.config.guard.under(switch);
     let confined = match workers.config.confinement.confine(&workers.config.project, workers.area(lent)) {
         Ok(confined) => confined,
@@ -315,12 +335,54 @@ pub(super) fn run_check(
             return CheckOutcome::Error { reason: format!("the tree cannot be looked at: {error}") };
         }
     };
+    if !evaluation.changed.is_empty()
+        && let Err(problem) = undo_check(workers, assignment, lent)
+    {
+        return CheckOutcome::Error {
+            reason: format!("what its check changed cannot be taken back: {problem}"),
+        };
+    }
     let reason = first_red(&evaluation);
     match evaluation.verdict {
         Verdict::Passed => CheckOutcome::Pass,
         Verdict::Failed => CheckOutcome::Fail { reason },
         Verdict::Error => CheckOutcome::Error { reason },
         Verdict::Pending => CheckOutcome::Pending { reason },
+    }
+}
+
+/// What a check writes never lands (D21), and the next one must not see it.
+fn undo_check(workers: &Workers, assignment: &Assignment, lent: &Lent) -> Result<(), GroundError> {
+    let undone = workers.ground.undo_since_sealed(lent)?;
+    if !undone.is_empty() && workers.ground.trees() == TreeKind::Worktrees {
+        let (atom, undone) = (&assignment.atom.id, named(&undone));
+        workers.note(format!(
+            "the check of {atom} changed {undone}; that is not part of the work and does not land"
+        ));
+    }
+    workers.pass_on_notes();
+    Ok(())
+}
+
+/// Why work is refused before its check runs.
+fn refused(assignment: &Assignment, sealed: &Sealed) -> Option<String> {
+    let touched = protected(&assignment.state.objective.protected, &sealed.changed);
+    match touched.is_empty() {
+        true => sealed.cannot_land.clone(),
+        false => Some(changed_protected(&touched)),
+    }
+}
+
+pub(super) fn changed_protected(touched: &[String]) -> String {
+    format!("it changed what is protected: {}", touched.join(", "))
+}
+
+/// The first paths, and how many more there are.
+pub(super) fn named(paths: &[String]) -> String {
+    let first = paths.iter().take(PATHS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(PATHS_NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 

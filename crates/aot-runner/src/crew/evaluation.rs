@@ -15,7 +15,7 @@ use crate::checks::seal::{Altered, Seal};
 use crate::checks::{Checker, Evaluation, Occasion, Progress, Whose};
 use crate::message::{Message, Notice};
 use crate::process::Switch;
-use crate::tree::{GroundError, Project};
+use crate::tree::GroundError;
 
 /// Another loop that is landing in the same checkout may take so long.
 const OTHER_LANDING: Duration = Duration::from_secs(2);
@@ -67,7 +67,7 @@ impl Workers {
         switch: &Switch,
         meter: &Meter,
     ) -> Result<(Evaluation, Vec<String>), NotEvaluated> {
-        let project = Project { root: self.ground.verify_root()?, ..self.config.project.clone() };
+        let project = self.ground.verify_in(&self.config.project)?;
         let seal = Seal::of(&state.objective, &project.root)
             .map_err(|error| NotEvaluated::Lost(format!("the protected files cannot be read: {error}")))?;
         let agreed = state.control.fingerprint.as_ref();

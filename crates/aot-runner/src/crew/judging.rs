@@ -22,7 +22,7 @@ use crate::agents::{Agent, AgentEvent, AgentOutcome, Question, Report, ask_again
 use crate::checks::judge::{self, CommandJudge, Judge, JudgeReply, Request};
 use crate::message::Notice;
 use crate::process::Switch;
-use crate::tree::{End, Lent, Project, Tree, TreeKind, Work};
+use crate::tree::{End, Lent, Tree, TreeKind, Work};
 
 /// The tree of a judge has this name instead of an atom's.
 const JUDGE: &str = "judge";
@@ -87,10 +87,9 @@ impl Judge for AgentJudge<'_> {
     }
 
     fn ask(&self, request: &Request<'_>) -> JudgeReply {
-        let project = Project { root: request.folder.to_path_buf(), ..self.workers.config.project.clone() };
-        let before = Tree::of(&project, &self.workers.config.guard).ok();
+        let before = Tree::of(request.project, &self.workers.config.guard).ok();
         let report = self.ask_patiently(request);
-        let after = Tree::of(&project, &self.workers.config.guard).ok();
+        let after = Tree::of(request.project, &self.workers.config.guard).ok();
         let beside = Excerpt::default();
         if let (Some(before), Some(after)) = (before, after)
             && before.hash() != after.hash()
@@ -154,7 +153,7 @@ impl AgentJudge<'_> {
             AgentEvent::Usage(used) if rate.allows_one_more() => self.workers.spend(&reported, used),
             AgentEvent::Usage(_) | AgentEvent::Activity(_) | AgentEvent::Text(_) => {}
         };
-        let folder = lent.map_or(request.folder, Lent::root);
+        let folder = lent.map_or(request.project.root.as_path(), Lent::root);
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let question = Question {
             writable: lent.iter().map(|lent| lent.top().to_path_buf()).collect(),

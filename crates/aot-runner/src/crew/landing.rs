@@ -10,7 +10,7 @@ use aot_core::brief::Leftover;
 use aot_core::coordinator::{CheckOutcome, Event, JobId};
 use aot_core::state::{AtomId, Binding};
 
-use super::attempt::{first_artifacts, run_check};
+use super::attempt::{changed_protected, first_artifacts, named, protected, run_check};
 use super::meter::Meter;
 use super::workers::Workers;
 use super::{Attempt, DoneWork};
@@ -31,7 +31,7 @@ impl Workers {
     pub(super) fn land(&self, attempt: &Attempt) {
         // Without its work the attempt was killed a moment ago.
         let Some(done) = attempt.take() else { return };
-        let DoneWork { mut lent, assignment, summary, artifacts } = done;
+        let DoneWork { mut lent, assignment, summary, artifacts, ignored } = done;
         let job = assignment.job.clone();
         let message = CommitMessage {
             subject: assignment.atom.description.clone(),
@@ -43,15 +43,21 @@ impl Workers {
         let meter = Meter::default();
         let landing = self.wait_while_blocked(
             |on_wait| {
-                let mut recheck =
-                    |lent: &Lent| match run_check(self, &assignment, lent, &attempt.switch, &meter) {
+                let mut recheck = |lent: &mut Lent, changed: &[String]| {
+                    // A merge follows files that were moved meanwhile, and may have moved the work to a protected path.
+                    let touched = protected(&assignment.state.objective.protected, changed);
+                    if !touched.is_empty() {
+                        return Err(changed_protected(&touched));
+                    }
+                    match run_check(self, &assignment, lent, &attempt.switch, &meter) {
                         CheckOutcome::None | CheckOutcome::Pass => Ok(()),
                         CheckOutcome::Fail { reason }
                         | CheckOutcome::Error { reason }
                         | CheckOutcome::Pending { reason } => {
                             Err(format!("on top of what landed meanwhile, {reason}"))
                         }
-                    };
+                    }
+                };
                 self.ground.land(&mut lent, &message, &mut recheck, on_wait)
             },
             |landing| matches!(landing, Landing::GivenUp),
@@ -61,13 +67,19 @@ impl Workers {
         let landing = match landing {
             Ok(landing) => landing,
             Err(error) => {
-                attempt.put(DoneWork { lent, assignment, summary, artifacts });
+                attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored });
                 self.discard_if_killed(attempt);
                 return self.event(Event::NotLanded { job, reason: error.to_string(), usage });
             }
         };
         let (event, end) = match landing {
             Landing::Landed { commit, paths } => {
+                if commit.is_some() && assignment.atom.check.is_some() && !ignored.is_empty() {
+                    let (atom, ignored) = (&assignment.atom.id, named(&ignored));
+                    self.note(format!(
+                        "{atom} landed without what git ignores, which its check could see: {ignored}"
+                    ));
+                }
                 let artifacts = if artifacts.is_empty() { first_artifacts(paths) } else { artifacts };
                 let binding = Binding { summary, artifacts, commit };
                 (Event::Landed { job, binding, usage }, End::Landed)

@@ -89,6 +89,8 @@ struct DoneWork {
     assignment: Assignment,
     summary: String,
     artifacts: Vec<String>,
+    /// Ignored files in the tree, which are not part of the work.
+    ignored: Vec<String>,
 }
 
 const BUG: &str = "aot has a bug; standard error tells where";

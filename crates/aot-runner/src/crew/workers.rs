@@ -42,6 +42,8 @@ impl Workers {
         messages: Sender<Message>,
         landing_wait: Duration,
     ) -> Workers {
+        // From here on git is not asked where the repository is: workers could have made another.
+        let config = RunConfig { project: ground.known(&config.project), ..config };
         Workers {
             config,
             ground,
@@ -89,6 +91,12 @@ impl Workers {
         if let Err(error) = self.ground.give_back(lent, end) {
             self.note(format!("the tree of {atom} could not be given back: {error}"));
         }
+        self.pass_on_notes();
+    }
+
+    /// Reports what happened to a person's files.
+    pub fn pass_on_notes(&self) {
+        self.ground.take_notes().into_iter().for_each(|note| self.note(note));
     }
 
     /// What confines a worker: it can write its tree, its scratch folder and what the settings name.

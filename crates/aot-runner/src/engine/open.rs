@@ -60,7 +60,7 @@ impl Opening {
         let unrecorded = unrecorded(&ground, state)?;
         let seal = Seal::of(&state.objective, &ground.verify_root()?)
             .map_err(|error| RunError::World(format!("the protected files cannot be read: {error}")))?;
-        let mut notes = Vec::new();
+        let mut notes = ground.take_notes();
         if state.control.fingerprint.is_none() {
             if state.control.status != LoopStatus::Pending {
                 notes.push("the base case had no fingerprint; it is taken as it is now".to_owned());

@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError, text};
+use super::walk::{Pipes, remove_pipes};
 use crate::process::Guard;
 
 /// A larger file counts by its size and modification time instead of its content.
@@ -36,7 +37,23 @@ pub struct Project {
     pub root: PathBuf,
     pub state: PathBuf,
     pub sidecar: PathBuf,
+    pub repository: ProjectRepository,
 }
+
+/// Where git finds what it knows of a project.
+#[derive(Clone, Debug, Default)]
+pub enum ProjectRepository {
+    /// Git looks for it. Only for a project in which no worker is at work: a `.git` that one made would be believed.
+    #[default]
+    Searched,
+    /// It was found before the first worker was started.
+    Known(KnownRepository),
+    /// There was none, whatever lies there now.
+    Outside,
+}
+
+#[derive(Clone, Debug)]
+pub struct KnownRepository(pub(super) Git);
 
 /// The folder for trees of a host's session. Hosts forbid their agents to write below `.claude`, where aot's other
 /// files are, but let them write in the project.
@@ -82,8 +99,7 @@ impl OwnPaths {
 
 impl Tree {
     pub fn of(project: &Project, guard: &Guard) -> io::Result<Tree> {
-        let git = Git::at(&project.root, guard);
-        let entries = match in_git(&git, project)? {
+        let entries = match in_git(project, guard)? {
             // Git lists nothing in a folder that it ignores, so its files are read here.
             Some(entries) if !entries.is_empty() => entries,
             Some(_) | None => by_hand(project)?,
@@ -122,7 +138,15 @@ impl Tree {
 }
 
 /// What git has recorded, corrected by what is on disk; `None` outside of a repository.
-fn in_git(git: &Git, project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
+fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
+    let git = match &project.repository {
+        ProjectRepository::Searched => Git::searched(&project.root, guard),
+        ProjectRepository::Known(KnownRepository(git)) => {
+            remove_pipes(&project.root, Pipes::ReadByGit);
+            git.in_folder(&project.root)
+        }
+        ProjectRepository::Outside => return Ok(None),
+    };
     let listed = git.query([
         "ls-files",
         "-z",
@@ -163,7 +187,7 @@ fn in_git(git: &Git, project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, S
     }
     to_hash.sort();
     to_hash.dedup();
-    for (path, id) in hashed(git, project, to_hash)? {
+    for (path, id) in hashed(project, &git, to_hash)? {
         match id {
             Some(id) => entries.insert(path, id),
             None => entries.remove(&path),
@@ -176,7 +200,7 @@ fn in_git(git: &Git, project: &Project) -> io::Result<Option<BTreeMap<Vec<u8>, S
 }
 
 /// The same ids that git would give, so that a commit of the same content is the same tree.
-fn hashed(git: &Git, project: &Project, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Option<String>)>> {
+fn hashed(project: &Project, git: &Git, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Option<String>)>> {
     let mut found = Vec::new();
     let mut for_git: Vec<(Vec<u8>, &'static str)> = Vec::new();
     let mut budget = READ_IN_ALL;
@@ -243,9 +267,8 @@ fn blob(git: &Git, content: &[u8]) -> io::Result<String> {
 
 /// The user's name, as configured in git.
 pub fn author(root: &Path, guard: &Guard) -> Option<String> {
-    let output = Git::at(root, guard).query(["config", "user.name"]).ok()?;
-    let name = String::from_utf8(output.stdout).ok().filter(|_| output.code == 0)?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+    let output = Git::searched(root, guard).query(["config", "user.name"]).ok()?;
+    Some(text(&output.stdout)).filter(|name| output.code == 0 && !name.is_empty())
 }
 
 fn by_hand(project: &Project) -> io::Result<BTreeMap<Vec<u8>, String>> {

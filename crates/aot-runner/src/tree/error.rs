@@ -98,7 +98,7 @@ impl GroundError {
                     .into()
             }
             GroundError::Submodules { .. } => {
-                "set `isolation: {setup: \"git submodule update --init --recursive\"}`, or `{mode: in_place}`"
+                "set `isolation: {setup: \"git submodule update --init --recursive\"}`; edits in a submodule never land"
                     .into()
             }
             GroundError::Ignored { .. } => {

@@ -1,9 +1,13 @@
 //! Runs one git command, without the variables that would point it at another repository, and returns its output or its
 //! own error message. Knows nothing of atoms, nor which commands make sense.
+//!
+//! Git is told its git folder and its work tree. It may look for them itself only where no worker has been: a `.git` that
+//! a worker made would bring a configuration, and a configuration names programs.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::process::{Call, CallError, CallLimits, Guard};
@@ -21,7 +25,7 @@ const OUTPUT_LIMIT: usize = 1 << 30;
 
 /// Variables that would point git at another repository, as `git rev-parse --local-env-vars` lists them. Configuration
 /// that the user gives by the environment stays.
-const REPOSITORY_VARIABLES: [&str; 18] = [
+const REPOSITORY_VARIABLES: [&str; 20] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -40,6 +44,8 @@ const REPOSITORY_VARIABLES: [&str; 18] = [
     "GIT_GLOB_PATHSPECS",
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
+    "GIT_ATTR_SOURCE",
+    "GIT_EXTERNAL_DIFF",
 ];
 
 /// The author of commits where git is configured without one.
@@ -50,10 +56,12 @@ const FALLBACK_IDENTITY: [(&str, &str); 4] = [
     ("GIT_COMMITTER_EMAIL", "aot@localhost"),
 ];
 
-/// Keeps commands that write from running hooks, asking for a signature, cleaning up in the background, going into
-/// submodules, or refusing a file for its line ends.
-const OWN_SETTINGS: [&str; 10] = [
+/// Keeps git from running hooks, monitors and other programs, asking for a signature, cleaning up in the background,
+/// going into submodules, or refusing a file for its line ends.
+const OWN_SETTINGS: [&str; 12] = [
     "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "log.showSignature=false",
     "commit.gpgsign=false",
     "gc.auto=0",
     "maintenance.auto=false",
@@ -80,16 +88,27 @@ pub enum GitError {
     Refused { command: String, folder: PathBuf, code: i32, message: String },
 }
 
-/// A repository, or a folder whose repository git finds by itself.
+/// A repository: where it lies, and what of the user's settings is overridden.
 #[derive(Clone, Debug)]
 pub(super) struct Git {
     /// Starts it, and ends it with us.
     guard: Guard,
     folder: PathBuf,
-    /// The git folder and the work tree, where git must not look for them.
-    pinned: Option<(PathBuf, PathBuf)>,
+    place: Place,
     index: Option<PathBuf>,
     identity: Identity,
+    /// `name=value`, beyond what every command is given.
+    settings: Arc<[String]>,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// Git looks for it, from the folder upwards.
+    Searched,
+    Named {
+        git_dir: PathBuf,
+        work_tree: PathBuf,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,22 +134,36 @@ enum Locks {
 }
 
 impl Git {
-    /// Git finds the repository of this folder.
-    pub fn at(folder: &Path, guard: &Guard) -> Git {
-        let (guard, folder) = (guard.clone(), folder.to_path_buf());
-        Git { guard, folder, pinned: None, index: None, identity: Identity::Configured }
+    /// Git looks for the repository of this folder, which only people have written in.
+    pub fn searched(folder: &Path, guard: &Guard) -> Git {
+        Git {
+            guard: guard.clone(),
+            folder: folder.to_path_buf(),
+            place: Place::Searched,
+            index: None,
+            identity: Identity::Configured,
+            settings: Arc::default(),
+        }
     }
 
-    /// Exactly this git folder and this work tree. A tree whose `.git` was removed must not lead to the repository
-    /// around it.
+    /// Exactly this git folder and this work tree, whatever lies at `.git` in it.
     pub fn pinned(git_dir: &Path, work_tree: &Path, guard: &Guard) -> Git {
-        let pinned = Some((git_dir.to_path_buf(), work_tree.to_path_buf()));
-        Git { pinned, ..Git::at(work_tree, guard) }
+        let place = Place::Named { git_dir: git_dir.to_path_buf(), work_tree: work_tree.to_path_buf() };
+        Git { place, ..Git::searched(work_tree, guard) }
     }
 
     /// What starts it.
     pub fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// The same repository, with commands run in a folder of its work tree: what they print is relative to it.
+    pub fn in_folder(&self, folder: &Path) -> Git {
+        Git { folder: folder.to_path_buf(), ..self.clone() }
+    }
+
+    pub fn with_settings(&self, settings: Vec<String>) -> Git {
+        Git { settings: settings.into(), ..self.clone() }
     }
 
     pub fn with_index(&self, index: &Path) -> Git {
@@ -147,8 +180,9 @@ impl Git {
         Ok(Git { identity, ..self })
     }
 
-    pub fn identified_as(self, other: &Git) -> Git {
-        Git { identity: other.identity, ..self }
+    /// With the name and the settings of another one.
+    pub fn like(self, other: &Git) -> Git {
+        Git { identity: other.identity, settings: Arc::clone(&other.settings), ..self }
     }
 
     /// Runs a command that reads; its exit code is part of the answer.
@@ -229,9 +263,12 @@ impl Git {
 
     fn run_once(&self, args: &[OsString], input: &[u8], locks: Locks) -> Result<GitOutput, GitError> {
         let mut own = Vec::new();
-        if let Some((git_dir, work_tree)) = &self.pinned {
-            own.push(("GIT_DIR", git_dir.as_os_str()));
-            own.push(("GIT_WORK_TREE", work_tree.as_os_str()));
+        match &self.place {
+            Place::Searched => {}
+            Place::Named { git_dir, work_tree } => {
+                own.push(("GIT_DIR", git_dir.as_os_str()));
+                own.push(("GIT_WORK_TREE", work_tree.as_os_str()));
+            }
         }
         if let Some(index) = &self.index {
             own.push(("GIT_INDEX_FILE", index.as_os_str()));
@@ -239,10 +276,10 @@ impl Git {
         let mut words: Vec<OsString> = vec!["-C".into(), self.folder.clone().into()];
         match locks {
             Locks::None => own.push(("GIT_OPTIONAL_LOCKS", OsStr::new("0"))),
-            Locks::Needed => {
-                words.extend(OWN_SETTINGS.iter().flat_map(|setting| ["-c", setting]).map(OsString::from));
-            }
+            Locks::Needed => {}
         }
+        let settings = OWN_SETTINGS.into_iter().chain(self.settings.iter().map(String::as_str));
+        words.extend(settings.flat_map(|setting| ["-c", setting]).map(OsString::from));
         match self.identity {
             Identity::Configured => {}
             Identity::Fallback => {

@@ -7,7 +7,7 @@ use super::git::Git;
 use crate::process::Guard;
 
 pub fn begin(folder: &Path, message: &str, guard: &Guard) -> Result<(), GroundError> {
-    let git = Git::at(folder, guard);
+    let git = Git::searched(folder, guard);
     git.write(["init", "-q", "-b", "main"])?;
     let git = git.with_identity()?;
     git.write(["add", "-A"])?;

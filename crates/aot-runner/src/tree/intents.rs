@@ -32,6 +32,13 @@ pub(super) struct InPlaceIntent {
     pub loop_id: String,
     pub atom: String,
     pub attempt: u32,
+    /// Whether the project's folder had a `.git`. One that appears during the attempt is a worker's.
+    #[serde(default = "yes")]
+    pub had_git: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A longer one is not ours.

@@ -3,8 +3,9 @@
 use aot_core::state::AtomId;
 use jiff::Timestamp;
 
+use super::content::{KnownRepository, ProjectRepository};
 use super::git::{Git, GitError, text};
-use super::history::{commit, one_line, shortened};
+use super::history::{commit, commit_of, one_line, shortened};
 use super::shadow;
 use super::{CommitMessage, GroundError, Project, Work};
 use crate::process::Guard;
@@ -13,7 +14,7 @@ use crate::process::Guard;
 const KEPT: &str = "refs/aot/kept";
 
 /// How long it is kept.
-const A_WEEK: i64 = 7 * 24 * 60 * 60;
+pub(super) const A_WEEK: i64 = 7 * 24 * 60 * 60;
 
 /// Work that did not land.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,12 @@ pub struct KeptWork {
 pub fn kept(project: &Project, loop_id: Option<&str>, guard: &Guard) -> Result<Vec<KeptWork>, GroundError> {
     let own = Some(shadow::repository(project)).filter(|git_dir| git_dir.is_dir());
     let own = own.map(|git_dir| Git::pinned(&git_dir, &project.root, guard));
-    let repositories = [Some(Git::at(&project.root, guard)), own];
+    let around = match &project.repository {
+        ProjectRepository::Searched => Some(Git::searched(&project.root, guard)),
+        ProjectRepository::Known(KnownRepository(git)) => Some(git.clone()),
+        ProjectRepository::Outside => None,
+    };
+    let repositories = [around, own];
     let mut found = Vec::new();
     for git in repositories.iter().flatten() {
         // Outside of git there is nothing to list.
@@ -64,8 +70,11 @@ pub(super) fn keep(
         if whole.is_empty() { "-" } else { &whole },
         message.trailers()
     );
-    let commit = commit(git, tree, &[base], &text)?;
     let name = format!("{KEPT}/{}/{}/{}", component(loop_id), component(work.atom.as_str()), work.attempt);
+    // What was kept of the same attempt before stays behind it.
+    let earlier = commit_of(git, &name)?;
+    let parents: Vec<&str> = [base].into_iter().chain(earlier.as_deref()).collect();
+    let commit = commit(git, tree, &parents, &text)?;
     git.write(["update-ref", &name, &commit])?;
     Ok(name)
 }

@@ -18,7 +18,7 @@ use super::history::{
 use super::intents::{self, LandingIntent};
 use super::kept::keep;
 use super::worktrees::{CheckoutPolicy, Worktrees, locked};
-use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiting, Work, WorkerExit};
+use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiting, Work};
 
 /// The pause before a blocked landing is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -63,30 +63,27 @@ impl Worktrees {
         let _turn = locked(&self.landing);
         let (git, layout) = (&self.checkout.git, &self.checkout.layout);
         let nothing = Landing::Landed { commit: None, paths: Vec::new() };
-        let Loan::Tree { slot, base, exit } = &mut lent.loan else { return Ok(nothing) };
-        *exit = WorkerExit::Finished;
-        let snapshot = slot.take(base, layout)?;
-        if !snapshot.nested.is_empty() {
-            let paths = layout.all_seen(snapshot.nested.iter().map(Vec::as_slice));
-            let reason = format!(
-                "a commit cannot hold repositories within the repository: {}; remove their `.git`, or ignore them",
-                named(&paths)
-            );
+        if matches!(&lent.loan, Loan::Tree { sealed: None, .. }) {
+            // What it tells is asked of the snapshot below.
+            let _ = self.seal(lent)?;
+        }
+        let Loan::Tree { sealed: Some(sealed), .. } = &lent.loan else { return Ok(nothing) };
+        if let Some(reason) = sealed.cannot_land(layout) {
             return Ok(Landing::Conflict { reason });
         }
-        if snapshot.differences.is_empty() {
+        if sealed.differences.is_empty() {
             return Ok(nothing);
         }
-        if let Some(path) = snapshot.differences.iter().find(|one| layout.holds_ours(&one.path)) {
+        if let Some(path) = sealed.differences.iter().find(|one| layout.holds_ours(&one.path)) {
             // It would wait for ever for this path to be free.
             let path = layout.seen(&path.path);
             let reason = format!("`{path}` is the folder of the loop's own files, and stays a folder");
             return Ok(Landing::Conflict { reason });
         }
-        let mut tree = snapshot.tree;
+        let mut tree = sealed.tree.clone();
         loop {
             let tip = self.tip()?;
-            let Loan::Tree { slot, base, .. } = &mut lent.loan else { return Ok(nothing) };
+            let Loan::Tree { slot, base, sealed: Some(sealed) } = &mut lent.loan else { return Ok(nothing) };
             if tip != *base {
                 let merged = three_way(git, &tree_of(git, base)?, &tree_of(git, &tip)?, &tree)?;
                 tree = match merged {
@@ -100,7 +97,10 @@ impl Worktrees {
                 };
                 slot.show(&tree, &tip)?;
                 base.clone_from(&tip);
-                if let Err(reason) = recheck(lent) {
+                sealed.tree.clone_from(&tree);
+                let changed = differences(git, &tip, &tree)?;
+                let changed = layout.all_seen(changed.iter().map(|one| one.path.as_slice()));
+                if let Err(reason) = recheck(lent, &changed) {
                     return Ok(Landing::Conflict { reason });
                 }
             }

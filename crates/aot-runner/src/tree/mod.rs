@@ -7,6 +7,7 @@
 
 mod checkout;
 mod content;
+mod drivers;
 mod error;
 mod git;
 mod history;
@@ -19,6 +20,7 @@ mod setup;
 mod shadow;
 mod slots;
 mod snapshot;
+mod walk;
 mod worktrees;
 
 use std::ops::ControlFlow;
@@ -26,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use aot_core::state::{AtomId, IsolationMode};
 
-pub use content::{Project, READ_IN_ALL, Tree, WHOLE_UP_TO, author};
+pub use content::{KnownRepository, Project, ProjectRepository, READ_IN_ALL, Tree, WHOLE_UP_TO, author};
 pub use error::GroundError;
 pub use git::GitError;
 pub use init::begin;
@@ -36,6 +38,7 @@ use crate::confinement::Confinement;
 use crate::process::Guard;
 use shadow::Shadow;
 use slots::Slot;
+use snapshot::Snapshot;
 use worktrees::Worktrees;
 
 /// What a loop says about its isolation.
@@ -75,7 +78,7 @@ pub struct Ground {
 enum Inner {
     Worktrees(Box<Worktrees>),
     InPlace(Box<Shadow>),
-    Unisolated { root: PathBuf },
+    Unisolated { root: PathBuf, repository: ProjectRepository },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,17 +111,23 @@ enum Loan {
         slot: Box<Slot>,
         /// The commit that the work is compared with.
         base: String,
-        exit: WorkerExit,
+        /// The work as it was when the worker had ended. What its check writes later is not part of it.
+        sealed: Option<Snapshot>,
     },
     InPlace,
     Unisolated,
 }
 
-/// Whether the worker came to its own end, so that ignored files can be trusted to be whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WorkerExit {
-    Unknown,
-    Finished,
+/// What a worker made, as it would land.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Sealed {
+    /// All paths that differ from the base, relative to the project's root.
+    pub changed: Vec<String>,
+    /// Why it can never land: git cannot carry a part of it.
+    pub cannot_land: Option<String>,
+    /// Ignored files that were left in the tree and are not part of the work.
+    pub ignored: Vec<String>,
 }
 
 /// What a commit says.
@@ -144,8 +153,8 @@ pub struct Waiting {
 /// Called while something is in the way, again and again, until it is free or this says `Break`.
 pub type OnWait<'a> = &'a mut dyn FnMut(&Waiting) -> ControlFlow<()>;
 
-/// Runs the checks again on a merged tree.
-pub type Recheck<'a> = &'a mut dyn FnMut(&Lent) -> Result<(), String>;
+/// Runs the checks again on a merged tree, which differs from the branch in these paths.
+pub type Recheck<'a> = &'a mut dyn FnMut(&mut Lent, &[String]) -> Result<(), String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
@@ -223,7 +232,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lent_before(work),
             Inner::InPlace(shadow) => shadow.lent_before(work),
-            Inner::Unisolated { root } => Some(Lent {
+            Inner::Unisolated { root, .. } => Some(Lent {
                 work: work.clone(),
                 top: root.clone(),
                 root: root.clone(),
@@ -270,7 +279,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lend(work),
             Inner::InPlace(shadow) => shadow.lend(work),
-            Inner::Unisolated { root } => {
+            Inner::Unisolated { root, .. } => {
                 Ok(Lent { work: work.clone(), top: root.clone(), root: root.clone(), loan: Loan::Unisolated })
             }
         }
@@ -282,6 +291,51 @@ impl Ground {
             Inner::Worktrees(trees) => trees.changed(lent),
             Inner::InPlace(shadow) => shadow.changed(),
             Inner::Unisolated { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes the work as it is now, when the worker has ended: this lands, and nothing that is written later (D21).
+    pub fn seal(&self, lent: &mut Lent) -> Result<Sealed, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.seal(lent),
+            Inner::InPlace(shadow) => shadow.seal(),
+            Inner::Unisolated { .. } => Ok(Sealed::default()),
+        }
+    }
+
+    /// Takes back what was changed since the work was sealed, and says what that was. To be called right after a check.
+    pub fn undo_since_sealed(&self, lent: &Lent) -> Result<Vec<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.undo_since_sealed(lent),
+            Inner::InPlace(shadow) => shadow.undo_since_sealed(&lent.work),
+            Inner::Unisolated { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// The same project, with the repository that it had before the first worker was started.
+    pub fn known(&self, project: &Project) -> Project {
+        let repository = match &self.inner {
+            Inner::Worktrees(trees) => ProjectRepository::Known(KnownRepository(trees.checkout.git.clone())),
+            Inner::InPlace(shadow) => shadow.around(),
+            Inner::Unisolated { repository, .. } => repository.clone(),
+        };
+        Project { repository, ..project.clone() }
+    }
+
+    /// The project as it is in a lent tree.
+    pub fn project_in(&self, lent: &Lent, project: &Project) -> Project {
+        let repository = match &lent.loan {
+            Loan::Tree { slot, .. } => ProjectRepository::Known(slot.repository()),
+            Loan::InPlace | Loan::Unisolated => self.known(project).repository,
+        };
+        Project { root: lent.root.clone(), repository, ..project.clone() }
+    }
+
+    /// What happened to files of the project that a person should know of; each is told once.
+    pub fn take_notes(&self) -> Vec<String> {
+        match &self.inner {
+            Inner::InPlace(shadow) => shadow.take_notes(),
+            Inner::Worktrees(_) | Inner::Unisolated { .. } => Vec::new(),
         }
     }
 
@@ -330,11 +384,25 @@ impl Ground {
 
     /// Where the base case is evaluated: the project's root. If the branch that is landed on is not the one that is
     /// checked out there: the project's folder in a worktree of that branch, brought to its tip.
+    pub fn verify_in(&self, project: &Project) -> Result<Project, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => {
+                let (root, repository) = trees.verify_root()?;
+                Ok(Project { root, repository: ProjectRepository::Known(repository), ..project.clone() })
+            }
+            Inner::InPlace(shadow) => {
+                Ok(Project { root: shadow.root().to_path_buf(), ..self.known(project) })
+            }
+            Inner::Unisolated { root, .. } => Ok(Project { root: root.clone(), ..self.known(project) }),
+        }
+    }
+
+    /// The folder of [`Ground::verify_in`].
     pub fn verify_root(&self) -> Result<PathBuf, GroundError> {
         match &self.inner {
-            Inner::Worktrees(trees) => trees.verify_root(),
+            Inner::Worktrees(trees) => Ok(trees.verify_root()?.0),
             Inner::InPlace(shadow) => Ok(shadow.root().to_path_buf()),
-            Inner::Unisolated { root } => Ok(root.clone()),
+            Inner::Unisolated { root, .. } => Ok(root.clone()),
         }
     }
 

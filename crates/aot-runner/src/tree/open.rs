@@ -9,17 +9,18 @@ use aot_core::state::IsolationMode;
 use jiff::Timestamp;
 
 use super::checkout::Checkout;
+use super::drivers;
 use super::error::GroundError;
 use super::git::{Git, records, text};
 use super::history::commit_of;
 use super::kept::drop_old;
 use super::landing::checked_out;
 use super::setup::{TreeSetup, shared};
-use super::shadow::Shadow;
+use super::shadow::{self, Shadow};
 use super::slots;
 use super::snapshot::Layout;
 use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees};
-use super::{Inner, IsolationRequest, OpenedFor, Project};
+use super::{Inner, IsolationRequest, KnownRepository, OpenedFor, Project, ProjectRepository};
 use crate::process::Guard;
 
 /// The first version of git that merges without a checkout.
@@ -47,6 +48,12 @@ struct Repository {
     common_dir: PathBuf,
 }
 
+impl Repository {
+    fn known(&self, guard: &Guard) -> KnownRepository {
+        KnownRepository(Git::pinned(&self.git_dir, &self.top, guard))
+    }
+}
+
 pub(super) fn open(
     project: &Project,
     wanted: IsolationRequest,
@@ -55,18 +62,31 @@ pub(super) fn open(
     entry: OpenedFor,
 ) -> Result<Inner, GroundError> {
     if wanted.mode == Some(IsolationMode::None) {
-        return Ok(Inner::Unisolated { root: project.root.clone() });
+        let repository = match discover(&project.root, guard) {
+            Ok(Surroundings::Repository(repository)) => ProjectRepository::Known(repository.known(guard)),
+            Ok(Surroundings::Outside) | Err(_) => ProjectRepository::Outside,
+        };
+        return Ok(Inner::Unisolated { root: project.root.clone(), repository });
     }
     let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
     let project = &Project { root, ..project.clone() };
-    check_version(&Git::at(&project.root, guard))?;
+    check_version(&Git::searched(&project.root, guard))?;
     fs::create_dir_all(&project.sidecar).map_err(GroundError::io("make the folder", &project.sidecar))?;
     let in_place = |repository: Option<&Repository>| {
-        let around = repository.map(|repository| repository.top.as_path());
-        let shadow = Shadow::open(project, &wanted.loop_id, around, guard, entry)?;
+        let known = repository.map(|repository| repository.known(guard));
+        let shadow = Shadow::open(project, &wanted.loop_id, known, guard, entry)?;
         Ok(Inner::InPlace(Box::new(shadow)))
     };
-    let repository = match (wanted.mode, discover(&project.root, guard)) {
+    // A `.git` that a worker made is not asked what it says of itself.
+    let found = match shadow::is_outside(project) {
+        true if entry == OpenedFor::Again => return in_place(None),
+        true => {
+            in_place(None)?;
+            discover(&project.root, guard)
+        }
+        false => discover(&project.root, guard),
+    };
+    let repository = match (wanted.mode, found) {
         (Some(IsolationMode::None), _) => unreachable!("it was answered above"),
         (Some(IsolationMode::InPlace), found) => {
             return match found {
@@ -101,6 +121,7 @@ fn worktrees(
 ) -> Result<Worktrees, GroundError> {
     let Repository { top, prefix, git_dir, common_dir } = repository;
     let git = Git::pinned(&git_dir, &top, guard).with_identity()?;
+    let git = git.with_settings(drivers::settings(&git)?);
     let checkout = Checkout { git, git_dir, layout: Layout::of(project, &top, &prefix) };
     let provision = TreeSetup {
         root: project.root.clone(),
@@ -205,7 +226,7 @@ fn check_version(git: &Git) -> Result<(), GroundError> {
 }
 
 fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, GroundError> {
-    let git = Git::at(root, guard);
+    let git = Git::searched(root, guard);
     let output = git.query(["rev-parse", "--is-inside-work-tree"])?;
     if output.code != 0 {
         // Any other message is about a repository that exists: it is broken, or belongs to another user.
@@ -241,7 +262,7 @@ fn is_ignored(root: &Path, repository: &Repository, guard: &Guard) -> Result<boo
     if repository.prefix.is_empty() {
         return Ok(false);
     }
-    let git = Git::at(root, guard);
+    let git = Git::searched(root, guard);
     let is_ignored = git.query(["check-ignore", "-q", "."])?.code == 0;
     Ok(is_ignored && records(&git.read(["ls-files", "-z"])?).next().is_none())
 }

@@ -1,11 +1,11 @@
 //! Work in place, one attempt at a time. A shadow repository beside the state file holds the project as it was before,
 //! and what landed. Never touches the repository that the project may be in.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -13,15 +13,21 @@ use aot_core::state::AtomId;
 use jiff::Timestamp;
 
 use super::error::{GroundError, named};
-use super::git::{Git, records};
-use super::history::{MergeOutcome, commit, commit_of, differences, found, is_reverted, three_way, tree_of};
+use super::git::{Git, records, text};
+use super::history::{
+    Difference, MergeOutcome, commit, commit_of, differences, found, is_reverted, three_way, tree_of,
+};
 use super::intents::{self, InPlaceIntent};
-use super::kept::{drop_old, keep};
+use super::kept::{A_WEEK, drop_old, keep};
 use super::landing::revert_message;
 use super::slots::remove_folder;
-use super::snapshot::{Layout, NotWork, Snapshot, take};
+use super::snapshot::{Layout, NotWork, Snapshot, pattern, restore, set, take};
+use super::walk::{Pipes, remove_pipes};
 use super::worktrees::locked;
-use super::{CommitMessage, End, FoundCommit, Landing, Lent, Loan, OpenedFor, Project, Reverted, Work};
+use super::{
+    CommitMessage, End, FoundCommit, KnownRepository, Landing, Lent, Loan, OpenedFor, Project,
+    ProjectRepository, Reverted, Sealed, Work,
+};
 use crate::process::Guard;
 
 /// The branch of snapshots and landings.
@@ -29,6 +35,15 @@ const LINE: &str = "refs/heads/aot";
 
 /// Content is stored byte for byte, without conversion.
 const ATTRIBUTES: &str = "* -text !eol !filter !ident !working-tree-encoding\n";
+
+/// The settings of the shadow repository, all of them.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
+
+/// The record of an attempt, within the shadow repository.
+const UNDER_WAY: &str = "aot-under-way.json";
+
+/// Where repositories go that a worker made in the project, beside the shadow repository.
+const SET_ASIDE: &str = "set-aside";
 
 /// A rollback may restore ignore rules that reveal more to roll back, so it is repeated up to this often.
 const ROUNDS: usize = 8;
@@ -43,10 +58,25 @@ pub(super) struct Shadow {
     git: Git,
     layout: Layout,
     /// The user's repository around the project, which knows what is ignored.
-    around: Option<Git>,
+    around: Option<KnownRepository>,
     note: PathBuf,
     loop_id: String,
-    lent: Mutex<Option<InPlaceIntent>>,
+    lent: Mutex<Option<InPlaceLoan>>,
+    /// What a person should know, until it is told.
+    notes: Mutex<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct InPlaceLoan {
+    intent: InPlaceIntent,
+    /// The work as it was when the worker had ended.
+    sealed: Option<Snapshot>,
+}
+
+impl InPlaceLoan {
+    fn of(intent: InPlaceIntent) -> InPlaceLoan {
+        InPlaceLoan { intent, sealed: None }
+    }
 }
 
 /// Where the shadow repository of a project lies.
@@ -54,11 +84,17 @@ pub(super) fn repository(project: &Project) -> PathBuf {
     project.sidecar.join("shadow.git")
 }
 
+/// Whether an attempt is under way, or was when a run died, that began without any `.git` in the project's folder.
+pub(super) fn is_outside(project: &Project) -> bool {
+    let intent = intents::read::<InPlaceIntent>(&repository(project).join(UNDER_WAY));
+    intent.is_some_and(|intent| !intent.had_git)
+}
+
 impl Shadow {
     pub fn open(
         project: &Project,
         loop_id: &str,
-        around: Option<&Path>,
+        around: Option<KnownRepository>,
         guard: &Guard,
         entry: OpenedFor,
     ) -> Result<Shadow, GroundError> {
@@ -67,35 +103,48 @@ impl Shadow {
         // The shadow repository is ours, so one that git cannot open is made anew.
         if plain.query(["rev-parse", "--git-dir"])?.code != 0 {
             remove_folder(&git_dir)?;
-            let place = git_dir.as_os_str();
-            let git = Git::at(&project.sidecar, guard);
-            git.write(["init".as_ref(), "-q".as_ref(), "--bare".as_ref(), place])?;
+            let words = ["init", "-q", "--bare", "--template=", "--object-format=sha1"].map(OsStr::new);
+            let git = Git::searched(&project.sidecar, guard);
+            git.write(words.into_iter().chain([git_dir.as_os_str()]))?;
         }
         let shadow = Shadow {
             root: project.root.clone(),
             git: plain.with_identity()?,
             layout: Layout::of(project, &project.root, b""),
-            around: around.map(|_| Git::at(&project.root, guard)),
-            note: git_dir.join("aot-under-way.json"),
+            around,
+            note: git_dir.join(UNDER_WAY),
             git_dir,
             loop_id: loop_id.to_owned(),
             lent: Mutex::new(None),
+            notes: Mutex::new(Vec::new()),
         };
+        shadow.make_ours()?;
         if entry == OpenedFor::Again {
-            *locked(&shadow.lent) = intents::read(&shadow.note);
+            *locked(&shadow.lent) = intents::read(&shadow.note).map(InPlaceLoan::of);
             return Ok(shadow);
         }
         shadow.clear_locks()?;
-        let attributes = shadow.git_dir.join("info").join("attributes");
-        write(&attributes, ATTRIBUTES.as_bytes())?;
         shadow.recover()?;
-        let nested = shadow.take_now("HEAD")?.nested;
+        shadow.drop_set_aside();
+        let nested = shadow.take_from("HEAD", true)?.nested;
         if !nested.is_empty() {
             let paths = shadow.layout.all_seen(nested.iter().map(Vec::as_slice));
             return Err(GroundError::Nested { root: shadow.root, paths });
         }
         drop_old(&shadow.git, Timestamp::now())?;
         Ok(shadow)
+    }
+
+    /// Whose repository the project is in.
+    pub fn around(&self) -> ProjectRepository {
+        match &self.around {
+            Some(known) => ProjectRepository::Known(known.clone()),
+            None => ProjectRepository::Outside,
+        }
+    }
+
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *locked(&self.notes))
     }
 
     pub fn root(&self) -> &Path {
@@ -109,16 +158,11 @@ impl Shadow {
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
         let mut lent = locked(&self.lent);
         if let Some(other) = &*lent {
-            return Err(GroundError::Lent { root: self.root.clone(), holder: other.atom.clone() });
+            return Err(GroundError::Lent { root: self.root.clone(), holder: other.intent.atom.clone() });
         }
-        let intent = InPlaceIntent {
-            before: self.snapshot()?,
-            loop_id: self.loop_id.clone(),
-            atom: work.atom.to_string(),
-            attempt: work.attempt,
-        };
+        let intent = self.intent(self.snapshot()?, &work.atom, work.attempt);
         intents::write(&self.note, &intent)?;
-        *lent = Some(intent);
+        *lent = Some(InPlaceLoan::of(intent));
         let (top, root) = (self.root.clone(), self.root.clone());
         Ok(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
     }
@@ -126,31 +170,73 @@ impl Shadow {
     /// A lease of an earlier process that has not been released.
     pub fn lent_before(&self, work: &Work) -> Option<Lent> {
         let lent = locked(&self.lent);
-        let same = |note: &&InPlaceIntent| note.atom == work.atom.as_str() && note.attempt == work.attempt;
+        let same = |lent: &&InPlaceLoan| {
+            lent.intent.atom == work.atom.as_str() && lent.intent.attempt == work.attempt
+        };
         lent.as_ref().filter(same)?;
         let (top, root) = (self.root.clone(), self.root.clone());
         Some(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
     }
 
     pub fn changed(&self) -> Result<Vec<String>, GroundError> {
-        let Some(before) = self.before() else { return Ok(Vec::new()) };
-        let snapshot = self.take_now(&before)?;
-        let paths = snapshot.differences.iter().map(|one| one.path.as_slice());
-        let mut paths = self.layout.all_seen(paths.chain(snapshot.nested.iter().map(Vec::as_slice)));
-        paths.sort();
+        match self.intent_of_loan() {
+            Some(intent) => Ok(self.take_from(&intent.before, intent.had_git)?.changed(&self.layout)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes the work as it is now; nothing that is written later is part of it.
+    pub fn seal(&self) -> Result<Sealed, GroundError> {
+        let Some(intent) = self.intent_of_loan() else { return Ok(Sealed::default()) };
+        let snapshot = self.take_from(&intent.before, intent.had_git)?;
+        let told = Sealed {
+            changed: snapshot.changed(&self.layout),
+            cannot_land: snapshot.cannot_land(&self.layout),
+            // What is ignored stays where it is, and the next worker finds it there.
+            ignored: Vec::new(),
+        };
+        if let Some(lent) = &mut *locked(&self.lent) {
+            lent.sealed = Some(snapshot);
+        }
+        Ok(told)
+    }
+
+    /// Takes back what was changed since the work was sealed. A person may have edited at the same time, so it is kept.
+    pub fn undo_since_sealed(&self, work: &Work) -> Result<Vec<String>, GroundError> {
+        let lent = locked(&self.lent);
+        let Some(InPlaceLoan { intent, sealed: Some(sealed) }) = &*lent else { return Ok(Vec::new()) };
+        let now = self.take_from(&intent.before, intent.had_git)?;
+        let since = differences(&self.git, &sealed.tree, &now.tree)?;
+        let nested = now.nested.iter().filter(|path| !sealed.nested.contains(path));
+        for path in nested {
+            self.set_aside(path, work)?;
+        }
+        if since.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reason = "changed while its check ran";
+        let kept = keep(&self.git, &intent.loop_id, work, &now.tree, &intent.before, reason)?;
+        restore(&self.git, &self.root, &since)?;
+        let paths = self.layout.all_seen(since.iter().map(|one| one.path.as_slice()));
+        self.note(format!(
+            "{} changed while the check of {} ran, and {} taken back; if you edited there, your version is kept: {}",
+            named(&paths),
+            work.atom,
+            if paths.len() == 1 { "was" } else { "were" },
+            self.show_kept(&kept)
+        ));
         Ok(paths)
     }
 
     pub fn land(&self, message: &CommitMessage) -> Result<Landing, GroundError> {
         let nothing = Landing::Landed { commit: None, paths: Vec::new() };
-        let Some(before) = self.before() else { return Ok(nothing) };
-        let snapshot = self.take_now(&before)?;
-        if !snapshot.nested.is_empty() {
-            let paths = self.layout.all_seen(snapshot.nested.iter().map(Vec::as_slice));
-            let reason = format!(
-                "a snapshot cannot hold repositories within the project: {}; remove their `.git`, or ignore them",
-                named(&paths)
-            );
+        let Some(InPlaceIntent { before, had_git, .. }) = self.intent_of_loan() else { return Ok(nothing) };
+        let sealed = locked(&self.lent).as_mut().and_then(|lent| lent.sealed.take());
+        let snapshot = match sealed {
+            Some(sealed) => sealed,
+            None => self.take_from(&before, had_git)?,
+        };
+        if let Some(reason) = snapshot.cannot_land(&self.layout) {
             return Ok(Landing::Conflict { reason });
         }
         if snapshot.differences.is_empty() {
@@ -164,11 +250,11 @@ impl Shadow {
 
     pub fn give_back(&self, work: &Work, end: End) -> Result<Option<String>, GroundError> {
         let mut lent = locked(&self.lent);
-        let Some(intent) = lent.as_ref() else { return Ok(None) };
+        let Some(InPlaceLoan { intent, sealed }) = lent.as_ref() else { return Ok(None) };
         let kept = match end {
             End::Landed => None,
             End::Failed { reason } | End::Discarded { reason } => {
-                self.roll_back(&intent.before, &intent.loop_id, work, &reason)?
+                self.roll_back(intent, sealed.as_ref(), work, &reason)?
             }
         };
         intents::remove(&self.note)?;
@@ -179,7 +265,7 @@ impl Shadow {
     pub fn revert(&self, atom: &AtomId, landed: &str) -> Result<Reverted, GroundError> {
         let lent = locked(&self.lent);
         if let Some(other) = &*lent {
-            return Err(GroundError::Lent { root: self.root.clone(), holder: other.atom.clone() });
+            return Err(GroundError::Lent { root: self.root.clone(), holder: other.intent.atom.clone() });
         }
         let git = &self.git;
         let Some(landed) = commit_of(git, landed)? else { return Ok(Reverted::NotThere) };
@@ -214,8 +300,7 @@ impl Shadow {
             let paths = self.layout.all_seen(in_the_way.iter().map(Vec::as_slice));
             return Ok(Reverted::NotClean { paths });
         }
-        let (loop_id, atom) = (self.loop_id.clone(), atom.to_string());
-        intents::write(&self.note, &InPlaceIntent { before: before.clone(), loop_id, atom, attempt: 0 })?;
+        intents::write(&self.note, &self.intent(before.clone(), atom, 0))?;
         git.write(["read-tree", "-m", "-u", &before, &commit])?;
         git.write(["update-ref", LINE, &commit, &before])?;
         intents::remove(&self.note)?;
@@ -235,8 +320,22 @@ impl Shadow {
         Ok(())
     }
 
-    fn before(&self) -> Option<String> {
-        locked(&self.lent).as_ref().map(|intent| intent.before.clone())
+    fn intent_of_loan(&self) -> Option<InPlaceIntent> {
+        locked(&self.lent).as_ref().map(|lent| lent.intent.clone())
+    }
+
+    fn intent(&self, before: String, atom: &AtomId, attempt: u32) -> InPlaceIntent {
+        let had_git = fs::symlink_metadata(self.root.join(".git")).is_ok();
+        InPlaceIntent { before, loop_id: self.loop_id.clone(), atom: atom.to_string(), attempt, had_git }
+    }
+
+    fn note(&self, text: String) {
+        locked(&self.notes).push(text);
+    }
+
+    /// The command that shows a version that was kept.
+    fn show_kept(&self, reference: &str) -> String {
+        format!("git --git-dir={} show {reference}:PATH", self.git_dir.display())
     }
 
     /// Finishes or undoes what a killed run had begun. What is undone is kept, because the user may have gone on with it.
@@ -248,7 +347,7 @@ impl Shadow {
             let is_through = self.tip()?.as_ref() != Some(&intent.before);
             if !is_through {
                 let work = Work { atom: AtomId::new(&intent.atom), attempt: intent.attempt };
-                self.roll_back(&intent.before, &intent.loop_id, &work, "the run was interrupted")?;
+                self.roll_back(&intent, None, &work, "the run was interrupted")?;
             }
         }
         intents::remove(&self.note)
@@ -258,7 +357,7 @@ impl Shadow {
     fn snapshot(&self) -> Result<String, GroundError> {
         let tip = self.tip()?;
         intents::remove(&self.git_dir.join("aot-ignored"))?;
-        let snapshot = self.take_now(tip.as_deref().unwrap_or("HEAD"))?;
+        let snapshot = self.take_from(tip.as_deref().unwrap_or("HEAD"), true)?;
         if !snapshot.nested.is_empty() {
             let paths = self.layout.all_seen(snapshot.nested.iter().map(Vec::as_slice));
             return Err(GroundError::Nested { root: self.root.clone(), paths });
@@ -276,44 +375,118 @@ impl Shadow {
         Ok(snapshot)
     }
 
-    /// Restores the project to the byte and the permission; returns the name under which the undone work is kept.
+    /// Restores the project to the byte and the permission; returns the name under which the undone work is kept. What
+    /// was changed after the work was sealed is not the worker's, and stays. Until then nothing tells a person's edit
+    /// from a worker's, so what is undone is named, with the command that brings it back.
     fn roll_back(
         &self,
-        before: &str,
-        loop_id: &str,
+        intent: &InPlaceIntent,
+        sealed: Option<&Snapshot>,
         work: &Work,
         reason: &str,
     ) -> Result<Option<String>, GroundError> {
-        let mut snapshot = self.take_now(before)?;
+        let before = intent.before.as_str();
+        let mut snapshot = self.take_from(before, intent.had_git)?;
+        let later = match sealed {
+            Some(sealed) => differences(&self.git, &sealed.tree, &snapshot.tree)?,
+            None => Vec::new(),
+        };
+        let is_later = |path: &[u8]| later.iter().any(|one| one.path == path);
+        let undone = snapshot.differences.iter().map(|one| one.path.as_slice());
+        let undone = self.layout.all_seen(undone.filter(|path| !is_later(path)));
         let kept = match snapshot.differences.is_empty() {
             true => None,
-            false => Some(keep(&self.git, loop_id, work, &snapshot.tree, before, reason)?),
+            false => Some(keep(&self.git, &intent.loop_id, work, &snapshot.tree, before, reason)?),
+        };
+        let target = match later.is_empty() {
+            true => before.to_owned(),
+            false => self.with_later(before, &later)?,
         };
         // The first round restores the ignore rules; the next sees what the changed rules had hidden.
         for _ in 0..ROUNDS {
             for path in &snapshot.nested {
                 // It was not there before: a project with nested repositories is refused.
-                remove_folder(&self.full(path))?;
+                self.set_aside(path, work)?;
             }
-            self.git.write(["read-tree", "--reset", "-u", before])?;
-            snapshot = self.take_now(before)?;
+            self.git.write(["read-tree", "--reset", "-u", &target])?;
+            snapshot = self.take_from(&target, intent.had_git)?;
             if snapshot.differences.is_empty() && snapshot.nested.is_empty() {
                 break;
             }
         }
-        self.put_permissions_back()?;
+        self.put_permissions_back(&is_later)?;
+        if let Some(kept) = kept.as_ref().filter(|_| !undone.is_empty()) {
+            self.note(format!(
+                "rolled back with {}: {}; if an edit of yours was among them, it is kept: {}",
+                work.atom,
+                named(&undone),
+                self.show_kept(kept)
+            ));
+        }
+        if !later.is_empty() {
+            let later = self.layout.all_seen(later.iter().map(|one| one.path.as_slice()));
+            self.note(format!("left as you edited it after {} had ended: {}", work.atom, named(&later)));
+        }
         Ok(kept)
     }
 
-    fn take_now(&self, base: &str) -> Result<Snapshot, GroundError> {
+    /// The tree of `before`, with what was changed later.
+    fn with_later(&self, before: &str, later: &[Difference]) -> Result<String, GroundError> {
+        let index = self.git_dir.join("aot-target");
+        remove_folder(&index)?;
+        let git = self.git.with_index(&index);
+        git.write(["read-tree", before])?;
+        set(&git, later.iter().map(|one| (one.path.as_slice(), one.new.as_ref())), before.len())?;
+        Ok(text(&git.write(["write-tree"])?))
+    }
+
+    /// Moves a repository out of the project, because nothing of a worker's may be left for git to find.
+    fn set_aside(&self, path: &[u8], work: &Work) -> Result<(), GroundError> {
+        let folder = self.git_dir.with_file_name(SET_ASIDE);
+        fs::create_dir_all(&folder).map_err(GroundError::io("make the folder", &folder))?;
+        let flat: String =
+            String::from_utf8_lossy(path).chars().map(|c| if c == '/' { '_' } else { c }).collect();
+        let kept = folder.join(format!("{}-{}-{flat}", work.atom, work.attempt));
+        remove_folder(&kept)?;
+        let full = self.full(path);
+        if fs::rename(&full, &kept).is_err() {
+            return remove_folder(&full);
+        }
+        let seen = self.layout.seen(path);
+        self.note(format!(
+            "{} made a repository at {seen}; it was moved to {} for a week",
+            work.atom,
+            kept.display()
+        ));
+        Ok(())
+    }
+
+    fn drop_set_aside(&self) {
+        let folder = self.git_dir.with_file_name(SET_ASIDE);
+        let now = Timestamp::now().as_second();
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let moved = entry.metadata().map(|meta| meta.ctime());
+            if moved.is_ok_and(|moved| now - moved > A_WEEK) {
+                // The next run tries again.
+                let _ = remove_folder(&entry.path());
+            }
+        }
+    }
+
+    /// The project compared with a commit or a tree. `had_git` as it was before a worker came.
+    fn take_from(&self, base: &str, had_git: bool) -> Result<Snapshot, GroundError> {
+        remove_pipes(&self.root, Pipes::ReadByGit);
+        self.make_ours()?;
         self.exclude()?;
-        let base = match commit_of(&self.git, base)? {
-            Some(base) => base,
-            None => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
+        let found = self.git.query(["rev-parse", "-q", "--verify", &format!("{base}^{{tree}}")])?;
+        let base = match found.code {
+            0 => text(&found.stdout),
+            _ => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
         };
         if let Some(around) = &self.around {
             // Files that the user tracks count, even where a rule would ignore them.
-            let tracked = around.read(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"])?;
+            let words = ["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"];
+            let tracked = around.0.in_folder(&self.root).read(words)?;
             let there = |path: &&[u8]| fs::symlink_metadata(self.full(path)).is_ok();
             let lines: Vec<u8> =
                 records(&tracked).filter(there).flat_map(|path| [path, b"\0"].concat()).collect();
@@ -324,7 +497,19 @@ impl Shadow {
         // What was ignored when the work began is not part of it, even if the work changed the rules.
         let ignored = fs::read(self.git_dir.join("aot-ignored")).unwrap_or_default();
         let shared = records(&ignored).map(|path| path.strip_suffix(b"/").unwrap_or(path).to_vec()).collect();
-        take(&self.git, &base, &self.layout, &NotWork { shared, left_by_setup: Vec::new() })
+        let not_work = NotWork { shared, ..NotWork::default() };
+        let mut snapshot = take(&self.git, &self.root, &base, &self.layout, &not_work)?;
+        if !had_git && fs::symlink_metadata(self.root.join(".git")).is_ok() {
+            snapshot.nested.push(b".git".to_vec());
+        }
+        Ok(snapshot)
+    }
+
+    /// Writes the settings of the shadow repository. Not every cage keeps a worker in place from writing there.
+    fn make_ours(&self) -> Result<(), GroundError> {
+        remove_folder(&self.git_dir.join("commondir"))?;
+        write(&self.git_dir.join("config"), CONFIG.as_bytes())?;
+        write(&self.git_dir.join("info").join("attributes"), ATTRIBUTES.as_bytes())
     }
 
     /// Excludes the state file, its folder, and what the repository around ignores. The project's own `.gitignore` files
@@ -335,7 +520,8 @@ impl Shadow {
         ours.for_each(|path| lines.extend(pattern(path)));
         if let Some(around) = &self.around {
             let words = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-            records(&around.read(words)?).for_each(|path| lines.extend(pattern(path)));
+            let ignored = around.0.in_folder(&self.root).read(words)?;
+            records(&ignored).for_each(|path| lines.extend(pattern(path)));
         }
         write(&self.git_dir.join("info").join("exclude"), &lines)
     }
@@ -354,13 +540,16 @@ impl Shadow {
         write(&self.git_dir.join("aot-permissions"), &lines)
     }
 
-    fn put_permissions_back(&self) -> Result<(), GroundError> {
+    fn put_permissions_back(&self, is_excepted: &dyn Fn(&[u8]) -> bool) -> Result<(), GroundError> {
         let noted = fs::read(self.git_dir.join("aot-permissions")).unwrap_or_default();
         for record in records(&noted) {
             let Some(space) = record.iter().position(|byte| *byte == b' ') else { continue };
             let mode =
                 std::str::from_utf8(&record[..space]).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
-            let path = self.root.join(OsString::from_vec(record[space + 1..].to_vec()));
+            if is_excepted(&record[space + 1..]) {
+                continue;
+            }
+            let path = self.full(&record[space + 1..]);
             let (Some(mode), Ok(meta)) = (mode, fs::symlink_metadata(&path)) else { continue };
             if !meta.is_symlink() && meta.permissions().mode() & PERMISSIONS != mode {
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode))
@@ -392,25 +581,20 @@ impl Shadow {
     }
 }
 
-/// An ignore rule that matches exactly this path.
-fn pattern(path: &[u8]) -> Vec<u8> {
-    let mut line = vec![b'/'];
-    for byte in path {
-        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'\\' | b' ' | b'!' | b'#') {
-            line.push(b'\\');
-        }
-        line.push(*byte);
-    }
-    line.push(b'\n');
-    line
-}
-
+/// Writes a file of the shadow repository, never through a link.
 fn write(path: &Path, content: &[u8]) -> Result<(), GroundError> {
-    if fs::read(path).is_ok_and(|there| there == content) {
+    let is = |path: &Path, wanted: fn(&fs::FileType) -> bool| {
+        fs::symlink_metadata(path).is_ok_and(|meta| wanted(&meta.file_type()))
+    };
+    if is(path, fs::FileType::is_file) && fs::read(path).is_ok_and(|there| there == content) {
         return Ok(());
     }
     let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
-    let written = fs::File::create(path).and_then(|mut file| file.write_all(content));
+    if !is(folder, fs::FileType::is_dir) {
+        remove_folder(folder)?;
+        fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
+    }
+    remove_folder(path)?;
+    let written = fs::File::create_new(path).and_then(|mut file| file.write_all(content));
     written.map_err(GroundError::io("write", path))
 }

@@ -3,8 +3,10 @@
 //! Every git command here names the git folder. A worker may have removed the `.git` file, and git would then find the
 //! repository around the tree, which is the user's own.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,9 +14,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::content::KnownRepository;
 use super::error::GroundError;
-use super::git::Git;
-use super::snapshot::{Layout, NotWork, Snapshot, take};
+use super::git::{Git, records};
+use super::history::{Difference, differences};
+use super::snapshot::{Layout, NotWork, Snapshot, has_plain_parents, pattern, restore, submodules, take};
+use super::walk::{Pipes, fingerprint, remove_pipes};
 use crate::plain_file;
 
 /// How long to retry removing a folder while a dying process still writes into it.
@@ -36,6 +41,22 @@ pub(super) struct Slot {
     pointer: Vec<u8>,
     git: Git,
     pub not_work: NotWork,
+    /// Ignored files that `setup` made.
+    made: Option<SetupOutput>,
+}
+
+/// What `setup` made of ignored paths. As long as nobody touched it, the next attempt can use it.
+#[derive(Debug)]
+struct SetupOutput {
+    paths: Vec<Vec<u8>>,
+    fingerprint: String,
+}
+
+/// Whether `setup` has to run in a tree that was renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetupState {
+    Needed,
+    StillThere,
 }
 
 /// The record of a tree that outlives the process that made it.
@@ -44,15 +65,6 @@ pub(super) struct SlotRecord {
     git_dir: PathBuf,
     pointer: Vec<u8>,
     not_work: NotWork,
-}
-
-/// What happens to ignored files of the previous attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IgnoredFiles {
-    /// Caches and build results save the next attempt time.
-    Keep,
-    /// They may be half-written, because the attempt failed.
-    Remove,
 }
 
 static REGISTERING: Mutex<()> = Mutex::new(());
@@ -79,7 +91,7 @@ impl Slot {
         let pointer = fs::read(&pointed).map_err(GroundError::io("read", &pointed))?;
         let git_dir = pointed_at(&pointer, top)
             .ok_or_else(|| GroundError::io("read", &pointed)(io::ErrorKind::InvalidData.into()))?;
-        let git = Git::pinned(&git_dir, top, repository.guard()).identified_as(repository);
+        let git = Git::pinned(&git_dir, top, repository.guard()).like(repository);
         Ok(Slot {
             top: top.to_path_buf(),
             git_dir,
@@ -87,6 +99,7 @@ impl Slot {
             pointer,
             git,
             not_work: NotWork::default(),
+            made: None,
         })
     }
 
@@ -98,11 +111,12 @@ impl Slot {
         }
         Some(Slot {
             top: top.to_path_buf(),
-            git: Git::pinned(&git_dir, top, repository.guard()).identified_as(repository),
+            git: Git::pinned(&git_dir, top, repository.guard()).like(repository),
             git_dir,
             common_dir: common_dir.to_path_buf(),
             pointer,
             not_work,
+            made: None,
         })
     }
 
@@ -113,20 +127,66 @@ impl Slot {
         SlotRecord { git_dir, pointer, not_work }
     }
 
-    /// Makes it a clean tree of this commit, whatever a worker left there.
-    pub fn renew(&self, commit: &str, ignored: IgnoredFiles) -> Result<(), GroundError> {
+    /// Makes it a clean tree of this commit, whatever a worker left there. Ignored files are left over from other work
+    /// and could make a check pass, so they go too; what `setup` made stays if nobody has touched it.
+    pub fn renew(&mut self, commit: &str) -> Result<SetupState, GroundError> {
         let pointed = self.top.join(".git");
-        if fs::read(&pointed).map_err(GroundError::io("read", &pointed))? != self.pointer {
+        let is_file = fs::symlink_metadata(&pointed).is_ok_and(|meta| meta.is_file());
+        if !is_file || fs::read(&pointed).map_err(GroundError::io("read", &pointed))? != self.pointer {
             return Err(GroundError::io("trust", &pointed)(io::ErrorKind::InvalidData.into()));
         }
         self.clear_unfinished()?;
+        remove_pipes(&self.top, Pipes::All);
         self.git.write(["checkout", "-q", "--force", "--detach", "--no-guess", commit])?;
-        let clean = match ignored {
-            IgnoredFiles::Keep => "-ffdq",
-            IgnoredFiles::Remove => "-ffdqx",
-        };
-        self.git.write(["clean", clean])?;
+        // Git leaves whatever lies in the folder of a submodule.
+        for (path, _) in &self.not_work.submodules {
+            let full = self.top.join(OsStr::from_bytes(path));
+            if has_plain_parents(&self.top, &full) {
+                remove_folder(&full)?;
+            }
+        }
+        let is_whole = self.not_work.left_by_setup.is_empty() && self.not_work.submodules.is_empty();
+        let untouched = |made: &SetupOutput| made.fingerprint == fingerprint(&self.top, slices(&made.paths));
+        self.made = self.made.take().filter(|made| is_whole && untouched(made));
+        let mut words: Vec<OsString> = vec!["clean".into(), "-ffdqx".into()];
+        for path in self.made.iter().flat_map(|made| &made.paths) {
+            let rule = pattern(path);
+            words.push("-e".into());
+            words.push(OsString::from_vec(rule.strip_suffix(b"\n").unwrap_or(&rule).to_vec()));
+        }
+        self.git.write(&words)?;
+        Ok(if self.made.is_some() { SetupState::StillThere } else { SetupState::Needed })
+    }
+
+    /// Remembers what is in the tree before the work begins.
+    pub fn prepared(&mut self, commit: &str, layout: &Layout, setup: SetupState) -> Result<(), GroundError> {
+        let submodules = submodules(&self.git, commit)?;
+        let with_content = |path: Vec<u8>| (fingerprint(&self.top, [path.as_slice()]), path);
+        self.not_work.submodules =
+            submodules.into_iter().map(with_content).map(|(content, path)| (path, content)).collect();
+        if setup == SetupState::Needed {
+            self.not_work.left_by_setup = self.take(commit, layout)?.differences;
+            let paths = self.ignored()?;
+            let fingerprint = fingerprint(&self.top, slices(&paths));
+            self.made = Some(SetupOutput { paths, fingerprint });
+        }
         Ok(())
+    }
+
+    /// Ignored files that the work left, which no commit carries.
+    pub fn left_ignored(&self, layout: &Layout) -> Result<Vec<String>, GroundError> {
+        let is_known = |path: &Vec<u8>| {
+            let made = self.made.iter().flat_map(|made| &made.paths);
+            layout.is_ours(path) || made.chain(&self.not_work.shared).any(|known| known == path)
+        };
+        let paths = self.ignored()?;
+        Ok(layout.all_seen(paths.iter().filter(|path| !is_known(path)).map(Vec::as_slice)))
+    }
+
+    fn ignored(&self) -> Result<Vec<Vec<u8>>, GroundError> {
+        let words = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+        let listed = self.git.read(words)?;
+        Ok(records(&listed).map(|path| path.strip_suffix(b"/").unwrap_or(path).to_vec()).collect())
     }
 
     /// Removes locks of a killed git. No process works in the tree when this is called.
@@ -141,18 +201,36 @@ impl Slot {
 
     /// Its content, compared with a commit.
     pub fn take(&self, base: &str, layout: &Layout) -> Result<Snapshot, GroundError> {
+        remove_pipes(&self.top, Pipes::All);
         let index = self.git_dir.join(INDEX);
         let git = self.git.with_index(&index);
         // The copy has the file times of the checkout, and files that a worker added by force.
         if copy(&self.git_dir.join("index"), &index).is_ok()
-            && let Ok(snapshot) = take(&git, base, layout, &self.not_work)
+            && let Ok(snapshot) = take(&git, &self.top, base, layout, &self.not_work)
         {
             return Ok(snapshot);
         }
         // The worker may have broken its index.
         remove_file(&index)?;
         git.write(["read-tree", base])?;
-        take(&git, base, layout, &self.not_work)
+        take(&git, &self.top, base, layout, &self.not_work)
+    }
+
+    /// Takes back what was changed since this snapshot, and says what that was.
+    pub fn undo_since(
+        &self,
+        snapshot: &Snapshot,
+        base: &str,
+        layout: &Layout,
+    ) -> Result<Vec<Difference>, GroundError> {
+        let now = self.take(base, layout)?;
+        let since = differences(&self.git, &snapshot.tree, &now.tree)?;
+        restore(&self.git.with_index(&self.git_dir.join(INDEX)), &self.top, &since)?;
+        Ok(since)
+    }
+
+    pub fn repository(&self) -> KnownRepository {
+        KnownRepository(self.git.clone())
     }
 
     /// Replaces the content by another tree, as uncommitted work on this commit.
@@ -228,6 +306,10 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     File::options().write(true).open(to)?.set_modified(modified)
 }
 
+fn slices(paths: &[Vec<u8>]) -> impl Iterator<Item = &[u8]> {
+    paths.iter().map(Vec::as_slice)
+}
+
 fn remove_file(path: &Path) -> Result<(), GroundError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GroundError::io("remove", path)(error)),
@@ -235,8 +317,12 @@ fn remove_file(path: &Path) -> Result<(), GroundError> {
     }
 }
 
-/// Removes a folder, also a write-protected one, and one into which a dying process still writes.
+/// Removes a folder, also a write-protected one, and one into which a dying process still writes; or whatever else is
+/// there.
 pub(super) fn remove_folder(path: &Path) -> Result<(), GroundError> {
+    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_dir()) {
+        return remove_file(path);
+    }
     let began = Instant::now();
     loop {
         let error = match fs::remove_dir_all(path) {

@@ -2,15 +2,18 @@
 //! Knows neither who changed it nor what it is for.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::content::LENT;
-use super::error::GroundError;
+use super::error::{GroundError, named};
 use super::git::{Git, records, text};
 use super::history::{Difference, FileVersion, GITLINK, read_raw};
+use super::walk::fingerprint;
 use super::{FoundCommit, Project};
 
 /// Where the project lies in its work tree, and which paths are never part of the work.
@@ -31,6 +34,36 @@ pub(super) struct Snapshot {
     pub differences: Vec<Difference>,
     /// Nested repositories, which a commit cannot contain.
     pub nested: Vec<Vec<u8>>,
+    /// Submodules in which something was changed, which a commit of this repository cannot contain either.
+    pub submodules: Vec<Vec<u8>>,
+}
+
+impl Snapshot {
+    /// Why it cannot land, with paths as they are seen from the project's folder.
+    pub fn cannot_land(&self, layout: &Layout) -> Option<String> {
+        let named = |paths: &[Vec<u8>]| named(&layout.all_seen(paths.iter().map(Vec::as_slice)));
+        if !self.nested.is_empty() {
+            return Some(format!(
+                "a commit cannot hold repositories within the project: {}; remove their `.git`, or ignore them",
+                named(&self.nested)
+            ));
+        }
+        (!self.submodules.is_empty()).then(|| {
+            format!(
+                "it changed files in a submodule, which cannot be landed from here: {}; a change there is made in the \
+                 submodule's own repository",
+                named(&self.submodules)
+            )
+        })
+    }
+
+    /// Everything that was changed, whether it can land or not, as it is seen from the project's folder.
+    pub fn changed(&self, layout: &Layout) -> Vec<String> {
+        let paths = self.differences.iter().map(|one| &one.path).chain(&self.nested).chain(&self.submodules);
+        let mut paths = layout.all_seen(paths.map(Vec::as_slice));
+        paths.sort();
+        paths
+    }
 }
 
 /// What was in the tree before the work began; it is not part of the work unless it changes.
@@ -40,6 +73,10 @@ pub(super) struct NotWork {
     pub shared: Vec<Vec<u8>>,
     /// What `setup` left behind.
     pub left_by_setup: Vec<Difference>,
+    /// Submodules, and the fingerprint of what is in their folders. Git must not be led into them: what a worker put
+    /// there has a configuration of its own.
+    #[serde(default)]
+    pub submodules: Vec<(Vec<u8>, String)>,
 }
 
 impl Layout {
@@ -116,21 +153,24 @@ impl FoundCommit {
     }
 }
 
-/// Puts the content of `git`'s work tree into its index and compares it with `base`. Paths that are not part of the work
+/// Puts the content of `git`'s work tree, which begins at `top`, into its index and compares it with `base`. Paths that are not part of the work
 /// get the version of `base`.
 pub(super) fn take(
     git: &Git,
+    top: &Path,
     base: &str,
     layout: &Layout,
     not_work: &NotWork,
 ) -> Result<Snapshot, GroundError> {
     let mut nested = repositories_within(git)?;
+    let is_submodule = |path: &[u8]| not_work.submodules.iter().any(|(submodule, _)| submodule == path);
+    nested.retain(|path| !is_submodule(path));
+    let changed = |(path, before): &&(Vec<u8>, String)| fingerprint(top, [path.as_slice()]) != *before;
+    let submodules = not_work.submodules.iter().filter(changed).map(|(path, _)| path.clone()).collect();
     let exclude = |path: &Vec<u8>| OsString::from_vec([b":(top,exclude,literal)", path.as_slice()].concat());
-    let mut words: Vec<OsString> = vec!["add".into(), "-A".into()];
-    if !nested.is_empty() {
-        words.push("--".into());
-        words.extend(nested.iter().map(exclude));
-    }
+    // In a sparse checkout a worker may well write what lies outside of its cone.
+    let mut words: Vec<OsString> = vec!["add".into(), "-A".into(), "--sparse".into(), "--".into()];
+    words.extend(nested.iter().chain(not_work.submodules.iter().map(|(path, _)| path)).map(exclude));
     git.write(&words)?;
     let raw =
         git.read(["diff-index", "--cached", "--raw", "-z", "--full-index", "--no-renames", base, "--"])?;
@@ -156,7 +196,7 @@ pub(super) fn take(
     set(git, back, base.len())?;
     nested.sort();
     nested.dedup();
-    Ok(Snapshot { tree: text(&git.write(["write-tree"])?), differences, nested })
+    Ok(Snapshot { tree: text(&git.write(["write-tree"])?), differences, nested, submodules })
 }
 
 /// Puts these entries into the index. `digits` is the length of ids in this repository.
@@ -180,10 +220,75 @@ pub(super) fn set<'a>(
     Ok(())
 }
 
+/// The submodules of a commit.
+pub(super) fn submodules(git: &Git, commit: &str) -> Result<Vec<Vec<u8>>, GroundError> {
+    let listed = git.read(["ls-tree", "-r", "-z", "--full-tree", commit])?;
+    let path = |record: &[u8]| {
+        let tab = record.iter().position(|byte| *byte == b'\t')?;
+        record.starts_with(GITLINK.as_bytes()).then(|| record[tab + 1..].to_vec())
+    };
+    Ok(records(&listed).filter_map(path).collect())
+}
+
+/// Gives these paths the version that they have on the left side, in the index and in the work tree at `top`.
+pub(super) fn restore(git: &Git, top: &Path, differences: &[Difference]) -> Result<(), GroundError> {
+    for one in differences.iter().filter(|one| one.old.is_none()) {
+        remove_below(top, &one.path)?;
+    }
+    let digits = differences.iter().flat_map(|one| [&one.old, &one.new]).flatten().map(|held| held.id.len());
+    let entries = differences.iter().map(|one| (one.path.as_slice(), one.old.as_ref()));
+    set(git, entries, digits.max().unwrap_or_default())?;
+    let back = differences.iter().filter(|one| one.old.as_ref().is_some_and(|held| held.mode != GITLINK));
+    let lines: Vec<u8> = back.flat_map(|one| [one.path.as_slice(), b"\0"].concat()).collect();
+    if !lines.is_empty() {
+        git.write_with_input(["checkout-index", "-f", "-u", "-z", "--stdin"], &lines)?;
+    }
+    Ok(())
+}
+
+/// Removes a file, and its folders if they are empty then; never through a link.
+fn remove_below(top: &Path, path: &[u8]) -> Result<(), GroundError> {
+    let full = top.join(OsStr::from_bytes(path));
+    if !has_plain_parents(top, &full) {
+        return Ok(());
+    }
+    match fs::remove_file(&full) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(GroundError::io("remove", &full)(error));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    for folder in full.ancestors().skip(1).take_while(|folder| *folder != top) {
+        if fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether no link lies between `top` and what is at this path.
+pub(super) fn has_plain_parents(top: &Path, full: &Path) -> bool {
+    let mut folders = full.ancestors().skip(1).take_while(|folder| *folder != top);
+    folders.all(|folder| fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_dir()))
+}
+
 /// Nested repositories that are neither tracked nor ignored: git lists their folder and nothing below it.
 fn repositories_within(git: &Git) -> Result<Vec<Vec<u8>>, GroundError> {
     let others = git.read(["ls-files", "-z", "--others", "--exclude-standard"])?;
     Ok(records(&others).filter_map(|path| path.strip_suffix(b"/")).map(<[u8]>::to_vec).collect())
+}
+
+/// An ignore rule that matches exactly this path.
+pub(super) fn pattern(path: &[u8]) -> Vec<u8> {
+    let mut line = vec![b'/'];
+    for byte in path {
+        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'\\' | b' ' | b'!' | b'#') {
+            line.push(b'\\');
+        }
+        line.push(*byte);
+    }
+    line.push(b'\n');
+    line
 }
 
 #[cfg(test)]

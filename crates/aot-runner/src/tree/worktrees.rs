@@ -14,9 +14,9 @@ use super::history::{commit_of, found};
 use super::intents;
 use super::kept::keep;
 use super::setup::TreeSetup;
-use super::slots::{self, IgnoredFiles, Slot, SlotRecord};
+use super::slots::{self, SetupState, Slot, SlotRecord};
 use super::snapshot::NotWork;
-use super::{End, FoundCommit, Lent, Loan, Work, WorkerExit};
+use super::{End, FoundCommit, KnownRepository, Lent, Loan, Sealed, Work};
 
 #[derive(Debug)]
 pub(super) struct Worktrees {
@@ -66,7 +66,7 @@ struct LeaseRecord {
 
 #[derive(Debug, Default)]
 pub(super) struct SlotPool {
-    free: Vec<(Slot, IgnoredFiles)>,
+    free: Vec<Slot>,
     made: u32,
 }
 
@@ -104,7 +104,7 @@ impl Worktrees {
 
     fn lent(&self, work: &Work, slot: Slot, base: String) -> Lent {
         let (top, root) = (slot.top.clone(), self.checkout.layout.root_in(&slot.top));
-        let loan = Loan::Tree { slot: Box::new(slot), base, exit: WorkerExit::Unknown };
+        let loan = Loan::Tree { slot: Box::new(slot), base, sealed: None };
         Lent { work: work.clone(), top, root, loan }
     }
 
@@ -135,14 +135,14 @@ impl Worktrees {
     /// A clean and set-up tree of this commit: the free one, or a new one.
     fn ready(
         &self,
-        at_hand: Option<(Slot, IgnoredFiles)>,
+        at_hand: Option<Slot>,
         commit: &str,
         name: impl FnOnce() -> String,
     ) -> Result<Slot, GroundError> {
-        let at_hand = match at_hand {
+        let renewed = match at_hand {
             // A tree that cannot be cleaned is replaced.
-            Some((slot, ignored)) => match slot.renew(commit, ignored) {
-                Ok(()) => Some((slot, ignored)),
+            Some(mut slot) => match slot.renew(commit) {
+                Ok(setup) => Some((slot, setup)),
                 Err(_) => {
                     slot.remove()?;
                     None
@@ -150,18 +150,15 @@ impl Worktrees {
             },
             None => None,
         };
-        let (mut slot, is_set_up) = match at_hand {
-            Some((slot, ignored)) => {
-                // `git clean` removed what `setup` had left outside of ignored paths.
-                let is_set_up = ignored == IgnoredFiles::Keep && slot.not_work.left_by_setup.is_empty();
-                (slot, is_set_up)
-            }
+        let (mut slot, setup) = match renewed {
+            Some(renewed) => renewed,
             None => {
                 let top = self.trees.join(name());
-                (Slot::make(&self.checkout.git, &self.common_dir, &top, commit)?, false)
+                let slot = Slot::make(&self.checkout.git, &self.common_dir, &top, commit)?;
+                (slot, SetupState::Needed)
             }
         };
-        match self.provide(&mut slot, commit, is_set_up) {
+        match self.provide(&mut slot, commit, setup) {
             Ok(()) => Ok(slot),
             Err(error) => {
                 // The next attempt makes a new tree, and the first error is the one to report.
@@ -171,56 +168,72 @@ impl Worktrees {
         }
     }
 
-    fn provide(&self, slot: &mut Slot, commit: &str, is_set_up: bool) -> Result<(), GroundError> {
+    fn provide(&self, slot: &mut Slot, commit: &str, setup: SetupState) -> Result<(), GroundError> {
         let layout = &self.checkout.layout;
         let root = layout.root_in(&slot.top);
         fs::create_dir_all(&root).map_err(GroundError::io("make the folder", &root))?;
-        slot.not_work =
-            NotWork { shared: self.provision.link(layout, &slot.top)?, left_by_setup: Vec::new() };
-        if self.provision.setup.is_some() && !is_set_up {
+        slot.not_work = NotWork { shared: self.provision.link(layout, &slot.top)?, ..NotWork::default() };
+        let setup = if self.provision.setup.is_some() { setup } else { SetupState::StillThere };
+        if setup == SetupState::Needed {
             self.provision.set_up(&slot.top, &root)?;
-            slot.not_work.left_by_setup = slot.take(commit, layout)?.differences;
         }
-        Ok(())
+        slot.prepared(commit, layout, setup)
     }
 
     pub fn changed(&self, lent: &Lent) -> Result<Vec<String>, GroundError> {
         let Loan::Tree { slot, base, .. } = &lent.loan else { return Ok(Vec::new()) };
         let layout = &self.checkout.layout;
+        Ok(slot.take(base, layout)?.changed(layout))
+    }
+
+    /// Takes the work as it is now; nothing that is written later is part of it.
+    pub fn seal(&self, lent: &mut Lent) -> Result<Sealed, GroundError> {
+        let layout = &self.checkout.layout;
+        let Loan::Tree { slot, base, sealed } = &mut lent.loan else { return Ok(Sealed::default()) };
         let snapshot = slot.take(base, layout)?;
-        let paths = snapshot.differences.iter().map(|one| one.path.as_slice());
-        let mut paths = layout.all_seen(paths.chain(snapshot.nested.iter().map(Vec::as_slice)));
-        paths.sort();
-        Ok(paths)
+        let told = Sealed {
+            changed: snapshot.changed(layout),
+            cannot_land: snapshot.cannot_land(layout),
+            ignored: slot.left_ignored(layout)?,
+        };
+        *sealed = Some(snapshot);
+        Ok(told)
+    }
+
+    /// Takes back what was changed since the work was sealed.
+    pub fn undo_since_sealed(&self, lent: &Lent) -> Result<Vec<String>, GroundError> {
+        let layout = &self.checkout.layout;
+        let Loan::Tree { slot, base, sealed: Some(sealed) } = &lent.loan else { return Ok(Vec::new()) };
+        let undone = slot.undo_since(sealed, base, layout)?;
+        Ok(layout.all_seen(undone.iter().map(|one| one.path.as_slice())))
     }
 
     pub fn give_back(&self, lent: Lent, end: End) -> Result<Option<String>, GroundError> {
-        let Loan::Tree { slot, base, exit } = lent.loan else { return Ok(None) };
+        let Loan::Tree { slot, base, sealed } = lent.loan else { return Ok(None) };
         let reason = match end {
             End::Landed => {
-                self.put_away(&lent.work, *slot, IgnoredFiles::Keep)?;
+                self.put_away(&lent.work, *slot)?;
                 return Ok(None);
             }
             End::Failed { reason } | End::Discarded { reason } => reason,
         };
-        let kept = slot.take(&base, &self.checkout.layout).and_then(|snapshot| {
+        let snapshot = match sealed {
+            Some(sealed) => Ok(sealed),
+            None => slot.take(&base, &self.checkout.layout),
+        };
+        let kept = snapshot.and_then(|snapshot| {
             if snapshot.differences.is_empty() {
                 return Ok(None);
             }
             Ok(Some(keep(&self.checkout.git, &self.loop_id, &lent.work, &snapshot.tree, &base, &reason)?))
         });
-        // A worker that finished left whole files, although nothing landed.
-        let ignored = match exit {
-            WorkerExit::Finished => IgnoredFiles::Keep,
-            WorkerExit::Unknown => IgnoredFiles::Remove,
-        };
-        self.put_away(&lent.work, *slot, ignored)?;
+        self.put_away(&lent.work, *slot)?;
         kept
     }
 
-    fn put_away(&self, work: &Work, slot: Slot, ignored: IgnoredFiles) -> Result<(), GroundError> {
+    fn put_away(&self, work: &Work, slot: Slot) -> Result<(), GroundError> {
         match self.lifetime {
-            LeaseLifetime::Run => locked(&self.slots).free.push((slot, ignored)),
+            LeaseLifetime::Run => locked(&self.slots).free.push(slot),
             LeaseLifetime::Attempt => {
                 slot.remove()?;
                 intents::remove(&self.lease_record(work))?;
@@ -234,16 +247,16 @@ impl Worktrees {
         Ok(found.into_iter().map(|one| one.seen(&self.checkout.layout)).collect())
     }
 
-    pub fn verify_root(&self) -> Result<PathBuf, GroundError> {
+    /// The project's folder in which the base case is evaluated, and its repository.
+    pub fn verify_root(&self) -> Result<(PathBuf, KnownRepository), GroundError> {
         if self.is_checked_out()? {
-            return Ok(self.provision.root.clone());
+            return Ok((self.provision.root.clone(), KnownRepository(self.checkout.git.clone())));
         }
         let mut verifying = locked(&self.verifying);
-        let at_hand = verifying.take().map(|slot| (slot, IgnoredFiles::Keep));
-        let slot = self.ready(at_hand, &self.tip()?, || "verify".to_owned())?;
-        let root = self.checkout.layout.root_in(&slot.top);
+        let slot = self.ready(verifying.take(), &self.tip()?, || "verify".to_owned())?;
+        let found = (self.checkout.layout.root_in(&slot.top), slot.repository());
         *verifying = Some(slot);
-        Ok(root)
+        Ok(found)
     }
 
     pub fn uncommitted(&self) -> Result<Vec<String>, GroundError> {

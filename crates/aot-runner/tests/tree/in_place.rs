@@ -13,6 +13,7 @@ use crate::kit::{Place, atom, commit_of, contents, git, guard, land, landed, no_
 pub const TESTS: &[Test] = &[
     ("a_failure_is_rolled_back_exactly", a_failure_is_rolled_back_exactly),
     ("in_place_the_users_repository_is_not_touched", in_place_the_users_repository_is_not_touched),
+    ("edits_of_a_person_are_kept_or_left", edits_of_a_person_are_kept_or_left),
     ("landings_in_place_are_found_again", landings_in_place_are_found_again),
     ("an_interrupted_attempt_is_rolled_back_and_kept", an_interrupted_attempt_is_rolled_back_and_kept),
     ("reverts_in_place", reverts_in_place),
@@ -120,6 +121,42 @@ fn in_place_the_users_repository_is_not_touched() {
     assert_eq!(seen(), before);
     assert_eq!(ground.uncommitted().expect("seen"), Vec::<String>::new());
     assert_eq!(ground.verify_root().expect("a folder"), place.root);
+}
+
+fn edits_of_a_person_are_kept_or_left() {
+    let place = Place::plain(&[("a.txt", "1\n"), ("b.txt", "1\n"), ("c.txt", "1\n"), ("d.txt", "1\n")]);
+    let ground = place.ground();
+    let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+    write(lent.root(), "a.txt", "by the worker\n");
+    place.write("b.txt", "by a person, while the worker works\n");
+    let _ = ground.seal(&mut lent).expect("sealed");
+    place.write("c.txt", "by a person, while the check runs\n");
+    assert_eq!(ground.undo_since_sealed(&lent).expect("undone"), ["c.txt"]);
+    place.write("a.txt", "by a person, after the worker\n");
+    place.write("new.txt", "by a person\n");
+    fs::remove_file(place.root.join("d.txt")).expect("removed");
+    let kept = ground.give_back(lent, End::Failed { reason: "red".into() }).expect("given back");
+    let kept = kept.expect("it is kept");
+    let now = |path: &str| place.read(path);
+    assert_eq!(
+        (now("a.txt"), now("new.txt")),
+        ("by a person, after the worker\n".into(), "by a person\n".into())
+    );
+    assert_eq!((now("b.txt"), now("c.txt"), now("d.txt")), ("1\n".into(), "1\n".into(), "(nothing)".into()));
+    let notes = ground.take_notes().join("\n");
+    let (shadow, show) = (place.root.join(".claude/aot/shadow.git"), |version: &str| {
+        git(&place.root, &["--git-dir=.claude/aot/shadow.git", "show", version])
+    });
+    assert_eq!(show(&format!("{kept}:b.txt")), "by a person, while the worker works");
+    assert_eq!(show(&format!("{kept}^2:c.txt")), "by a person, while the check runs");
+    for told in [
+        "c.txt changed while the check of A1 ran",
+        "rolled back with A1: b.txt;",
+        "left as you edited it after A1 had ended: a.txt, d.txt, new.txt",
+    ] {
+        assert!(notes.contains(told), "{told:?} is not in {notes}");
+    }
+    assert!(notes.contains(&format!("git --git-dir={} show {kept}:PATH", shadow.display())), "{notes}");
 }
 
 fn landings_in_place_are_found_again() {

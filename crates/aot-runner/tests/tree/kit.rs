@@ -11,7 +11,8 @@ use aot_core::state::{AtomId, IsolationMode};
 use aot_runner::confinement::Confinement;
 use aot_runner::process::Guard;
 use aot_runner::tree::{
-    CommitMessage, Ground, GroundError, IsolationRequest, Landing, Lent, Project, Waiting, Work,
+    CommitMessage, Ground, GroundError, IsolationRequest, Landing, Lent, Project, ProjectRepository, Waiting,
+    Work,
 };
 
 pub const LOOP: &str = "01loop";
@@ -81,6 +82,7 @@ impl Place {
             root: self.root.clone(),
             state: self.root.join(".claude/aot-loop-state.md"),
             sidecar: self.root.join(".claude/aot"),
+            repository: ProjectRepository::Searched,
         }
     }
 
@@ -175,7 +177,7 @@ pub fn message(name: &str, attempt: u32) -> CommitMessage {
 /// A landing that finds nothing in its way and whose checks pass.
 pub fn land(ground: &Ground, lent: &mut Lent) -> Landing {
     let message = message(lent.work().atom.as_str(), lent.work().attempt);
-    ground.land(lent, &message, &mut |_| Ok(()), &mut no_wait).unwrap_or_else(|error| panic!("{error}"))
+    ground.land(lent, &message, &mut |_, _| Ok(()), &mut no_wait).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Lends, writes, lands and gives back.

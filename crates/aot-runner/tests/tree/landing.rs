@@ -165,7 +165,7 @@ fn a_moved_branch_is_merged_and_checked_again() {
     let two = ground.land(
         &mut second,
         &message("A2", 1),
-        &mut |lent| {
+        &mut |lent, _| {
             seen.push((
                 read(lent.root(), "a.txt"),
                 read(lent.root(), "cache"),
@@ -182,7 +182,7 @@ fn a_moved_branch_is_merged_and_checked_again() {
     let refused = ground.land(
         &mut third,
         &message("A3", 1),
-        &mut |_| Err("red on the merged tree".into()),
+        &mut |_, _| Err("red on the merged tree".into()),
         &mut no_wait,
     );
     assert_eq!(refused.expect("an answer"), Landing::Conflict { reason: "red on the merged tree".into() });
@@ -203,7 +203,7 @@ fn conflicts_are_named() {
     }
     let one = commit_of(land(&ground, &mut first));
     let landing =
-        ground.land(&mut second, &message("A2", 1), &mut |_| panic!("nothing to check"), &mut no_wait);
+        ground.land(&mut second, &message("A2", 1), &mut |_, _| panic!("nothing to check"), &mut no_wait);
     let reason = "it does not merge with what landed meanwhile, in ../outside.txt, a.txt".to_owned();
     assert_eq!(landing.expect("an answer"), Landing::Conflict { reason });
     assert_eq!(place.tip("main"), one);
@@ -231,12 +231,12 @@ fn a_landing_waits_for_what_is_in_its_way() {
         prepare(&place);
         let before = crate::kit::contents(&place.root);
         let start = place.tip("main");
-        let given_up = ground.land(&mut lent, &message("A1", 1), &mut |_| Ok(()), &mut give_up);
+        let given_up = ground.land(&mut lent, &message("A1", 1), &mut |_, _| Ok(()), &mut give_up);
         assert_eq!(given_up.expect("an answer"), Landing::GivenUp, "{name}");
         assert_eq!(crate::kit::contents(&place.root), before, "{name}: nothing is touched");
         assert_eq!(place.tip("main"), start, "{name}");
         let mut told = Vec::new();
-        let landing = ground.land(&mut lent, &message("A1", 1), &mut |_| Ok(()), &mut |waiting| {
+        let landing = ground.land(&mut lent, &message("A1", 1), &mut |_, _| Ok(()), &mut |waiting| {
             told.push(waiting.clone());
             if told.len() == 2 {
                 free(&place);
@@ -327,7 +327,7 @@ fn whoever_edits_commits_or_switches_loses_nothing() {
     let landing = ground.land(
         &mut lent,
         &message("A1", 1),
-        &mut |lent| {
+        &mut |lent, _| {
             assert_eq!(read(lent.root(), "b.txt"), "mine\n");
             checked += 1;
             Ok(())
@@ -359,7 +359,7 @@ fn whoever_edits_commits_or_switches_loses_nothing() {
     let mut lent = ground.lend(&work("A3", 1)).expect("a tree");
     write(lent.root(), "a.txt", "4\n");
     let mut told = Vec::new();
-    let landing = ground.land(&mut lent, &message("A3", 1), &mut |_| Ok(()), &mut |waiting| {
+    let landing = ground.land(&mut lent, &message("A3", 1), &mut |_, _| Ok(()), &mut |waiting| {
         told.push(waiting.reason.clone());
         ControlFlow::Break(())
     });
@@ -440,7 +440,7 @@ fn found_is_of_this_loop_atom_and_attempt() {
     write(lent.root(), "a.txt", "of another loop\n");
     let mut theirs = message("A1", 1);
     theirs.loop_id = "other".into();
-    commit_of(ground.land(&mut lent, &theirs, &mut |_| Ok(()), &mut no_wait).expect("it lands"));
+    commit_of(ground.land(&mut lent, &theirs, &mut |_, _| Ok(()), &mut no_wait).expect("it lands"));
     drop(ground);
     place.wanted.loop_id = crate::kit::LOOP.into();
     let ground = place.ground();
@@ -466,7 +466,7 @@ fn found_is_of_this_loop_atom_and_attempt() {
     write(lent.root(), "c.txt", "c\n");
     let mut sly = message("A7", 3);
     sly.subject = "Sly\n\nAot-Atom: A8\nAot-Attempt: 1\n".into();
-    commit_of(ground.land(&mut lent, &sly, &mut |_| Ok(()), &mut no_wait).expect("it lands"));
+    commit_of(ground.land(&mut lent, &sly, &mut |_, _| Ok(()), &mut no_wait).expect("it lands"));
     assert_eq!((found("A8", 1).len(), found("A7", 3).len()), (0, 1));
 }
 
@@ -518,7 +518,7 @@ fn a_lock_on_the_branch_leaves_the_checkout_as_it_was() {
     let lock = place.top.join(".git/refs/heads/main.lock");
     fs::write(&lock, "").expect("a lock");
     let mut seen = Vec::new();
-    let landing = ground.land(&mut lent, &message("A1", 1), &mut |_| Ok(()), &mut |waiting| {
+    let landing = ground.land(&mut lent, &message("A1", 1), &mut |_, _| Ok(()), &mut |waiting| {
         seen.push((waiting.reason.contains("main.lock"), place.status(), place.read("a.txt")));
         fs::remove_file(&lock).expect("it is held no longer");
         ControlFlow::Continue(())

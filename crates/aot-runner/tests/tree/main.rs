@@ -3,6 +3,7 @@
 //! usual harness it has `--list`, `--exact` and filters, which is what `cargo nextest` needs.
 
 mod crashes;
+mod hostile;
 mod in_place;
 mod kit;
 mod landing;
@@ -43,7 +44,8 @@ fn main() -> ExitCode {
         let fits = |filter: &&str| if has("--exact") { name == *filter } else { name.contains(*filter) };
         !has("--ignored") && (filters.is_empty() || filters.iter().any(fits))
     };
-    let rooms = [landing::TESTS, lending::TESTS, refusing::TESTS, crashes::TESTS, in_place::TESTS];
+    let rooms =
+        [landing::TESTS, lending::TESTS, refusing::TESTS, crashes::TESTS, in_place::TESTS, hostile::TESTS];
     let tests: Vec<&Test> = rooms.into_iter().flatten().filter(|(name, _)| wanted(name)).collect();
     if has("--list") {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));

@@ -1,15 +1,19 @@
 //! What cannot work is refused, with the remedy; and what looks odd works.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use aot_core::state::IsolationMode;
-use aot_runner::tree::{GroundError, TreeKind};
+use aot_runner::tree::{End, GroundError, Landing, Tree, TreeKind};
 
 use crate::Test;
-use crate::kit::{Place, git, landed, read, try_git, work, write};
+use crate::kit::{Place, commit_of, git, give_up, guard, land, landed, message, read, try_git, work, write};
 
 pub const TESTS: &[Test] = &[
+    ("names_that_are_no_text_land", names_that_are_no_text_land),
+    ("a_sparse_checkout_works", a_sparse_checkout_works),
+    ("what_the_repository_refuses_is_told", what_the_repository_refuses_is_told),
     ("refusals_name_the_thing_and_the_remedy", refusals_name_the_thing_and_the_remedy),
     ("odd_places_work", odd_places_work),
     ("submodules_need_a_setup", submodules_need_a_setup),
@@ -192,4 +196,68 @@ fn submodules_need_a_setup() {
     assert_eq!(read(&place.top.join("lib"), "l.txt"), "l\n");
     ground.close().expect("closed");
     assert!(Path::new(&place.top).join(".git/modules/lib").is_dir());
+}
+
+fn names_that_are_no_text_land() {
+    let odd = std::ffi::OsStr::from_bytes(b"n\xffn\n\"x.txt");
+    for place in [Place::with(&[("a.txt", "1\n")]), Place::plain(&[("a.txt", "1\n")])] {
+        let ground = place.ground();
+        let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+        std::fs::write(lent.root().join(odd), "odd\n").expect("written");
+        Tree::of(&ground.project_in(&lent, &place.project()), &guard()).expect("it can be looked at");
+        let _ = ground.seal(&mut lent).expect("sealed");
+        std::fs::write(lent.root().join(odd), "by its check\n").expect("written");
+        ground.undo_since_sealed(&lent).expect("undone");
+        commit_of(land(&ground, &mut lent));
+        ground.give_back(lent, End::Landed).expect("given back");
+        assert_eq!(std::fs::read(place.root.join(odd)).expect("it is there"), b"odd\n");
+        let lent = ground.lend(&work("A2", 1)).expect("a tree");
+        std::fs::remove_file(lent.root().join(odd)).expect("removed");
+        ground.give_back(lent, End::Failed { reason: "red".into() }).expect("given back");
+        assert_eq!(std::fs::read(place.root.join(odd)).expect("it is there"), b"odd\n");
+    }
+}
+
+fn a_sparse_checkout_works() {
+    let place = Place::with(&[("a.txt", "1\n"), ("in/i.txt", "1\n"), ("out/o.txt", "1\n")]);
+    place.git(&["sparse-checkout", "set", "--cone", "in", ".claude"]);
+    assert!(!place.root.join("out").exists());
+    let ground = place.ground();
+    let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+    for (path, text) in [("a.txt", "2\n"), ("in/i.txt", "2\n"), ("out/o.txt", "2\n"), ("new/n.txt", "n\n")] {
+        write(lent.root(), path, text);
+    }
+    let landing = land(&ground, &mut lent);
+    let Landing::Landed { commit: Some(_), paths } = landing else { panic!("{landing:?}") };
+    assert_eq!(paths, ["a.txt", "in/i.txt", "new/n.txt", "out/o.txt"]);
+    assert_eq!(place.status(), "");
+    assert_eq!((place.read("in/i.txt"), place.git(&["show", "HEAD:out/o.txt"])), ("2\n".into(), "2".into()));
+    ground.give_back(lent, End::Landed).expect("given back");
+    // What lies outside of the cone and was not written is not taken for deleted.
+    let mut lent = ground.lend(&work("A2", 1)).expect("a tree");
+    write(lent.root(), "a.txt", "3\n");
+    let landing = land(&ground, &mut lent);
+    let Landing::Landed { commit: Some(_), paths } = landing else { panic!("{landing:?}") };
+    assert_eq!(paths, ["a.txt"]);
+}
+
+fn what_the_repository_refuses_is_told() {
+    let place = Place::with(&[("a.txt", "1\n")]);
+    let ground = place.ground();
+    let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+    write(lent.root(), "a.txt", "2\n");
+    place.git(&["checkout", "-q", "--detach"]);
+    place.git(&["branch", "-D", "main"]);
+    let refused = ground.land(&mut lent, &message("A1", 1), &mut |_, _| Ok(()), &mut give_up);
+    let refused = refused.expect_err("there is no branch");
+    assert!(
+        refused.to_string().contains("`main`") && refused.hint().contains("git branch main"),
+        "{refused}"
+    );
+    place.git(&["branch", "main"]);
+    place.git(&["checkout", "-q", "main"]);
+    assert!(
+        matches!(land(&ground, &mut lent), Landing::Landed { commit: Some(_), .. }),
+        "it lands when it is back"
+    );
 }

@@ -17,7 +17,7 @@ use aot_runner::process::Guard;
 use aot_runner::process::cage;
 use aot_runner::settings::{self, Fault, Settings};
 use aot_runner::store::home::Home;
-use aot_runner::tree::{Project, Tree};
+use aot_runner::tree::{Project, ProjectRepository, Tree};
 
 use super::trust::{self, Scope};
 use crate::failure::{self, Failure, FailureKind};
@@ -258,7 +258,8 @@ pub fn project(state: &Path) -> Result<Project, Failure> {
 
 /// The same where the home is known.
 pub fn project_of(home: &Home, root: PathBuf) -> Project {
-    Project { root, state: home.state().to_path_buf(), sidecar: home.sidecar().to_path_buf() }
+    let (state, sidecar) = (home.state().to_path_buf(), home.sidecar().to_path_buf());
+    Project { root, state, sidecar, repository: ProjectRepository::Searched }
 }
 
 pub fn bad_settings(fault: Fault) -> Failure {

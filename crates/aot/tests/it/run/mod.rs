@@ -5,3 +5,4 @@ mod halts;
 mod hanging;
 mod isolation;
 mod stopping;
+mod traps;
