@@ -72,6 +72,17 @@ pub struct Confined {
     cage: Option<Cage>,
     variables: Option<Vec<(OsString, OsString)>>,
     _scratch: Option<TempDir>,
+    /// Folders that were made for what the commands build, removed if nothing is in them.
+    made: Vec<PathBuf>,
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        for folder in &self.made {
+            // One that holds something stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Caches that a tool cannot do without, or is slow without, and the variables that move them. They lie in the loop's own
@@ -98,11 +109,15 @@ impl Confinement {
     /// What a command gets that works here.
     pub fn confine(&self, project: &Project, area: Area<'_>) -> io::Result<Confined> {
         let Confinement::AsWorkers { caging, variables } = self else {
-            return Ok(Confined { cage: None, variables: None, _scratch: None });
+            return Ok(Confined { cage: None, variables: None, _scratch: None, made: Vec::new() });
         };
         let scratch = scratch(project)?;
         let caches = caches(project, scratch.path());
         let own = own_paths(project);
+        let made = match (area, caging.kind) {
+            (Area::Checkout, Kind::Landlock) => make_outputs(&project.root),
+            (Area::Tree(_) | Area::Checkout | Area::InPlace, _) => Vec::new(),
+        };
         let (mut writable, read_only) = match (area, caging.kind) {
             (Area::Tree(top), _) => (vec![top.to_path_buf()], Vec::new()),
             (Area::Checkout, Kind::Landlock) => (besides(&project.root, &own)?, Vec::new()),
@@ -110,6 +125,8 @@ impl Confinement {
         };
         writable.extend([scratch.path().to_path_buf(), caches.clone()]);
         let temporary = ["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), scratch.path().into()));
+        // Python would leave its compiled files among the protected tests, and believe those that landed code left there.
+        let compiled = ("PYTHONPYCACHEPREFIX".into(), scratch.path().join("pycache").into());
         let cages = CACHES.iter().map(|(name, folder)| (OsString::from(name), caches.join(folder).into()));
         // A cache that the user has opened for workers stays where it is.
         let is_open = |name: &OsString| {
@@ -119,16 +136,16 @@ impl Confinement {
             })
         };
         let moved = cages.filter(|(name, _)| !is_open(name));
-        let variables = variables.iter().cloned().chain(temporary).chain(moved).collect();
+        let variables = variables.iter().cloned().chain(temporary).chain([compiled]).chain(moved).collect();
         let cage = caging.cage(writable, read_only);
-        Ok(Confined { cage, variables: Some(variables), _scratch: Some(scratch) })
+        Ok(Confined { cage, variables: Some(variables), _scratch: Some(scratch), made })
     }
 }
 
 impl Confined {
     /// For what starts no command.
     pub fn open() -> Confined {
-        Confined { cage: None, variables: None, _scratch: None }
+        Confined { cage: None, variables: None, _scratch: None, made: Vec::new() }
     }
 
     pub fn cage(&self) -> Option<&Cage> {
@@ -143,6 +160,12 @@ impl Confined {
         }
     }
 
+    /// The home that the command knows of.
+    pub fn home(&self) -> Option<&Path> {
+        let variables = self.variables.as_ref()?;
+        variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home))
+    }
+
     /// What must be the same for what was seen to be believed again.
     pub fn key(&self) -> String {
         match (&self.cage, &self.variables) {
@@ -153,13 +176,13 @@ impl Confined {
     }
 }
 
-/// What lies in the project's own folder and is nobody's work: the repository, the host's settings, the loop's files, and
-/// the settings that confine workers.
+/// What lies in the project's own folder and is nobody's work: the repository, the host's settings, the loop's files, the
+/// trees of a session, and the settings that confine workers.
 pub fn own_paths(project: &Project) -> Vec<PathBuf> {
     let Project { root, state, sidecar, .. } = project;
     let folder = state.parent().filter(|folder| *folder != root);
     let loops = folder.unwrap_or(state).to_path_buf();
-    let mut own = vec![root.join(".git"), root.join(".claude"), root.join(settings::FILE)];
+    let mut own = vec![root.join(".git"), root.join(".claude"), root.join(settings::FILE), project.lent()];
     own.extend([loops, sidecar.clone()].into_iter().filter(|path| !path.starts_with(root.join(".claude"))));
     own
 }
@@ -183,6 +206,48 @@ fn besides(root: &Path, own: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     }
     Ok(found)
 }
+
+/// Makes the folders directly in the root that git ignores and builds write to, because a check in the landlock cage
+/// cannot make them. Whatever else a worker writes into `.gitignore` makes an empty folder for a moment.
+fn make_outputs(root: &Path) -> Vec<PathBuf> {
+    let text = fs::read(root.join(".gitignore")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut made = Vec::new();
+    for line in text.lines().map(str::trim).take(MOST_IGNORED) {
+        let name = line.trim_start_matches('/').trim_end_matches('/');
+        let is_plain =
+            !name.is_empty() && !name.starts_with(['#', '!']) && !name.contains(['/', '*', '?', '[', '\\']);
+        let is_folder = line.ends_with('/') || OUTPUTS.contains(&name);
+        let is_ours = [".", "..", ".git", ".claude", ".aot"].contains(&name);
+        if is_plain && is_folder && !is_ours && fs::create_dir(root.join(name)).is_ok() {
+            made.push(root.join(name));
+        }
+    }
+    made
+}
+
+/// So many lines of a `.gitignore` are read.
+const MOST_IGNORED: usize = 1000;
+
+/// Folders that builds and tests write to, by their usual names.
+const OUTPUTS: [&str; 16] = [
+    "target",
+    "build",
+    "dist",
+    "out",
+    "coverage",
+    "node_modules",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".tox",
+    ".nox",
+    ".venv",
+    ".gradle",
+    ".next",
+    "tmp",
+];
 
 /// A folder for temporary files, in the loop's own folder or, if that cannot be written, among the system's.
 fn scratch(project: &Project) -> io::Result<TempDir> {

@@ -20,6 +20,9 @@ pub struct Evidence {
     /// It used up its time.
     #[serde(default)]
     pub out_of_time: bool,
+    /// What the cage kept it from writing, as far as its output tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<CageRefusal>,
     pub milliseconds: u64,
     /// How often it was run: what does not pass among others is run once more alone.
     pub runs: u32,
@@ -39,6 +42,14 @@ pub struct Evidence {
     #[serde(default)]
     pub left_running: usize,
     pub source: Source,
+}
+
+/// Something outside of its tree that a check wanted to write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CageRefusal {
+    pub path: String,
+    /// What to type to let it.
+    pub remedy: String,
 }
 
 /// Where the evidence comes from.
@@ -96,6 +107,7 @@ impl Evidence {
             exit: None,
             signal: None,
             out_of_time: false,
+            refused: Vec::new(),
             milliseconds: 0,
             runs: 0,
             why: why.to_owned(),

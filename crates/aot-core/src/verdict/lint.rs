@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{CheckNode, CheckTree, HIGHEST_SCORE, LOWEST_SCORE, Leaf, Outcome};
+use super::steering::{Steering, steering};
+use super::{CageRefusal, CheckNode, CheckTree, HIGHEST_SCORE, LOWEST_SCORE, Leaf, Outcome};
 use crate::shell_command::{SimpleCommand, simple_commands};
 use crate::state::{Check, Objective, Quality, Scope};
 
@@ -37,6 +38,8 @@ pub struct LintQuestions {
     pub paths: BTreeSet<String>,
     /// Patterns: which of them can never match, and why?
     pub patterns: BTreeSet<String>,
+    /// Patterns of files that steer the checks: which of them does nothing protect?
+    pub steering: BTreeSet<String>,
 }
 
 /// What was found out. Whatever was not looked up is left out.
@@ -54,6 +57,10 @@ pub struct LintFacts {
     pub seen: Vec<Option<Outcome>>,
     /// The places of the checks that used up their time when they were last run.
     pub out_of_time: BTreeSet<usize>,
+    /// What the cage kept a check from writing, by its place.
+    pub refused: BTreeMap<usize, Vec<CageRefusal>>,
+    /// Patterns of files that steer the checks, and that a worker could add or change.
+    pub steerable: BTreeSet<String>,
     /// Paths that a check changed, by its place.
     pub wrote: BTreeMap<usize, Vec<String>>,
     /// A check that passes is expected once work has started.
@@ -73,6 +80,7 @@ impl LintQuestions {
         for leaf in &sheet.leaves {
             match &leaf.check {
                 Check::Command { value } | Check::NotCommand { value } => {
+                    questions.steering.extend(steering(value).into_iter().flat_map(|one| one.globs));
                     for simple in simple_commands(value) {
                         let program = simple.program();
                         if SimpleCommand::is_known(program) && !program.contains('/') && !simple.is_builtin()
@@ -118,11 +126,13 @@ pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
                 let simple = simple_commands(value);
                 inverted_command(leaf, &simple, &mut found);
                 command(leaf, &simple, objective, facts, &mut found);
+                steerable(leaf, value, facts, &mut found);
             }
             Check::NotCommand { value } => {
                 let simple = simple_commands(value);
                 inverted_not_command(leaf, &simple, &mut found);
                 command(leaf, &simple, objective, facts, &mut found);
+                steerable(leaf, value, facts, &mut found);
             }
             Check::File { value } | Check::NotFile { value } => pattern(leaf, value, facts, &mut found),
             Check::Assertion { .. } => {}
@@ -139,6 +149,10 @@ pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
                 &format!("it used up its {seconds} s before any work was done"),
                 "make it quicker, or give checks more time: `--check-timeout 30m` of `aot align` or `aot redirect`",
             ));
+        }
+        for refused in facts.refused.get(&place).into_iter().flatten() {
+            let message = format!("the cage keeps it from writing `{}`", refused.path);
+            found.push(advice("caged", &leaf.name, &message, &refused.remedy));
         }
         if let Some(paths) = facts.wrote.get(&place) {
             found.push(advice(
@@ -241,6 +255,25 @@ fn command(
                 &format!("add \"{glob}\" to `objective.protected`, unless the work is to change it"),
             );
         }
+    }
+}
+
+/// The files that its tools obey, and that nothing protects: present ones, and ones that a worker could add.
+fn steerable(leaf: &Leaf, command: &str, facts: &LintFacts, found: &mut Vec<Advice>) {
+    for Steering { tool, globs } in steering(command) {
+        let open: Vec<String> = globs.into_iter().filter(|glob| facts.steerable.contains(glob)).collect();
+        if open.is_empty() {
+            continue;
+        }
+        let shown: Vec<String> = open.iter().filter(|glob| !glob.contains('{')).cloned().collect();
+        let shown =
+            if shown.is_empty() { "modules of Python's own names".to_owned() } else { listed(&shown) };
+        let message = format!("`{tool}` obeys files that a worker could add or change: {shown}");
+        let globs = open.iter().map(|glob| format!("\"{glob}\"")).collect::<Vec<_>>().join(", ");
+        let hint = format!(
+            "add them to `objective.protected`; what is left open is named when the loop is done: {globs}"
+        );
+        found.push(advice("steerable", &leaf.name, &message, &hint));
     }
 }
 

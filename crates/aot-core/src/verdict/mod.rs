@@ -7,14 +7,16 @@ mod lint;
 mod schedule;
 mod score;
 mod seal;
+mod steering;
 mod tree;
 
-pub use evidence::{Evidence, Excerpt, Judged, Source};
+pub use evidence::{CageRefusal, Evidence, Excerpt, Judged, Source};
 pub use exit::{CheckResult, CommandExit, ExpectedExit, MissingProgram, judge_exit};
 pub use lint::{Advice, LintFacts, LintQuestions, WorkPhase, lint};
 pub use schedule::{Jobs, NextCheck, Schedule};
 pub use score::{HIGHEST_SCORE, LOWEST_SCORE, SCORE_TOLERANCE, Score, Scored, criteria, score};
 pub use seal::{Tampered, canonical, tampered};
+pub use steering::{Steering, steering, steering_of};
 pub use tree::{CheckNode, CheckTree, Leaf};
 
 use serde::{Deserialize, Serialize};

@@ -7,8 +7,8 @@ use aot_core::contract::{Document, Limits, Reading};
 use aot_core::rules::{Change, apply};
 use aot_core::state::{Check, Checks, Confirmation, Fingerprint, Item, Objective, Stamp, Wants};
 use aot_core::verdict::{
-    CheckTree, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered, Verdict, WorkPhase,
-    all_of, any_of, canonical, confirmed_outcome, lint, tampered,
+    CageRefusal, CheckTree, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered, Verdict,
+    WorkPhase, all_of, any_of, canonical, confirmed_outcome, lint, tampered,
 };
 
 fn letter(outcome: Outcome) -> char {
@@ -406,6 +406,11 @@ fn the_linter_uses_what_the_world_says() {
         protect_nothing: vec!["nothing/**".into()],
         seen: vec![Some(Outcome::Pass), Some(Outcome::Fail)],
         out_of_time: BTreeSet::from([1]),
+        refused: BTreeMap::from([(
+            1,
+            vec![CageRefusal { path: "/home/ada/.cache/x".into(), remedy: "open it".into() }],
+        )]),
+        steerable: BTreeSet::from(["web/package.json".to_owned(), "package.json".to_owned()]),
         wrote: BTreeMap::from([(1, vec!["made".to_owned()])]),
         phase: WorkPhase::NotStarted,
     };
@@ -415,7 +420,7 @@ fn the_linter_uses_what_the_world_says() {
     };
     assert_eq!(
         said(&facts),
-        "t:missing_program t:unprotected t:unprotected t:already_true f:never_matches f:times_out f:writes_tree :never_matches"
+        "t:missing_program t:unprotected t:unprotected t:steerable t:already_true f:never_matches f:times_out f:caged f:writes_tree :never_matches"
     );
     facts.phase = WorkPhase::Started;
     assert!(!said(&facts).contains("already_true") && !said(&facts).contains("times_out"));

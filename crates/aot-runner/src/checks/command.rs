@@ -8,6 +8,8 @@ use aot_core::shell_command::{SimpleCommand, simple_commands};
 use aot_core::verdict::{CommandExit, Evidence, Excerpt, ExpectedExit, MissingProgram, Outcome, judge_exit};
 
 use super::CheckContext;
+use super::refused::{names_the_network, refused};
+use crate::process::cage::Network;
 use crate::process::{Captured, How, Input, Job, Limits, Streams};
 use crate::survey;
 
@@ -84,6 +86,17 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
     let ruling = judge_exit(wanted, &ending, &missing);
     evidence.why = ruling.why;
     evidence.hint = ruling.hint;
+    if ruling.outcome != Outcome::Pass
+        && let (Some(cage), Some(output)) = (checker.confined.cage(), &evidence.output)
+    {
+        evidence.refused = refused(output, cage, &checker.project.root, checker.confined.home());
+        if let Some(first) = evidence.refused.first() {
+            evidence.hint = format!("the cage keeps it from writing `{}`: {}", first.path, first.remedy);
+        } else if cage.network != Network::On && names_the_network(output) {
+            evidence.hint =
+                "it has no network; if it needs one, write `[cage] network = \"on\"` into aot.toml".into();
+        }
+    }
     (ruling.outcome, evidence)
 }
 

@@ -10,6 +10,7 @@ use aot_core::verdict::{CheckTree, LintFacts, LintQuestions, Source, WorkPhase};
 
 use super::files::{Pattern, never_matches};
 use super::kept::Kept;
+use super::steered::covers;
 use super::{Checker, Occasion, Progress, Whose};
 use crate::settings;
 use crate::tree::{Project, Tree};
@@ -54,6 +55,8 @@ pub fn still(state: &State, project: &Project, path: &OsStr) -> LintFacts {
             facts.never_match.insert(glob.clone(), why);
         }
     }
+    let open = questions.steering.iter().filter(|glob| !covers(&objective.protected, glob));
+    facts.steerable = open.cloned().collect();
     // What was seen last, if the checks are not run now.
     for line in Kept::of(project).recent() {
         let places = sheet.leaves.iter().enumerate().filter(|(_, leaf)| leaf.name == line.item);
@@ -68,7 +71,10 @@ pub fn still(state: &State, project: &Project, path: &OsStr) -> LintFacts {
         Ok(pattern) => pattern.files(root, 1).is_ok_and(|found| found.paths.is_empty()),
         Err(_) => true,
     };
-    facts.protect_nothing = objective.protected.iter().filter(nothing).cloned().collect();
+    // What steers the checks is protected so that it does not come into being.
+    let protects_nothing = objective.protected.iter().filter(nothing);
+    facts.protect_nothing =
+        protects_nothing.filter(|glob| !questions.steering.contains(*glob)).cloned().collect();
     facts
 }
 
@@ -107,6 +113,9 @@ pub fn moving(
         return Err(error);
     }
     facts.wrote = wrote;
+    let refused =
+        evaluation.seen.iter().enumerate().map(|(place, (_, evidence))| (place, evidence.refused.clone()));
+    facts.refused = refused.filter(|(_, refused)| !refused.is_empty()).collect();
     let timed_out = evaluation.seen.iter().enumerate().filter(|(_, (_, evidence))| evidence.out_of_time);
     facts.out_of_time = timed_out.map(|(place, _)| place).collect();
     facts.seen = evaluation

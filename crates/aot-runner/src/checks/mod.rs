@@ -5,7 +5,9 @@ pub mod facts;
 pub mod files;
 pub mod judge;
 pub mod kept;
+mod refused;
 pub mod seal;
+pub mod steered;
 
 pub use command::CHECKING;
 

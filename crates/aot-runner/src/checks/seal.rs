@@ -56,7 +56,7 @@ impl Seal {
         for glob in &patterns {
             let Ok(pattern) = Pattern::read(glob) else { continue };
             let found = pattern.files(root, MOST_FILES).map_err(io::Error::other)?;
-            for path in found.paths {
+            for path in found.paths.into_iter().filter(|path| !is_compiled(path)) {
                 let id = content(&root.join(&path))?;
                 files.insert(path, id);
             }
@@ -127,6 +127,11 @@ impl Seal {
 
 /// A longer list is not ours.
 const LISTING_BYTES: u64 = 64 << 20;
+
+/// What Python keeps beside its sources: whoever runs the tests makes it, and checks do not read it.
+fn is_compiled(path: &str) -> bool {
+    path.split('/').any(|step| step == "__pycache__")
+}
 
 fn listing(project: &Project) -> PathBuf {
     project.sidecar.join("protected.json")

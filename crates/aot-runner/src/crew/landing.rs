@@ -14,6 +14,7 @@ use super::attempt::{changed_protected, first_artifacts, named, protected, run_c
 use super::meter::Meter;
 use super::workers::Workers;
 use super::{Attempt, DoneWork};
+use crate::checks::steered::steering_paths;
 use crate::message::{Message, Notice};
 use crate::tree::{CommitMessage, End, GroundError, Landing, Lent, Reverted, Waiting};
 
@@ -80,7 +81,12 @@ impl Workers {
                         "{atom} landed without what git ignores, which its check could see: {ignored}"
                     ));
                 }
-                let artifacts = if artifacts.is_empty() { first_artifacts(paths) } else { artifacts };
+                let objective = &assignment.state.objective;
+                let steering = steering_paths(objective, assignment.atom.check.as_ref(), &paths);
+                let artifacts = if artifacts.is_empty() { paths } else { artifacts };
+                // What steers the checks is named when the loop is done, so it must not be cut off.
+                let others = artifacts.into_iter().filter(|path| !steering.contains(path));
+                let artifacts = first_artifacts(steering.iter().cloned().chain(others).collect());
                 let binding = Binding { summary, artifacts, commit };
                 (Event::Landed { job, binding, usage }, End::Landed)
             }

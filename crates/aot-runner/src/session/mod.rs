@@ -24,6 +24,7 @@ pub use crate::engine::Started;
 pub use memory::SessionMemory;
 
 use crate::checks::seal::Altered;
+use crate::checks::steered::{Steered, steered};
 use crate::crew::{Assignment, Crew, RunConfig};
 use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::message::{Message, Notice};
@@ -56,6 +57,8 @@ pub struct StepReport {
     pub halted: Option<Certificate>,
     pub seen: TurnReport,
     pub altered: Vec<Altered>,
+    /// Unprotected files that steer the checks and were changed, if the loop is done.
+    pub steered: Vec<Steered>,
     /// What the coordinating agent does next, if the loop goes on.
     pub next: Option<Instruction>,
 }
@@ -500,6 +503,9 @@ impl Step<'_> {
             memory.end_to_show = end.or(memory.end_to_show.take());
         });
         let next = Instruction::of(self.engine.coordinator.ledger(), &self.report.borrow().seen);
+        let is_done =
+            self.engine.output.halted.as_ref().is_some_and(|end| end.verdict == StopKind::Completed);
+        let steered = if is_done { steered(self.engine.coordinator.state()) } else { Vec::new() };
         let output = match self.engine.output.halted {
             Some(_) => self.engine.close_trees(),
             None => self.engine.output,
@@ -509,6 +515,7 @@ impl Step<'_> {
         report.refused = output.refused;
         report.halted = output.halted;
         report.altered = output.altered;
+        report.steered = steered;
         report.next = Some(next);
         Ok(())
     }

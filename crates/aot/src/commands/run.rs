@@ -14,6 +14,7 @@ use aot_core::state::{IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{AgentFlag, Team};
 use aot_runner::checks::facts;
+use aot_runner::checks::steered::steered;
 use aot_runner::confinement::CheckCage;
 use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::message::{Message, Notice};
@@ -379,5 +380,11 @@ fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
     if !altered.is_empty() {
         object["changed"] = json!(altered);
     }
-    Answer::new(screen::halt(Ink::of(Stream::Out), certificate, state, took).join("\n"), object)
+    let mut lines = screen::halt(Ink::of(Stream::Out), certificate, state, took);
+    if certificate.verdict == StopKind::Completed {
+        let steered = steered(state);
+        lines.extend(steered.iter().map(|one| text::fit(&format!("note     {}", one.told()), text::COLUMNS)));
+        object["steered"] = json!(steered);
+    }
+    Answer::new(lines.join("\n"), object)
 }

@@ -237,8 +237,12 @@ fn answer(report: &StepReport, line: &str, mut object: Value) -> Answer {
     object["changes"] = json!(report.changes);
     object["notes"] = json!(report.seen.notes);
     object["halted"] = json!(report.halted);
+    object["steered"] = json!(report.steered);
     let next = match &report.halted {
-        Some(certificate) => text::halted(certificate),
+        Some(certificate) => {
+            let steered = report.steered.iter().map(|one| format!("\nnote: {}", one.told()));
+            format!("{}{}", text::halted(certificate), steered.collect::<String>())
+        }
         None => {
             let next = report.next.as_ref().map(text::instruction);
             if let Some(next) = &next {

@@ -7,6 +7,8 @@ use aot_core::brief::{self, AlignAnswer, AlignRequest, Inquiry};
 use aot_core::contract;
 use aot_core::rules::gate;
 use aot_core::state::{Agreement, Check, Checks, Clarification, Item, NewAtom, State, Wants};
+use aot_core::verdict::Steering;
+use aot_runner::checks::steered::open_steering;
 use aot_runner::editor::{self, Edited};
 use aot_runner::habits::Habits;
 use aot_runner::store::Over;
@@ -21,6 +23,9 @@ use crate::place;
 
 /// So many rounds of questions, and so many proposals that cannot be taken, before a person is asked instead.
 const ROUNDS: usize = 12;
+
+/// How many files of a tool the question about them names.
+const STEERING_SHOWN: usize = 6;
 
 /// What a person wants to do with the page.
 #[derive(Clone, Copy)]
@@ -277,6 +282,11 @@ impl AlignDialogue<'_> {
                 let said = dialogue.ask(question, Some(&found))?;
                 let globs = said.split(',').map(str::trim).filter(|glob| !glob.is_empty() && *glob != "none");
                 objective.protected = globs.map(str::to_owned).collect();
+                let steering = open_steering(objective);
+                if !steering.is_empty() && self.protects(&steering)? {
+                    objective.protected.extend(steering.into_iter().flat_map(|one| one.globs));
+                    objective.protected.dedup();
+                }
             }
             AgreementPart::Outside if again == Again::Yes || agreement.scope.excluded.is_empty() => {
                 agreement.scope.excluded = dialogue
@@ -295,6 +305,20 @@ impl AlignDialogue<'_> {
             | AgreementPart::Atoms => {}
         }
         Ok(agreement)
+    }
+
+    /// Whether files that decide how the checks run are to be protected, too.
+    fn protects(&self, steering: &[Steering]) -> Result<bool, Failure> {
+        self.dialogue.tell("\nA worker could also turn a check green by adding or changing how it runs:");
+        for Steering { tool, globs } in steering {
+            let shown = globs.iter().filter(|glob| !glob.contains('{')).take(STEERING_SHOWN);
+            let shown = shown.map(String::as_str).collect::<Vec<_>>().join(", ");
+            let shown = if shown.is_empty() { "modules of Python's own names".to_owned() } else { shown };
+            let more = if globs.len() > STEERING_SHOWN { ", …" } else { "" };
+            self.dialogue.tell(&format!("  {tool}: {shown}{more}"));
+        }
+        let question = "Protect these? With `no`, what is changed of them is named when it is done.";
+        self.dialogue.choose(question, &[("yes", true), ("no", false)])
     }
 
     /// What proves it: numbers of what was found, commands, and a few words for the other kinds.

@@ -46,6 +46,8 @@ fn answer_all(terminal: &mut Terminal) {
     terminal.answer("> ", "");
     terminal.answer("Enter: All of this holds: make test; one exists\n> ", "");
     terminal.answer("Enter: tests/**\n> ", "");
+    terminal.see("make: **/*.mk, GNUmakefile, Makefile, makefile");
+    terminal.answer("[yes/no] ", "yes");
     terminal.answer("What does not belong to it?", "Two");
     terminal.answer("> ", "");
     terminal.answer("The pieces of work", "{\"description\": \"One\", \"run\": \"echo one > one\"}");
@@ -72,7 +74,10 @@ fn prompts_lead_to_an_agreement() {
     assert!(lines.into_iter().all(|line| line.chars().count() <= 80), "{text}");
     let state = repo.state();
     assert_eq!(state["objective"]["goal"], "Let there be one");
-    assert_eq!(state["objective"]["protected"][0], "tests/**");
+    assert_eq!(
+        state["objective"]["protected"],
+        serde_json::json!(["tests/**", "**/*.mk", "GNUmakefile", "Makefile", "makefile"])
+    );
     assert_eq!(state["objective"]["base_case"]["checklist"][0]["check"]["value"], "make test");
     assert_eq!(state["objective"]["base_case"]["checklist"][1]["check"]["type"], "file");
     assert_eq!(state["scope"]["excluded"][0], "Two");

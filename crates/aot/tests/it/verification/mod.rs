@@ -7,5 +7,6 @@ mod linting;
 mod people;
 mod processes;
 mod seals;
+mod steering;
 mod tables;
 mod trees;
