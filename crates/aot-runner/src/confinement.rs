@@ -14,23 +14,24 @@ use crate::settings;
 use crate::store::home::Home;
 use crate::tree::Project;
 
-/// What confines workers, and what else they may write.
+/// What confines workers, what else they may write, and what they may not read.
 #[derive(Clone, Debug)]
 pub struct Caging {
     pub kind: Kind,
     pub writable: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
     pub network: Network,
 }
 
 impl Caging {
     /// The cage of a job that may write these folders of its own, besides what the settings name.
     pub fn cage(&self, own: Vec<PathBuf>, read_only: Vec<PathBuf>) -> Option<Cage> {
-        let Caging { kind, writable, network } = self;
+        let Caging { kind, writable, hidden, network } = self;
         match (kind, network) {
             (Kind::None, Network::On) => None,
             (kind, network) => {
                 let writable = own.into_iter().chain(writable.iter().cloned()).collect();
-                Some(Cage { kind: *kind, writable, read_only, network: *network })
+                Some(Cage { kind: *kind, writable, read_only, hidden: hidden.clone(), network: *network })
             }
         }
     }
@@ -120,7 +121,9 @@ impl Confinement {
         };
         let (mut writable, read_only) = match (area, caging.kind) {
             (Area::Tree(top), _) => (vec![top.to_path_buf()], Vec::new()),
-            (Area::Checkout, Kind::Landlock) => (besides(&project.root, &own)?, Vec::new()),
+            (Area::Checkout, Kind::Landlock) if !caging.kind.has_own_view() => {
+                (besides(&project.root, &own)?, Vec::new())
+            }
             (Area::Checkout | Area::InPlace, _) => (vec![project.root.clone()], own),
         };
         writable.extend([scratch.path().to_path_buf(), caches.clone()]);

@@ -21,6 +21,8 @@ pub mod habits;
 pub mod host;
 #[cfg(unix)]
 pub mod interrupt;
+#[cfg(unix)]
+pub mod keys;
 pub mod machine;
 #[cfg(unix)]
 pub mod message;

@@ -38,6 +38,9 @@ pub struct CageSettings {
     pub network: Network,
     /// What they may write besides their own; see [`CageSettings::folders`].
     writable: Vec<PathBuf>,
+    /// What they may not read besides the usual places, and which of those they may.
+    hide: Vec<PathBuf>,
+    show: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,13 +63,27 @@ impl CageSettings {
     /// The further folders that workers may write, with `~` as the user's home. Without a home it stays as it is, and
     /// whoever uses it is told that it is not there.
     pub fn folders(&self, home: Option<&Path>) -> Vec<PathBuf> {
-        let whole = |path: &PathBuf| match (path.strip_prefix("~"), home) {
-            (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_path_buf(),
-            (Ok(rest), Some(home)) => home.join(rest),
-            (Ok(_), None) | (Err(_), _) => path.clone(),
-        };
-        self.writable.iter().map(whole).collect()
+        whole(&self.writable, home)
     }
+
+    /// What workers may not read besides the usual places.
+    pub fn hide(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        whole(&self.hide, home)
+    }
+
+    /// What they may read although it is a usual place of keys.
+    pub fn show(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        whole(&self.show, home)
+    }
+}
+
+fn whole(paths: &[PathBuf], home: Option<&Path>) -> Vec<PathBuf> {
+    let whole = |path: &PathBuf| match (path.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_path_buf(),
+        (Ok(rest), Some(home)) => home.join(rest),
+        (Ok(_), None) | (Err(_), _) => path.clone(),
+    };
+    paths.iter().map(whole).collect()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -294,14 +311,17 @@ impl File<'_> {
                     };
                 }
                 ("writable", list) => {
-                    let paths = texts(list).ok_or_else(|| wrong("a list of folders, as texts"))?;
-                    let beside = self.path.parent().unwrap_or(Path::new("/"));
-                    // A relative one lies beside the file that names it.
-                    let whole = |path: String| match path.starts_with('~') {
-                        true => PathBuf::from(path),
-                        false => beside.join(path),
-                    };
-                    all.settings.cage.writable = paths.into_iter().map(whole).collect();
+                    let paths = self.paths(list).ok_or_else(|| wrong("a list of folders, as texts"))?;
+                    all.settings.cage.writable = paths;
+                }
+                // What the user hides, a project cannot show by naming something else.
+                ("hide", list) => {
+                    let paths = self.paths(list).ok_or_else(|| wrong("a list of paths, as texts"))?;
+                    all.settings.cage.hide.extend(paths);
+                }
+                ("show", list) => {
+                    let paths = self.paths(list).ok_or_else(|| wrong("a list of paths, as texts"))?;
+                    all.settings.cage.show = paths;
                 }
                 (other, _) => {
                     all.warnings.push(self.fault(key.span(), format!("`cage.{other}` is not known")));
@@ -309,6 +329,16 @@ impl File<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A relative path lies beside the file that names it.
+    fn paths(&self, list: &DeValue<'_>) -> Option<Vec<PathBuf>> {
+        let beside = self.path.parent().unwrap_or(Path::new("/"));
+        let path = |path: String| match path.starts_with('~') {
+            true => PathBuf::from(path),
+            false => beside.join(path),
+        };
+        Some(texts(list)?.into_iter().map(path).collect())
     }
 
     fn work(&self, table: &DeTable<'_>, all: &mut Read) -> Result<(), Fault> {
@@ -417,6 +447,13 @@ mod tests {
                         settings.cage.network,
                         folders.join(" ")
                     );
+                    for (word, paths) in [
+                        ("hide", settings.cage.hide(Some(Path::new("/home/ada")))),
+                        ("show", settings.cage.show(Some(Path::new("/home/ada")))),
+                    ] {
+                        let paths = paths.iter().map(|path| path.strip_prefix(dir.path()).unwrap_or(path));
+                        rest += &paths.map(|path| format!("{word} {} ", path.display())).collect::<String>();
+                    }
                 }
                 let AgentSettings { default, roles, models, own } = settings.agents;
                 let roles = roles.into_iter().map(|(role, name)| format!("{role}={name}"));
@@ -485,6 +522,13 @@ mod tests {
             "Auto On /home/ada/.cargo /home/ada /opt p/build",
         );
         check("", "cage.writable = [\"build\"]", "Auto On u/build");
+        check(
+            "cage.hide = [\"keys\"]\ncage.show = [\"~/.npmrc\"]",
+            "cage.hide = [\"~/notes\"]\ncage.show = [\"~/.ssh\"]",
+            "Auto On hide /home/ada/notes hide p/keys show /home/ada/.npmrc ",
+        );
+        check("cage.hide = 3", "", "! 1:13 `cage.hide` is a list of paths, as texts");
+        check("cage.show = [3]", "", "! 1:13 `cage.show` is a list of paths, as texts");
         check("[work]\nenvironment = [\"A\", \"B_*\"]", "", "A B_*");
         check("[checks]\ncage = \"worker\"", "[checks]\nenvironment = [\"A\"]", "checks AsWorkers A");
         check("[checks]\ncage = \"none\"", "", "checks None ");

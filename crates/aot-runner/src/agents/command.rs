@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::launcher::Launch;
 use super::profile::{UserKeys, at, places};
 use super::submit::AnswerFiles;
+use crate::process::cage::Kind;
 
 /// The files of one question in the scratch folder.
 const SCHEMA: &str = "answer-schema.json";
@@ -29,7 +30,7 @@ impl AgentCommand {
     pub fn new(launch: &Launch<'_>, prompt: &str) -> Result<AgentCommand, String> {
         let agent = launch.question.agent;
         let profile = &agent.profile;
-        let folder = launch.scratch.join("agent");
+        let folder = launch.folder();
         // The answer of an earlier turn must not be taken for this one's.
         let _ = fs::remove_file(folder.join(ANSWER));
         let answer_files = fs::create_dir_all(&folder).and_then(|()| {
@@ -66,7 +67,11 @@ impl AgentCommand {
             arguments.map(|argument| OsString::from(placeholders.fill(argument, Quoting::Verbatim)));
         // The user's own arguments have no placeholders.
         let arguments = agent.before.iter().map(OsString::from).chain(arguments).collect();
-        let own = profile.environment.iter().chain(&flags.environment);
+        let private = match launch.launcher.cage {
+            Kind::None => None,
+            Kind::Bwrap | Kind::Landlock => Some(&profile.cage_environment),
+        };
+        let own = private.into_iter().flatten().chain(&profile.environment).chain(&flags.environment);
         let own = own.map(|(name, value)| (name.into(), placeholders.fill(value, Quoting::Verbatim).into()));
         Ok(AgentCommand {
             program: agent.program.clone().into_os_string(),

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -15,11 +16,17 @@ use super::profile::{self, Transport};
 use super::question::{AgentEvent, Listener, Question, Report};
 use super::redact::{Secrets, sounds_secret};
 use super::transcript::Transcript;
-use super::{Agent, acp, headless};
+use super::{Agent, acp, headless, private};
 use crate::environment;
+use crate::keys;
 use crate::plain_file;
 use crate::process::cage::{self, Cage, Network};
 use crate::process::{Environment, Guard, Input, Job, Limits, Streams};
+
+/// In the scratch folder: for temporary files, and for what is the agent's own. Codex does not take a folder of its own
+/// among temporary files.
+const TEMPORARY: &str = "tmp";
+const FOLDER: &str = "agent";
 
 /// One for all agents of a process.
 #[derive(Clone, Debug)]
@@ -30,6 +37,8 @@ pub struct AgentLauncher {
     pub cage: cage::Kind,
     /// What every worker may write besides its own tree.
     pub writable: Vec<PathBuf>,
+    /// What no agent may read but its own.
+    pub hidden: Vec<PathBuf>,
     /// All variables of the user; each agent sees a few of them.
     pub variables: Vec<(OsString, OsString)>,
     /// Names of variables that the settings let through.
@@ -51,7 +60,7 @@ pub(super) struct Launch<'l> {
 }
 
 impl AgentLauncher {
-    /// Asks, and saves a transcript. The second value is why the transcript could not be saved.
+    /// Asks, and saves a transcript. The second value is why the transcript or a new login could not be saved.
     pub fn ask(&self, question: &Question<'_>) -> (Report, Option<String>) {
         let scratch = match self.scratch() {
             Ok(scratch) => scratch,
@@ -60,6 +69,12 @@ impl AgentLauncher {
             }
         };
         self.make_state(question.agent);
+        let logins = match self.furnish(question.agent, scratch.path()) {
+            Ok(logins) => logins,
+            Err(error) => {
+                return (Report::not_started(format!("its private folder could not be made: {error}")), None);
+            }
+        };
         let title = format!("{} by {}", question.transcript, question.agent.name);
         let transcript = Transcript::new(&title, &question.brief.text, self.secrets(question));
         let transcript = Mutex::new(transcript);
@@ -70,14 +85,24 @@ impl AgentLauncher {
         let launch = Launch { launcher: self, question, scratch: scratch.path(), listener: &listener };
         let began = Instant::now();
         let report = launch.run();
+        let back = private::bring_back(&logins);
         let transcript = transcript.into_inner().unwrap_or_else(PoisonError::into_inner);
         let name = &question.transcript;
         let saved = transcript.save(&self.sidecar, name, &report, began.elapsed().as_secs());
-        (report, saved.err().map(|error| format!("the transcript of {name} could not be kept: {error}")))
+        let unsaved = saved.err().map(|error| format!("the transcript of {name} could not be kept: {error}"));
+        (report, back.err().or(unsaved))
+    }
+
+    /// Makes the folders that the agent finds in its scratch folder, with what of the user's it is given.
+    fn furnish(&self, agent: &Agent, scratch: &Path) -> io::Result<Vec<private::BroughtLogin>> {
+        fs::create_dir_all(scratch.join(TEMPORARY))?;
+        let folder = scratch.join(FOLDER);
+        fs::create_dir_all(&folder)?;
+        private::bring_in(&agent.profile, &folder.canonicalize()?, &|names| self.places(names))
     }
 
     /// A folder for what a question needs only while it is asked. What a crash leaves, the next run removes.
-    fn scratch(&self) -> std::io::Result<TempDir> {
+    fn scratch(&self) -> io::Result<TempDir> {
         let parent = self.sidecar.join("scratch");
         plain_file::folder(&self.sidecar, &parent)?;
         tempfile::Builder::new().prefix("agent-").tempdir_in(parent)
@@ -134,9 +159,15 @@ impl Launch<'_> {
         })
     }
 
+    /// Where the files of the question and the agent's private folder lie.
+    pub fn folder(&self) -> PathBuf {
+        self.scratch.join(FOLDER)
+    }
+
     /// The variables of the run, before those of the agent's profile.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let scratch = ["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), self.scratch.into()));
+        let temporary = self.scratch.join(TEMPORARY);
+        let scratch = ["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), temporary.clone().into()));
         let all = self.launcher.variables(self.question).into_iter().chain(scratch);
         all.chain(self.question.variables.iter().cloned()).collect()
     }
@@ -169,6 +200,10 @@ impl Launch<'_> {
         let own = [self.scratch.to_path_buf()].into_iter().chain(question.writable.iter().cloned());
         let writable = own.chain(existing(&profile.state)).chain(further.iter().cloned()).collect();
         let read_only = question.read_only.iter().cloned().chain(existing(&profile.read_only)).collect();
-        Some(Cage { kind: launcher.cage, writable, read_only, network: Network::On })
+        let linked: Vec<String> = profile.links.values().cloned().collect();
+        let program = keys::around(&launcher.hidden, &question.agent.program);
+        let own: Vec<PathBuf> = existing(&profile.state).chain(existing(&linked)).chain(program).collect();
+        let hidden = keys::open_to(&launcher.hidden, &own);
+        Some(Cage { kind: launcher.cage, writable, read_only, hidden, network: Network::On })
     }
 }

@@ -9,6 +9,7 @@ mod events;
 mod headless;
 mod launcher;
 mod lines;
+mod private;
 mod process;
 pub mod profile;
 mod progress;

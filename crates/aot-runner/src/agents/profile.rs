@@ -42,10 +42,18 @@ pub struct Profile {
     pub model: Option<String>,
     pub input: PromptInput,
     pub environment: BTreeMap<String, String>,
+    /// Variables that lead it to its private folder, in a cage. Without one it uses its own.
+    pub cage_environment: BTreeMap<String, String>,
     /// Files made in its scratch folder before it starts.
     pub files: BTreeMap<String, String>,
     /// Links made there to files of the user, if they have them.
     pub links: BTreeMap<String, String>,
+    /// Copies made there of the first of these that the user has.
+    pub copies: BTreeMap<String, Vec<String>>,
+    /// The same, and what the agent made of them is taken back if it is still a login.
+    pub logins: BTreeMap<String, Vec<String>>,
+    /// Folders made there that hold links to what lies in one of the user's.
+    pub mirrors: BTreeMap<String, Mirror>,
     /// Parts of the user's own settings that are laid into such a file.
     pub keys: BTreeMap<String, UserKeys>,
     /// Empty files that it needs, made where they are missing.
@@ -163,6 +171,14 @@ pub struct UserKeys {
     pub from: String,
     /// Paths, with dots between names.
     pub take: Vec<String>,
+}
+
+/// A folder that holds links to everything in the first of these that the user has, but for some names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mirror {
+    pub of: Vec<String>,
+    pub without: Vec<String>,
 }
 
 /// How its errors look: regular expressions. A group called `epoch`, `seconds` or `minutes` says when to try again.

@@ -19,9 +19,9 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process
 
 #[cfg(not(target_os = "linux"))]
 use super::cage::CageError;
-#[cfg(target_os = "linux")]
-use super::cage::bwrap;
 use super::cage::{Cage, Kind};
+#[cfg(target_os = "linux")]
+use super::cage::{bwrap, landlock, mounts};
 use super::started::StartedProgram;
 use super::{How, Input, listing, reaper};
 
@@ -225,10 +225,22 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
         }
     };
     let bytes = take(line, order.input.length())?;
-    match cage {
-        Some(cage) if cage.kind == Kind::Bwrap => relay(line, order, &cage, bytes),
-        cage => direct(line, order, cage.filter(|cage| cage.kind != Kind::None), bytes),
+    match (cage, &order.place) {
+        (Some(cage), _) if cage.kind == Kind::Bwrap => relay(line, order, &cage, bytes),
+        (Some(cage), _) if cage.kind == Kind::Landlock => {
+            direct(line, order, &Restriction::Landlock(cage), bytes)
+        }
+        (None, Place::Inside(_)) => direct(line, order, &Restriction::Namespaces, bytes),
+        (Some(_) | None, _) => direct(line, order, &Restriction::None, bytes),
     }
+}
+
+/// What a guard does to the program that it starts itself.
+enum Restriction {
+    None,
+    /// Both stand in a cage already, which lacks a few things.
+    Namespaces,
+    Landlock(Cage),
 }
 
 fn take(mut line: &UnixStream, length: u64) -> io::Result<Vec<u8>> {
@@ -241,16 +253,16 @@ fn take(mut line: &UnixStream, length: u64) -> io::Result<Vec<u8>> {
 fn direct(
     line: &UnixStream,
     order: &Order<'_>,
-    cage: Option<Cage>,
+    restriction: &Restriction,
     bytes: Vec<u8>,
 ) -> io::Result<(How, usize)> {
     let mut command = Command::new(order.program);
     // A group of its own, so that a program that signals its group does not hit the guard.
     command.args(order.arguments).process_group(0);
     command.stdin(order.input.stdio()?);
-    let mut child = match cage {
-        None => command.spawn()?,
-        Some(cage) => spawn_restricted(&cage, command)?,
+    let mut child = match restriction {
+        Restriction::None => command.spawn()?,
+        Restriction::Namespaces | Restriction::Landlock(_) => spawn_restricted(restriction, command)?,
     };
     let main = Pid::from_raw(child.id().cast_signed());
     let feeding = child.stdin.take().map(|mut stdin| {
@@ -273,11 +285,16 @@ fn direct(
 
 /// The rights are a thread's own: this one gives them up and starts the program, and the guard keeps its own.
 #[cfg(target_os = "linux")]
-fn spawn_restricted(cage: &Cage, mut command: Command) -> io::Result<Child> {
+fn spawn_restricted(restriction: &Restriction, mut command: Command) -> io::Result<Child> {
     let folder = std::env::current_dir()?;
     std::thread::scope(|scope| {
         let spawning = std::thread::Builder::new().spawn_scoped(scope, || {
-            super::cage::landlock::restrict_this_thread(cage, &folder).map_err(io::Error::other)?;
+            let restricted = match restriction {
+                Restriction::None => Ok(()),
+                Restriction::Namespaces => landlock::complete_namespaces(),
+                Restriction::Landlock(cage) => landlock::restrict_this_thread(cage, &folder),
+            };
+            restricted.map_err(io::Error::other)?;
             command.spawn()
         })?;
         spawning.join().unwrap_or_else(|_| Err(io::Error::other("the cage could not be built")))
@@ -287,6 +304,9 @@ fn spawn_restricted(cage: &Cage, mut command: Command) -> io::Result<Child> {
 /// Starts a second guard within a cage, which starts the program.
 #[cfg(target_os = "linux")]
 fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> io::Result<(How, usize)> {
+    if mounts::can_mount() {
+        mounts::protect_devices()?;
+    }
     let (inner, theirs) = UnixStream::pair()?;
     let mut caged = bwrap::caged(cage, &std::env::current_dir()?, |file| order.for_inside(file))?;
     caged.command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
@@ -340,7 +360,7 @@ fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn spawn_restricted(_: &Cage, _: Command) -> io::Result<Child> {
+fn spawn_restricted(_: &Restriction, _: Command) -> io::Result<Child> {
     Err(io::Error::other(CageError::NoLandlock))
 }
 

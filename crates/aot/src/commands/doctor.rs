@@ -14,7 +14,7 @@ use aot_runner::trust;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::workspace::NOT_USED;
+use super::workspace::{NOT_USED, hidden};
 use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
@@ -86,7 +86,7 @@ impl Verb for DoctorArgs {
         let ladder = cage::find(&guard, settings.cage.choice, scratch.path());
         let trials = match ladder.kind {
             Kind::None => Vec::new(),
-            kind => cage::prove(&guard, kind, scratch.path()),
+            kind => cage::prove(&guard, kind, scratch.path(), &hidden(&settings.cage, &project, None)),
         };
         found.extend(caged(&ladder, &trials, &settings));
 
@@ -242,7 +242,7 @@ fn caged(ladder: &Ladder, trials: &[Trial], settings: &Settings) -> Vec<Finding>
     let refused = |(kind, why): &(Kind, String)| format!("{kind} does not hold here: {why}");
     let mut found: Vec<Finding> = Vec::new();
     let broken: Vec<&str> =
-        trials.iter().filter(|trial| trial.holds == Holds::No).map(|trial| trial.what).collect();
+        trials.iter().filter(|trial| trial.holds == Holds::No).map(|trial| trial.what.as_str()).collect();
     match (ladder.as_wanted(), settings.cage.choice) {
         (Err(why), _) => {
             let wanted = ladder.refused.first().map_or(Kind::None, |(kind, _)| *kind);
@@ -284,7 +284,7 @@ fn caged(ladder: &Ladder, trials: &[Trial], settings: &Settings) -> Vec<Finding>
         let said = "no cage, and every variable of yours, as the settings say: what a worker wrote can do what you can";
         found.push(note("checks", said, "take `checks.cage` from the settings"));
     }
-    if settings.cage.network == Network::Off && ladder.kind != Kind::Bwrap {
+    if settings.cage.network == Network::Off && ladder.kind == Kind::None {
         let gap = ladder.kind.gaps(Network::Off).last().copied().unwrap_or_default();
         found.push(note("network", gap, "install bubblewrap: its cage has no network at all"));
     }
@@ -377,7 +377,11 @@ fn tried(trial: &Trial) -> String {
         Holds::Yes if trial.wanted == Expected::Works => "",
         Holds::Yes | Holds::No => plain(&trial.happened),
     };
-    let line = format!("{:<TRIED$}{happened}", text::fit(trial.what, TRIED - 1));
+    let what = match place::home() {
+        Some(home) => trial.what.replace(&format!(" {}/", home.display()), " ~/"),
+        None => trial.what.clone(),
+    };
+    let line = format!("{:<TRIED$}{happened}", text::fit(&what, TRIED - 1));
     format!("  {} {}", Ink::of(Stream::Out).paint(paint, mark), text::fit(line.trim_end(), COLUMNS - 4))
 }
 

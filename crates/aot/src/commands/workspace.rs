@@ -13,9 +13,10 @@ use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
 use aot_runner::confinement::{Area, Caging, CheckCage, Confined, Confinement, is_in_repository};
 use aot_runner::crew::{JudgeCommand, RunConfig};
 use aot_runner::environment;
+use aot_runner::keys;
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
-use aot_runner::settings::{self, Fault, Settings};
+use aot_runner::settings::{self, CageSettings, Fault, Settings};
 use aot_runner::store::home::Home;
 use aot_runner::tree::{Project, ProjectRepository, Tree};
 
@@ -133,7 +134,8 @@ impl Workspace {
     fn caging(&self) -> Result<Caging, Failure> {
         let Settings { cage: wanted, .. } = &self.settings;
         let writable = wanted.folders(place::home().as_deref());
-        Ok(Caging { kind: self.cage_kind()?, writable, network: wanted.network })
+        let hidden = hidden(wanted, &self.project.root, Some(&self.project));
+        Ok(Caging { kind: self.cage_kind()?, writable, hidden, network: wanted.network })
     }
 
     /// What confines checks, `setup` and judges' commands.
@@ -188,6 +190,7 @@ impl Workspace {
             guard: self.guard.clone(),
             cage: self.cage_kind()?,
             writable: wanted.folders(place::home().as_deref()),
+            hidden: hidden(wanted, &self.project.root, Some(&self.project)),
             variables: std::env::vars_os().collect(),
             further: work.environment.clone(),
             home: place::home(),
@@ -249,6 +252,21 @@ impl Workspace {
         let altered = now.altered(agreed, &self.project);
         if altered.is_empty() { Ok(()) } else { Err(tampered(&altered)) }
     }
+}
+
+/// The keys and logins that no worker may read.
+pub fn hidden(wanted: &CageSettings, root: &Path, project: Option<&Project>) -> Vec<PathBuf> {
+    let home = place::home();
+    let own = project.map(|project| [project.state.clone(), project.sidecar.clone()]);
+    let own: Vec<PathBuf> = [root.to_path_buf()].into_iter().chain(own.into_iter().flatten()).collect();
+    keys::hidden(&keys::Asked {
+        home: home.as_deref(),
+        other_homes: &keys::other_homes(),
+        variables: &std::env::vars_os().collect::<Vec<_>>(),
+        hide: &wanted.hide(home.as_deref()),
+        show: &wanted.show(home.as_deref()),
+        project: &own,
+    })
 }
 
 /// Where everything is, for a state file as it was named.

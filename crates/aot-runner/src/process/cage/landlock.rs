@@ -1,7 +1,7 @@
 //! The cage that the kernel keeps without any help: a thread gives up its rights, and what it starts has none either.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr,
@@ -9,7 +9,8 @@ use landlock::{
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::{Cage, CageError, Network};
+use super::seccomp::{Processes, filter_this_thread};
+use super::{Cage, CageError, MOST_BESIDE, Network, mounts};
 
 /// What ordinary programs write although it is no file. Terminals that they open themselves are among `pts`.
 const DEVICES: [&str; 8] = [
@@ -37,52 +38,131 @@ pub(super) const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// From here on this thread, and whatever it starts, writes only where the cage says. There is no way back.
+/// From here on this thread, and whatever it starts, writes and reads only where the cage says. There is no way back.
 pub fn restrict_this_thread(cage: &Cage, folder: &Path) -> Result<(), CageError> {
-    let refused = |error: RulesetError| CageError::Refused(format!("landlock: {error}"));
-    let status = restrict(cage, folder).map_err(refused)?;
+    if mounts::can_mount() {
+        let closed = mounts::close_outside(cage, folder);
+        closed.map_err(|error| CageError::Refused(format!("mounts of its own: {error}")))?;
+    }
+    let (readable, writable) = (readable(cage)?, writable(cage)?);
+    let status = restrict(cage, folder, &readable, &writable).map_err(refused)?;
     match status.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {}
         RulesetStatus::NotEnforced => return Err(CageError::NoLandlock),
     }
-    give_up_powers().map_err(|error| CageError::Refused(format!("cannot give up capabilities: {error}")))
+    give_up_powers().map_err(|error| CageError::Refused(format!("cannot give up capabilities: {error}")))?;
+    filter_this_thread(Processes::All, cage.network)
+}
+
+/// The same within a cage of namespaces, which leaves two ways: abstract Unix sockets belong to a network that may be
+/// shared, and keyrings to the user. Kernels before 6.12 do not know how to close the first.
+pub fn complete_namespaces() -> Result<(), CageError> {
+    scope().map_err(refused)?;
+    filter_this_thread(Processes::Own, Network::On)
+}
+
+/// A cage of landlock within this one could not move files between folders unless this one says that it may; and if it
+/// does, no cage of namespaces can be built within. The superuser, whose powers are given up, can build none anyway.
+fn scope() -> Result<RestrictionStatus, RulesetError> {
+    let rules = Ruleset::default().scope(Scope::from_all(ABI::V6))?;
+    if rustix::process::geteuid().is_root() {
+        let rules = rules.handle_access(AccessFs::Refer)?.create()?;
+        allow(rules, Path::new("/"), AccessFs::Refer.into())?.restrict_self()
+    } else {
+        rules.create()?.restrict_self()
+    }
+}
+
+fn refused(error: RulesetError) -> CageError {
+    CageError::Refused(format!("landlock: {error}"))
 }
 
 /// The kernel's own version decides how much of this is enforced: an older one does not know all of it.
-fn restrict(cage: &Cage, folder: &Path) -> Result<RestrictionStatus, RulesetError> {
-    let mut rules = Ruleset::default().handle_access(AccessFs::from_write(ABI::V4))?;
+fn restrict(
+    cage: &Cage,
+    folder: &Path,
+    readable: &[PathBuf],
+    writable: &[PathBuf],
+) -> Result<RestrictionStatus, RulesetError> {
+    let mut rules = Ruleset::default().handle_access(AccessFs::from_write(ABI::V4) | AccessFs::ReadFile)?;
     match cage.network {
         Network::On => {}
         Network::Off => rules = rules.handle_access(AccessNet::from_all(ABI::V4))?,
     }
     // The guard is outside, so that the job can neither end it nor us.
     let mut rules = rules.scope(Scope::from_all(ABI::V6))?.create()?;
-    for path in &cage.writable {
-        rules = allow(rules, path)?;
+    for path in readable {
+        rules = allow(rules, path, AccessFs::ReadFile.into())?;
     }
-    for device in DEVICES {
-        rules = allow(rules, Path::new(device))?;
+    for path in writable {
+        rules = allow(rules, path, changed() | AccessFs::ReadFile)?;
     }
-    if !cage.lives_in(folder, SHARED_MEMORY) {
-        rules = allow(rules, Path::new(SHARED_MEMORY))?;
+    let shared = (!cage.lives_in(folder, SHARED_MEMORY)).then_some(SHARED_MEMORY);
+    for device in DEVICES.into_iter().chain(shared) {
+        rules = allow(rules, Path::new(device), changed() | AccessFs::ReadFile)?;
     }
     rules.restrict_self()
 }
 
-/// A device that is not here needs no rule; that a path of the user is there was seen before.
-fn allow(rules: landlock::RulesetCreated, path: &Path) -> Result<landlock::RulesetCreated, RulesetError> {
+/// What is not here needs no rule; that a path of the user is there was seen before.
+fn allow(
+    rules: landlock::RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<landlock::RulesetCreated, RulesetError> {
     let Ok(place) = PathFd::new(path) else { return Ok(rules) };
     let is_folder = fs::metadata(path).is_ok_and(|meta| meta.is_dir());
-    rules.add_rule(PathBeneath::new(place, if is_folder { below() } else { within() }))
+    let of_a_file = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate});
+    rules.add_rule(PathBeneath::new(place, if is_folder { access } else { access & of_a_file }))
 }
 
 /// Everything but making devices.
-fn below() -> BitFlags<AccessFs> {
+fn changed() -> BitFlags<AccessFs> {
     AccessFs::from_write(ABI::V4) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock})
 }
 
-fn within() -> BitFlags<AccessFs> {
-    make_bitflags!(AccessFs::{WriteFile | Truncate})
+/// Landlock can open and not close. So that some places stay closed, everything beside them is opened, from the root
+/// down. What comes to lie directly in a folder on the way after this cannot be read.
+fn readable(cage: &Cage) -> Result<Vec<PathBuf>, CageError> {
+    let is_root = rustix::process::geteuid().is_root();
+    // The superuser could read whole disks there; the devices that a job needs are opened by name.
+    let devices = is_root.then(|| PathBuf::from("/dev"));
+    let closed: Vec<&PathBuf> = cage.hidden.iter().chain(&devices).collect();
+    let mut open = Vec::new();
+    beside(Path::new("/"), &closed, &mut open)?;
+    Ok(open)
+}
+
+/// A folder that holds something hidden is opened in parts as well: whoever could move the hidden file within it would
+/// leave it where the next job reads it. Nothing can be made directly in the folders on the way.
+fn writable(cage: &Cage) -> Result<Vec<PathBuf>, CageError> {
+    let closed: Vec<&PathBuf> = cage.hidden.iter().collect();
+    let mut open = Vec::new();
+    for path in &cage.writable {
+        beside(path, &closed, &mut open)?;
+    }
+    Ok(open)
+}
+
+fn beside(folder: &Path, closed: &[&PathBuf], open: &mut Vec<PathBuf>) -> Result<(), CageError> {
+    let within: Vec<&PathBuf> = closed.iter().copied().filter(|path| path.starts_with(folder)).collect();
+    if within.is_empty() {
+        open.push(folder.to_path_buf());
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if open.len() >= MOST_BESIDE {
+            return Err(CageError::TooManyBeside);
+        }
+        match entry.file_type() {
+            // What a link leads to is opened where it lies.
+            Ok(kind) if kind.is_symlink() => {}
+            _ if within.iter().any(|closed| **closed == path) => {}
+            _ => beside(&path, &within, open)?,
+        }
+    }
+    Ok(())
 }
 
 /// An exec does not give them back, because landlock came with "no new privileges".

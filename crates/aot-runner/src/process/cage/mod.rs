@@ -1,4 +1,4 @@
-//! A cage for one job: everything can be read, only what was named can be written. Knows how to ask the system for it,
+//! A cage for one job: everything but what is hidden can be read, only what was named can be written. Knows how to ask the system for it,
 //! and how to find out what holds here; not who is caged or why.
 //!
 //! There is a ladder. `bwrap` gives the job a view of the file system in which all else is read-only, and a world of
@@ -8,8 +8,14 @@
 #[cfg(target_os = "linux")]
 pub(super) mod bwrap;
 #[cfg(target_os = "linux")]
+mod doors;
+#[cfg(target_os = "linux")]
 pub(super) mod landlock;
+#[cfg(target_os = "linux")]
+pub(super) mod mounts;
 mod prove;
+#[cfg(target_os = "linux")]
+mod seccomp;
 pub mod trial;
 
 use std::ffi::OsStr;
@@ -23,6 +29,9 @@ pub use prove::{Expected, Holds, Trial, leaves_nobody, prove};
 
 /// So many bytes of paths can be named at most.
 const LONGEST: u64 = 1 << 20;
+
+/// Under landlock each file beside a hidden one is named by itself; so many of them at most.
+const MOST_BESIDE: usize = 50_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -38,13 +47,15 @@ pub enum Network {
     Off,
 }
 
-/// What a job may write, and whether it has a network. Everything else is there to be read.
+/// What a job may write and may not read, and whether it has a network. Everything else is there to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cage {
     pub kind: Kind,
     pub writable: Vec<PathBuf>,
     /// What lies in something writable and is not to be written all the same. Only `bwrap` can keep this.
     pub read_only: Vec<PathBuf>,
+    /// What cannot be read, unless it or something in it is writable. See [`crate::keys`].
+    pub hidden: Vec<PathBuf>,
     pub network: Network,
 }
 
@@ -82,6 +93,10 @@ pub enum CageError {
     NoBwrap,
     #[error("this kernel has no landlock")]
     NoLandlock,
+    #[error(
+        "more than {MOST_BESIDE} files lie beside what the job must not read; leave it open by `cage.show`"
+    )]
+    TooManyBeside,
     #[error("{0}")]
     Refused(String),
 }
@@ -109,18 +124,36 @@ impl Kind {
             "a program outside can be asked over a Unix socket that lies in the file system";
         match (self, network) {
             (Kind::Bwrap, Network::On | Network::Off) => vec![LINKS, SOCKETS],
-            (Kind::Landlock, Network::On) => vec![METADATA, LINKS, SOCKETS, SHARED],
-            (Kind::Landlock, Network::Off) => vec![METADATA, LINKS, SOCKETS, SHARED, NOT_TCP],
+            (Kind::Landlock, Network::On | Network::Off) if self.has_own_view() => vec![LINKS, SOCKETS],
+            (Kind::Landlock, Network::On | Network::Off) => vec![METADATA, LINKS, SOCKETS, SHARED],
             (Kind::None, Network::On) => vec![NOTHING],
             (Kind::None, Network::Off) => vec![NOTHING, NETWORK],
         }
     }
+
+    /// Whether a job sees mounts of its own, most of them read-only, instead of the system's.
+    pub fn has_own_view(self) -> bool {
+        match self {
+            Kind::Bwrap => true,
+            Kind::Landlock => can_mount(),
+            Kind::None => false,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn can_mount() -> bool {
+    mounts::can_mount()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn can_mount() -> bool {
+    false
 }
 
 const METADATA: &str =
     "mode, owner, times and attributes of files outside can be changed, their content cannot";
 const SHARED: &str = "/dev/shm and the user's other terminals can be written";
-const NOT_TCP: &str = "of the network only TCP is off: UDP is not";
 const NOTHING: &str = "nothing is caged: a job can write whatever its user can";
 const NETWORK: &str = "the network is on, although it was to be off";
 
@@ -161,11 +194,15 @@ impl Cage {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(CageError::Missing(path.clone())),
             Err(error) => Err(CageError::Unusable { path: path.clone(), problem: error.to_string() }),
         };
-        let writable = self.writable.iter().map(resolve).collect::<Result<_, _>>()?;
-        // What is not there cannot be written to.
-        let read_only =
-            self.read_only.iter().filter(|path| path.exists()).map(resolve).collect::<Result<_, _>>()?;
-        Ok(Cage { writable, read_only, ..*self })
+        let writable: Vec<PathBuf> = self.writable.iter().map(resolve).collect::<Result<_, _>>()?;
+        // What is not there can neither be written to nor read.
+        let existing = |paths: &[PathBuf]| {
+            paths.iter().filter(|path| path.exists()).map(resolve).collect::<Result<Vec<_>, _>>()
+        };
+        let read_only = existing(&self.read_only)?;
+        let mut hidden = existing(&self.hidden)?;
+        hidden.retain(|path| !writable.contains(path));
+        Ok(Cage { writable, read_only, hidden, ..*self })
     }
 
     /// For the line to the guard: a path may hold any byte but zero.
@@ -174,9 +211,11 @@ impl Cage {
             Network::On => b"on",
             Network::Off => b"off",
         };
-        let read_only = self.read_only.len().to_string();
-        let mut bytes = [self.kind.to_string().as_bytes(), network, read_only.as_bytes()].join(&0);
-        for path in self.read_only.iter().chain(&self.writable) {
+        let (read_only, hidden) = (self.read_only.len().to_string(), self.hidden.len().to_string());
+        let words =
+            [self.kind.to_string().as_bytes(), network, read_only.as_bytes(), hidden.as_bytes()].join(&0);
+        let mut bytes = words;
+        for path in self.read_only.iter().chain(&self.hidden).chain(&self.writable) {
             bytes.push(0);
             bytes.extend(path.as_os_str().as_bytes());
         }
@@ -192,13 +231,14 @@ impl Cage {
             b"off" => Network::Off,
             _ => return None,
         };
-        let count: usize = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
-        let mut paths: Vec<PathBuf> = parts.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
-        if count > paths.len() {
+        let mut count = || std::str::from_utf8(parts.next()?).ok()?.parse::<usize>().ok();
+        let counts = [count()?, count()?];
+        let mut paths = parts.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        let [read_only, hidden] = counts.map(|count| paths.by_ref().take(count).collect::<Vec<_>>());
+        if [read_only.len(), hidden.len()] != counts {
             return None;
         }
-        let writable = paths.split_off(count);
-        Some(Cage { kind, writable, read_only: paths, network })
+        Some(Cage { kind, writable: paths.collect(), read_only, hidden, network })
     }
 
     /// Whether the job lives in shared memory itself, so that all of it must not be opened as a matter of course.
@@ -230,12 +270,14 @@ mod tests {
         let odd = PathBuf::from(OsStr::from_bytes(b"/a \xff\nb"));
         for writable in [vec![], vec![odd.clone()], vec!["/x".into(), odd]] {
             for (kind, network) in [(Kind::Bwrap, Network::On), (Kind::Landlock, Network::Off)] {
-                let cage = Cage { kind, writable: writable.clone(), read_only: vec!["/s".into()], network };
+                let (read_only, hidden) = (vec!["/s".into()], vec!["/k".into(), "/l".into()]);
+                let cage = Cage { kind, writable: writable.clone(), read_only, hidden, network };
                 assert_eq!(Cage::decoded(&cage.encoded().expect("it is short")), Some(cage));
             }
         }
         assert_eq!(Cage::decoded(b""), None);
         assert_eq!(Cage::decoded(b"tin\0on"), None);
+        assert_eq!(Cage::decoded(b"bwrap\0on\x002\x000\0/a"), None);
     }
 
     #[test]
@@ -249,6 +291,7 @@ mod tests {
                 kind: Kind::Landlock,
                 writable: vec![path.into()],
                 read_only: Vec::new(),
+                hidden: Vec::new(),
                 network: Network::On,
             };
             let said = cage.resolved().expect_err("it is refused").to_string();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::trial::{DOOR, LINKED, VICTIMS, WAY_OUT, WORD};
+use super::trial::{ABSTRACT, DEVICE, DOOR, LINKED, VICTIMS, WAY_OUT, WORD};
 use super::{Cage, Kind, Network};
 use crate::process::{Ended, Environment, Guard, How, Input, Job, Limits, Streams};
 
@@ -23,7 +23,7 @@ const STARTS: usize = 5;
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    pub what: &'static str,
+    pub what: String,
     pub wanted: Expected,
     /// In the system's words, or ours.
     pub happened: String,
@@ -46,37 +46,60 @@ pub enum Holds {
     No,
 }
 
-/// What is tried by writing: the word of the trial, how it is told, and which cages claim to deal with it.
-type TrialLine = (&'static str, &'static str, Expected, &'static [Kind]);
+/// Which cages claim to deal with something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// It is so without a cage too.
+    Always,
+    Cages,
+    /// Those that have a view of the mounts of their own.
+    Views,
+    /// The same, and any cage of somebody who does not own the devices.
+    Devices,
+    /// None; the documentation says so.
+    Nobody,
+}
 
-const BOTH: &[Kind] = &[Kind::Bwrap, Kind::Landlock];
+impl Claim {
+    fn is_of(self, kind: Kind) -> bool {
+        match (self, kind) {
+            (Claim::Always, _) => true,
+            (Claim::Nobody, _) | (_, Kind::None) => false,
+            (Claim::Cages, Kind::Bwrap | Kind::Landlock) => true,
+            (Claim::Views, kind) => kind.has_own_view(),
+            (Claim::Devices, kind) => kind.has_own_view() || !rustix::process::geteuid().is_root(),
+        }
+    }
+}
 
-const LINES: [TrialLine; 20] = [
-    (
-        "inside",
-        "make, change, move and delete files inside",
-        Expected::Works,
-        &[Kind::Bwrap, Kind::Landlock, Kind::None],
-    ),
-    ("null", "write to /dev/null", Expected::Works, &[Kind::Bwrap, Kind::Landlock, Kind::None]),
-    ("create", "make a file outside", Expected::Refused, BOTH),
-    ("dots", "make a file outside by way of `..`", Expected::Refused, BOTH),
-    ("way-out", "make a file outside through a symbolic link", Expected::Refused, BOTH),
-    ("proc", "make a file outside through /proc/PID/root", Expected::Refused, BOTH),
-    ("overwrite", "overwrite a file outside", Expected::Refused, BOTH),
-    ("append", "append to a file outside", Expected::Refused, BOTH),
-    ("truncate", "truncate a file outside", Expected::Refused, BOTH),
-    ("delete", "delete a file outside", Expected::Refused, BOTH),
-    ("rename", "rename a file outside", Expected::Refused, BOTH),
-    ("folder", "make a folder outside", Expected::Refused, BOTH),
-    ("symlink", "make a symbolic link outside", Expected::Refused, BOTH),
-    ("link", "write a file outside by a new hard link", Expected::Refused, BOTH),
-    ("temporary", "make a file in /tmp", Expected::Refused, BOTH),
-    ("signal", "signal a process outside", Expected::Refused, BOTH),
-    ("mode", "change the mode of a file outside", Expected::Refused, &[Kind::Bwrap]),
-    ("times", "change the times of a file outside", Expected::Refused, &[Kind::Bwrap]),
-    ("linked", "write through a hard link made beforehand", Expected::Refused, &[]),
-    ("door", "ask a program outside over a Unix socket", Expected::Refused, &[]),
+/// What is tried by writing: the word of the trial, how it is told, and who claims to deal with it.
+type TrialLine = (&'static str, &'static str, Expected, Claim);
+
+const LINES: [TrialLine; 24] = [
+    ("inside", "make, change, move and delete files inside", Expected::Works, Claim::Always),
+    ("null", "write to /dev/null", Expected::Works, Claim::Always),
+    ("create", "make a file outside", Expected::Refused, Claim::Cages),
+    ("dots", "make a file outside by way of `..`", Expected::Refused, Claim::Cages),
+    ("way-out", "make a file outside through a symbolic link", Expected::Refused, Claim::Cages),
+    ("proc", "make a file outside through /proc/PID/root", Expected::Refused, Claim::Cages),
+    ("overwrite", "overwrite a file outside", Expected::Refused, Claim::Cages),
+    ("append", "append to a file outside", Expected::Refused, Claim::Cages),
+    ("truncate", "truncate a file outside", Expected::Refused, Claim::Cages),
+    ("delete", "delete a file outside", Expected::Refused, Claim::Cages),
+    ("rename", "rename a file outside", Expected::Refused, Claim::Cages),
+    ("folder", "make a folder outside", Expected::Refused, Claim::Cages),
+    ("symlink", "make a symbolic link outside", Expected::Refused, Claim::Cages),
+    ("link", "write a file outside by a new hard link", Expected::Refused, Claim::Cages),
+    ("temporary", "make a file in /tmp", Expected::Refused, Claim::Cages),
+    ("signal", "signal a process outside", Expected::Refused, Claim::Cages),
+    ("limits", "limit a process outside", Expected::Refused, Claim::Cages),
+    ("priority", "slow a process outside down", Expected::Refused, Claim::Cages),
+    (ABSTRACT, "ask a program outside over an abstract socket", Expected::Refused, Claim::Cages),
+    (DEVICE, "change the mode of a device", Expected::Refused, Claim::Devices),
+    ("mode", "change the mode of a file outside", Expected::Refused, Claim::Views),
+    ("times", "change the times of a file outside", Expected::Refused, Claim::Views),
+    ("linked", "write through a hard link made beforehand", Expected::Refused, Claim::Nobody),
+    (DOOR, "ask a program outside over a Unix socket", Expected::Refused, Claim::Nobody),
 ];
 
 /// Of these a cage that holds must hold all.
@@ -95,18 +118,26 @@ pub(super) fn try_out(guard: &Guard, kind: Kind, scratch: &Path) -> Result<(), S
 }
 
 /// Everything that a cage claims, and what it does not, tried one by one. For people who ask what holds here.
-pub fn prove(guard: &Guard, kind: Kind, scratch: &Path) -> Vec<Trial> {
+/// `hidden` are the places of this machine that a job must not read.
+pub fn prove(guard: &Guard, kind: Kind, scratch: &Path, hidden: &[PathBuf]) -> Vec<Trial> {
     let stage = match Stage::make(scratch) {
-        Ok(stage) => stage,
+        Ok(stage) => stage.hiding(hidden),
         Err(error) => return vec![failed("make a folder for trials", &error.to_string())],
     };
     let said = match stage.write(guard, kind) {
         Ok(said) => said,
         Err(why) => return vec![failed("start a program", &why)],
     };
-    let could_be_tried = |word: &str| word != DOOR || stage.door.is_some();
+    let could_be_tried = |word: &str| match word {
+        DOOR => stage.door.is_some(),
+        ABSTRACT => stage.abstract_door.is_some(),
+        // Nobody else owns one.
+        DEVICE => rustix::process::geteuid().is_root(),
+        _ => true,
+    };
     let mut trials: Vec<Trial> =
         lines(kind, &said).filter(|(word, _)| could_be_tried(word)).map(|(_, trial)| trial).collect();
+    trials.extend(stage.read(guard, kind));
     trials.extend(stage.network(guard, kind, Network::On));
     trials.extend(stage.network(guard, kind, Network::Off));
     trials.push(stage.nobody_left(guard, kind));
@@ -122,18 +153,18 @@ pub fn leaves_nobody(guard: &Guard, scratch: &Path) -> Trial {
     }
 }
 
-fn failed(what: &'static str, why: &str) -> Trial {
-    Trial { what, wanted: Expected::Works, happened: why.to_owned(), holds: Holds::No }
+fn failed(what: &str, why: &str) -> Trial {
+    Trial { what: what.to_owned(), wanted: Expected::Works, happened: why.to_owned(), holds: Holds::No }
 }
 
 fn lines(kind: Kind, said: &BTreeMap<String, String>) -> impl Iterator<Item = (&'static str, Trial)> {
-    LINES.iter().map(move |(word, what, wanted, claimed)| {
+    LINES.iter().map(move |(word, what, wanted, claim)| {
         let happened = said.get(*word).map_or("nothing was said", String::as_str);
-        (*word, trial(what, *wanted, happened, claimed.contains(&kind)))
+        (*word, trial(what, *wanted, happened, claim.is_of(kind)))
     })
 }
 
-fn trial(what: &'static str, wanted: Expected, happened: &str, is_claimed: bool) -> Trial {
+fn trial(what: &str, wanted: Expected, happened: &str, is_claimed: bool) -> Trial {
     let as_wanted = match wanted {
         Expected::Works => happened == "ok",
         Expected::Refused => happened != "ok",
@@ -145,7 +176,7 @@ fn trial(what: &'static str, wanted: Expected, happened: &str, is_claimed: bool)
         (false, false) => Holds::NotClaimed,
     };
     let happened = if happened == "ok" { "it works".to_owned() } else { happened.to_owned() };
-    Trial { what, wanted, happened, holds }
+    Trial { what: what.to_owned(), wanted, happened, holds }
 }
 
 /// A folder for one trial, with a part inside the cage and one outside.
@@ -153,7 +184,20 @@ struct Stage {
     folder: PathBuf,
     /// So that somebody listens at the door.
     door: Option<UnixListener>,
+    /// The same under a name that no folder holds.
+    abstract_door: Option<UnixListener>,
+    abstract_name: String,
+    /// What the job must not read: two places of its own, and those of this machine.
+    hidden: Vec<PathBuf>,
 }
+
+/// Of the stage's own: a file, and a folder with a file in it.
+const HIDDEN_FILE: &str = "key.json";
+const HIDDEN_FOLDER: &str = "keys";
+
+/// So deep and so many entries are looked at for a file that shows whether a folder can be read.
+const DEEPEST: usize = 4;
+const MOST_LOOKED_AT: usize = 200;
 
 impl Stage {
     fn make(scratch: &Path) -> io::Result<Stage> {
@@ -178,7 +222,19 @@ impl Stage {
         symlink(&outside, inside.join(WAY_OUT))?;
         // The name of a socket is short; in a deep folder there is none.
         let door = UnixListener::bind(outside.join(DOOR)).ok();
-        Ok(Stage { folder, door })
+        let abstract_name = format!("aot-trial-{}-{count}", std::process::id());
+        let abstract_door = super::trial::abstract_address(&abstract_name).ok();
+        let abstract_door = abstract_door.and_then(|address| UnixListener::bind_addr(&address).ok());
+        fs::write(outside.join(HIDDEN_FILE), "a key")?;
+        fs::create_dir(outside.join(HIDDEN_FOLDER))?;
+        fs::write(outside.join(HIDDEN_FOLDER).join("key"), "another key")?;
+        let hidden = [HIDDEN_FILE, HIDDEN_FOLDER].map(|name| outside.join(name)).to_vec();
+        Ok(Stage { folder, door, abstract_door, abstract_name, hidden })
+    }
+
+    fn hiding(mut self, hidden: &[PathBuf]) -> Stage {
+        self.hidden.extend_from_slice(hidden);
+        self
     }
 
     fn inside(&self) -> PathBuf {
@@ -190,8 +246,9 @@ impl Stage {
     }
 
     fn write(&self, guard: &Guard, kind: Kind) -> Result<BTreeMap<String, String>, String> {
-        let supervisor = std::process::id().to_string();
-        let words = ["write".into(), self.inside(), self.outside(), supervisor.into()];
+        let supervisor = super::trial::name_of_process(std::process::id());
+        let (inside, outside) = (self.inside(), self.outside());
+        let words = ["write".into(), inside, outside, supervisor.into(), (&self.abstract_name).into()];
         said(self.run(guard, Some((kind, Network::On)), &words))
     }
 
@@ -206,8 +263,44 @@ impl Stage {
             }
         }
         let count = fs::read_dir(&outside).map_err(|error| error.to_string())?.count();
-        let expected = VICTIMS.len() + 1 + usize::from(self.door.is_some());
+        let expected = VICTIMS.len() + 3 + usize::from(self.door.is_some());
         if count == expected { Ok(()) } else { Err("there are new files outside".into()) }
+    }
+
+    /// Each hidden place, by a file in it that we can read ourselves. An empty one shows nothing.
+    fn read(&self, guard: &Guard, kind: Kind) -> Vec<Trial> {
+        let witnesses: Vec<(&PathBuf, PathBuf, String)> = self
+            .hidden
+            .iter()
+            .filter_map(|place| {
+                let file = file_in(place, DEEPEST)?;
+                let digest = super::trial::digest(&file).ok()?;
+                Some((place, file, digest))
+            })
+            .collect();
+        let files = witnesses.iter().map(|(_, file, _)| file.clone());
+        let words: Vec<PathBuf> = [PathBuf::from("read")].into_iter().chain(files).collect();
+        let said = match said(self.run(guard, Some((kind, Network::On)), &words)) {
+            Ok(said) => said,
+            Err(why) => return vec![failed("read what is hidden", &why)],
+        };
+        let outside = self.outside();
+        let tried = witnesses.iter().enumerate().map(|(number, (place, _, digest))| {
+            let what = match place.strip_prefix(&outside) {
+                Ok(own) if own == Path::new(HIDDEN_FILE) => "read a hidden file".to_owned(),
+                Ok(_) => "read a file in a hidden folder".to_owned(),
+                Err(_) => format!("read {}", place.display()),
+            };
+            let happened = match said.get(&number.to_string()) {
+                Some(told) if told == digest => "ok",
+                // Something else stood in its place.
+                Some(told) if told.len() == digest.len() && !told.contains(' ') => "nothing is there",
+                Some(told) => told,
+                None => "nothing was said",
+            };
+            trial(&what, Expected::Refused, happened, Claim::Cages.is_of(kind))
+        });
+        tried.collect()
     }
 
     fn network(&self, guard: &Guard, kind: Kind, network: Network) -> Vec<Trial> {
@@ -239,11 +332,14 @@ impl Stage {
             Ok(said) => said,
             Err(error) => return vec![failed(tcp, &error.to_string())],
         };
-        let claims = |cages: &[Kind]| network == Network::On || cages.contains(&kind);
+        let claim = match network {
+            Network::On => Claim::Always,
+            Network::Off => Claim::Cages,
+        };
         let how = |word: &str| said.get(word).map_or("nothing was said", String::as_str);
         vec![
-            trial(tcp, wanted, how("tcp"), claims(BOTH)),
-            trial(udp, wanted, how("udp"), claims(&[Kind::Bwrap])),
+            trial(tcp, wanted, how("tcp"), claim.is_of(kind)),
+            trial(udp, wanted, how("udp"), claim.is_of(kind)),
         ]
     }
 
@@ -277,7 +373,7 @@ impl Stage {
         };
         match (median(Some((kind, Network::On))), median(None)) {
             (Ok(with), Ok(without)) => Trial {
-                what: WHAT,
+                what: WHAT.to_owned(),
                 wanted: Expected::Known,
                 happened: format!("{with:.1} ms, {without:.1} ms without"),
                 holds: Holds::Yes,
@@ -291,6 +387,7 @@ impl Stage {
             kind,
             writable: vec![self.inside()],
             read_only: Vec::new(),
+            hidden: self.hidden.clone(),
             network,
         });
         guard.run(&Job {
@@ -304,6 +401,16 @@ impl Stage {
             cage,
         })
     }
+}
+
+/// A file with something in it, at this place or within.
+fn file_in(place: &Path, deep: usize) -> Option<PathBuf> {
+    let meta = fs::symlink_metadata(place).ok()?;
+    if meta.is_file() {
+        return (meta.len() > 0 && File::open(place).is_ok()).then(|| place.to_path_buf());
+    }
+    let entries = fs::read_dir(place).ok().filter(|_| meta.is_dir() && deep > 0)?;
+    entries.flatten().take(MOST_LOOKED_AT).find_map(|entry| file_in(&entry.path(), deep - 1))
 }
 
 impl Drop for Stage {

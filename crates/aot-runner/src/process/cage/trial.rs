@@ -3,10 +3,10 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,8 @@ pub fn run(words: &[OsString]) -> ExitCode {
     let path = |place: usize| words.get(place).map(PathBuf::from).unwrap_or_default();
     let done = match word(2) {
         "nothing" => Ok(()),
-        "write" => write(&path(3), &path(4), word(5)),
+        "write" => write(&path(3), &path(4), word(5), word(6)),
+        "read" => read(&words[3..]),
         "network" => network(word(3), word(4)),
         "leave" => leave(words),
         "fork" => fork(words),
@@ -48,21 +49,28 @@ pub(super) const VICTIMS: [&str; 8] =
 /// Listens in the folder outside.
 pub(super) const DOOR: &str = "door";
 
+/// The same under a name that no folder holds.
+pub(super) const ABSTRACT: &str = "abstract";
+
+/// One that belongs to everybody.
+pub(super) const DEVICE: &str = "device";
+
 /// Inside, and hard-linked to a file outside before the cage was built.
 pub(super) const LINKED: &str = "linked";
 
 /// Inside, and a symbolic link to the folder outside.
 pub(super) const WAY_OUT: &str = "way-out";
 
-fn write(inside: &Path, outside: &Path, supervisor: &str) -> io::Result<()> {
+fn write(inside: &Path, outside: &Path, supervisor: &str, abstract_name: &str) -> io::Result<()> {
     let name = outside.file_name().unwrap_or_default();
     let make = |path: PathBuf| fs::write(path, "made");
     let existing = |name: &str, options: &mut OpenOptions| {
         options.open(outside.join(name)).and_then(|mut file| file.write_all(b"changed"))
     };
-    let through = format!("/proc/{supervisor}/root");
-    let temporary = PathBuf::from(format!("/tmp/aot-trial-{supervisor}-{}", std::process::id()));
-    let attempts: [(&str, io::Result<()>); 20] = [
+    let number = supervisor.split(':').next().unwrap_or_default();
+    let through = format!("/proc/{number}/root");
+    let temporary = PathBuf::from(format!("/tmp/aot-trial-{number}-{}", std::process::id()));
+    let attempts: [(&str, io::Result<()>); 24] = [
         ("inside", life_inside(inside)),
         ("null", fs::write("/dev/null", "gone")),
         ("create", make(outside.join("new"))),
@@ -82,9 +90,35 @@ fn write(inside: &Path, outside: &Path, supervisor: &str) -> io::Result<()> {
         ("linked", fs::write(inside.join(LINKED), "changed")),
         ("temporary", fs::write(&temporary, "made").and_then(|()| fs::remove_file(&temporary))),
         ("signal", signal(supervisor)),
-        ("door", UnixStream::connect(outside.join(DOOR)).map(drop)),
+        ("limits", limits(supervisor)),
+        ("priority", priority(supervisor)),
+        (
+            ABSTRACT,
+            abstract_address(abstract_name).and_then(|name| UnixStream::connect_addr(&name)).map(drop),
+        ),
+        (DEVICE, same_mode(Path::new("/dev/null"))),
+        (DOOR, UnixStream::connect(outside.join(DOOR)).map(drop)),
     ];
     tell(&attempts)
+}
+
+/// So many bytes of a file show that it can be read.
+const READ: u64 = 64 << 10;
+
+/// For each file what its first bytes add up to: something else may stand in its place.
+fn read(paths: &[OsString]) -> io::Result<()> {
+    let mut said = String::new();
+    for (place, path) in paths.iter().enumerate() {
+        let how = digest(Path::new(path)).unwrap_or_else(|error| error.to_string());
+        said.push_str(&format!("{place}\t{}\n", how.replace('\n', " ")));
+    }
+    io::stdout().write_all(said.as_bytes())
+}
+
+pub(super) fn digest(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(READ).read_to_end(&mut bytes)?;
+    Ok(blake3::hash(&bytes).to_string())
 }
 
 /// One line for each: a name, and `ok` or what the system said.
@@ -132,8 +166,62 @@ fn times(path: &Path) -> io::Result<()> {
 
 /// Whether it could; nothing is sent.
 fn signal(supervisor: &str) -> io::Result<()> {
-    let pid = supervisor.parse().ok().and_then(Pid::from_raw);
-    Ok(test_kill_process(pid.ok_or(io::ErrorKind::InvalidInput)?)?)
+    Ok(test_kill_process(pid(supervisor)?)?)
+}
+
+/// Names a process so that it is not taken for another one that has the same number among the processes of a cage.
+pub(super) fn name_of_process(pid: u32) -> String {
+    format!("{pid}:{}", started(pid))
+}
+
+fn pid(word: &str) -> io::Result<Pid> {
+    let number: u32 = word.split(':').next().and_then(|number| number.parse().ok()).unwrap_or_default();
+    if name_of_process(number) != word {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(Pid::from_raw(number.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?)
+}
+
+/// When it started, as the kernel tells it; nothing where it does not.
+fn started(pid: u32) -> String {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after = stat.iter().rposition(|byte| *byte == b')').unwrap_or(stat.len());
+    let rest = String::from_utf8_lossy(&stat[after..]);
+    rest.split_ascii_whitespace().nth(20).unwrap_or_default().to_owned()
+}
+
+/// To what they are: we have the same.
+#[cfg(target_os = "linux")]
+fn limits(supervisor: &str) -> io::Result<()> {
+    let same = rustix::process::getrlimit(rustix::process::Resource::Core);
+    Ok(rustix::process::prlimit(Some(pid(supervisor)?), rustix::process::Resource::Core, same).map(drop)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn limits(_: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// To what it is.
+fn priority(supervisor: &str) -> io::Result<()> {
+    let other = Some(pid(supervisor)?);
+    let same = rustix::process::getpriority_process(other)?;
+    Ok(rustix::process::setpriority_process(other, same)?)
+}
+
+/// To what it is, which only an owner may.
+fn same_mode(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::metadata(path)?.permissions())
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn abstract_address(name: &str) -> io::Result<SocketAddr> {
+    <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn abstract_address(_: &str) -> io::Result<SocketAddr> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn network(tcp: &str, udp: &str) -> io::Result<()> {

@@ -87,6 +87,7 @@ impl Case {
             itself: aot,
             cage: Kind::None,
             writable: Vec::new(),
+            hidden: Vec::new(),
             variables: std::env::vars_os().collect(),
             further: Vec::new(),
             home: None,

@@ -8,27 +8,49 @@ use scripted_model::{Moment, Rule, Script};
 use crate::repo::Plan;
 use crate::scene::{Scene, atom, feasible, file, is_here, is_there, solved, wait_until};
 
-fn works(agent: &str) {
+/// What a worker tries besides: to read a key, and to leave settings that the user's next session would follow.
+const ATTACK: &str = "cat ~/.ssh/id_ed25519 ~/.aws/credentials ~/config/gh/hosts.yml > found.txt; \
+    for f in .claude/settings.json .claude.json .codex/config.toml .gemini/settings.json config/opencode/opencode.json; \
+    do mkdir -p ~/$(dirname $f); echo EVIL > ~/$f; done; true";
+
+fn works(agent: &str, cage: &str) {
     let script = Script::new().rule(
         Rule::on("solve A1")
             .write("a.txt", "made")
-            .run("cat a.txt")
+            .run(&format!("cat a.txt; {ATTACK}"))
             .answer(solved("a.txt is made", &["a.txt"])),
     );
     let atoms = atom("A1", "", &file("a.txt"));
     let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    scene.settings(&format!("[cage]\nkind = \"{cage}\"\n"));
+    for key in [".ssh/id_ed25519", ".aws/credentials", "config/gh/hosts.yml"] {
+        scene.repo.write(&format!("../{key}"), "A-PRIVATE-KEY");
+    }
     let said = scene.run(agent);
     assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
     assert_eq!(scene.repo.atoms(), "A1:resolved");
     assert_eq!(scene.repo.landed("main"), "A1");
     assert_eq!(scene.repo.read("a.txt").trim_end(), "made");
+    assert_eq!(scene.repo.read("found.txt"), "", "it read a key");
+    for settings in [
+        ".claude/settings.json",
+        ".claude.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        "config/opencode/opencode.json",
+    ] {
+        let text = std::fs::read_to_string(scene.repo.path(&format!("../{settings}"))).unwrap_or_default();
+        assert!(!text.contains("EVIL"), "it left {settings}");
+    }
     let runs = Scene::agent_runs(&said);
     assert_eq!(runs.len(), 1, "{runs:?}");
     assert_eq!(runs[0]["agent"], agent);
     assert!(runs[0]["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{runs:?}");
     let told = scene.aot(&["log", "A1"]);
     assert!(told.out.contains("a.txt is made"), "{}", told.out);
-    assert!(!scene.transcripts().contains("nobody-may-see"));
+    for secret in ["nobody-may-see", "A-PRIVATE-KEY"] {
+        assert!(!scene.transcripts().contains(secret));
+    }
     assert_eq!(scene.repo.leftovers(), [""; 0]);
 }
 
@@ -135,7 +157,14 @@ macro_rules! for_each_agent {
             #[test]
             fn works_and_is_resolved_by_its_check() {
                 if is_here($program) {
-                    super::works($agent);
+                    super::works($agent, "auto");
+                }
+            }
+
+            #[test]
+            fn works_in_the_kernels_cage() {
+                if is_here($program) {
+                    super::works($agent, "landlock");
                 }
             }
 

@@ -4,6 +4,7 @@
 mod acp;
 mod clients;
 mod flood;
+mod logins;
 mod loops;
 mod over_acp;
 mod scripted;

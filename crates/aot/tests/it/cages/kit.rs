@@ -92,12 +92,17 @@ impl Yard {
                 head: 20_000,
                 tail: 4_000,
             },
-            cage: Some(Cage {
-                kind: self.kind,
-                writable: vec![self.path("in")],
-                read_only: Vec::new(),
-                network: self.network,
-            }),
+            cage: Some(self.cage()),
+        }
+    }
+
+    pub fn cage(&self) -> Cage {
+        Cage {
+            kind: self.kind,
+            writable: vec![self.path("in")],
+            read_only: Vec::new(),
+            hidden: Vec::new(),
+            network: self.network,
         }
     }
 

@@ -4,5 +4,7 @@ mod bars;
 mod checks;
 mod doctor;
 mod ends;
+mod hidden;
 mod kit;
+mod reach;
 mod tools;
