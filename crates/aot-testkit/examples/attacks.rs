@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use aot_testkit::attacks::{AttackCampaign, Cage, places};
+use aot_testkit::attacks::{AttackCampaign, Extent, places};
 
 fn main() -> ExitCode {
     let wanted = std::env::var("AOT_PLACE").unwrap_or_default();
@@ -13,14 +13,11 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let campaign = AttackCampaign {
         aot: aot_testkit::project::built(),
-        places: places.collect(),
-        sample: false,
+        extent: Extent::Whole(places.collect()),
         filter: words.join(" "),
         threads: std::env::var("AOT_THREADS").ok().and_then(|text| text.parse().ok()).unwrap_or(3),
     };
     let report = campaign.run();
     println!("{report}");
-    let distinct = campaign.places.iter().filter(|(cage, _)| *cage != Cage::None).count();
-    println!("{distinct} cages and users");
     if report.failed().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

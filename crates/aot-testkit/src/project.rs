@@ -148,6 +148,7 @@ impl Project {
             .env("HOME", &self.home)
             .env("SHELL", "/bin/sh")
             .env("USER", "grace")
+            // The person who is played here has seen what the project asks for.
             .env("AOT_TRUST", "/")
             .env("LC_ALL", "C.UTF-8")
             .env("GIT_CONFIG_NOSYSTEM", "1")

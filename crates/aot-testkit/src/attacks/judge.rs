@@ -8,11 +8,11 @@ use std::path::Path;
 
 use super::scene::{Heard, Outsider};
 use super::table::Bare;
-use super::{Batch, Cage, Wanted, attacks};
+use super::{Batch, Cage, Door, Wanted, attacks};
 use crate::project::{Project, STATE};
 
 /// Devices that root could take away from everybody. Attacks touch only these, and they are looked at.
-const DEVICES: [&str; 3] = ["/dev/full", "/dev/zero", "/dev/tty"];
+const DEVICES: [&str; 2] = ["/dev/full", "/dev/zero"];
 
 /// Places of a home that the program may write: its own settings and caches are not what is defended.
 const OURS: [&str; 6] =
@@ -44,6 +44,15 @@ pub fn look(project: &Project, victims: &mut [Outsider]) -> Sight {
     let protected = vec![project.read("tests/t"), project.read("aot.toml")];
     let victims = victims.iter_mut().map(|victim| (victim.number, health(victim))).collect();
     Sight { home, devices, victims, connected, protected }
+}
+
+/// Gives the devices back to everybody, if an attack took them away.
+fn mend_devices() {
+    for path in DEVICES {
+        // Whoever is not root cannot, and could not have broken them either.
+        let _ = std::os::unix::fs::chown(path, Some(0), Some(0));
+        let _ = fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    }
 }
 
 fn walk(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
@@ -105,9 +114,9 @@ fn health(victim: &mut Outsider) -> String {
     let status = read("status");
     let kept =
         status.lines().filter(|line| line.starts_with("Cpus_allowed_list") || line.starts_with("TracerPid"));
-    let state = status.lines().find(|line| line.starts_with("State")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default();
     // Running and sleeping are the same; stopped and traced are not.
-    let stopped = state.contains('T') || state.contains('t');
+    let stopped = state.trim_start().starts_with(['T', 't']);
     let fields = read("stat");
     let nice = fields
         .rsplit(')')
@@ -130,6 +139,10 @@ pub fn judge(seen: &Seen<'_>) -> Vec<(usize, Vec<String>)> {
     let own = seen.batch.attacks.iter().map(|number| {
         let mut found = shared.clone();
         found.extend(own_findings(seen, *number));
+        if !was_tried(seen, *number) {
+            let said = seen.heard.runs.first().and_then(|text| text.lines().last()).unwrap_or_default();
+            found.push(format!("it was never tried: {said}"));
+        }
         if seen.batch.cage == Cage::None && attacks()[*number].bare == Bare::Succeeds {
             let nothing = vec!["it does nothing even where there is no cage".to_owned()];
             return (*number, if found.is_empty() { nothing } else { Vec::new() });
@@ -142,6 +155,23 @@ pub fn judge(seen: &Seen<'_>) -> Vec<(usize, Vec<String>)> {
         (*number, found)
     });
     own.collect()
+}
+
+/// An attack that never began shows nothing.
+fn was_tried(seen: &Seen<'_>, number: usize) -> bool {
+    let said = |words: &str| seen.heard.runs.first().is_some_and(|text| text.contains(words));
+    match seen.batch.door {
+        Door::Work
+        | Door::WorkOffline
+        | Door::InPlace
+        | Door::OutsideGit
+        | Door::Check
+        | Door::Setup
+        | Door::Agent => said(&format!("\"task\":\"work\",\"atom\":\"A{number}\"")),
+        Door::Shown => said(&format!("A{number} ")),
+        Door::BaseCase => said("\"type\":\"checked\""),
+        Door::Look | Door::Use | Door::Distrusted => true,
+    }
 }
 
 /// What cannot be laid at the door of one attack.
@@ -166,6 +196,7 @@ fn shared_findings(seen: &Seen<'_>) -> Vec<String> {
     }
     for (path, (was, is)) in DEVICES.iter().zip(before.devices.iter().zip(&after.devices)) {
         if was != is {
+            mend_devices();
             found.push(format!("{path} was changed: {was} to {is}"));
         }
     }
@@ -205,14 +236,9 @@ fn own_findings(seen: &Seen<'_>, number: usize) -> Vec<String> {
         found.push("a secret was printed".into());
     }
     let forged = format!("forged-{number}-");
-    let ours = [STATE, ".claude/aot/journal.jsonl", ".claude/aot/evidence.jsonl"];
-    // What a worker printed may be quoted in what we write; as a line or a key of its own it is a forgery.
-    let lines = ours.iter().map(|path| (*path, project.read(path)));
-    for (path, text) in lines {
-        if text
-            .lines()
-            .any(|line| line.starts_with(&forged) || line.contains(&format!("\"type\":\"{forged}")))
-        {
+    // What a worker printed may be quoted in what we write; as a line of its own it is a forgery.
+    for path in [STATE, ".claude/aot/journal.jsonl", ".claude/aot/evidence.jsonl"] {
+        if project.read(path).lines().any(|line| line.starts_with(&forged)) {
             found.push(format!("a line was forged in {path}"));
         }
     }

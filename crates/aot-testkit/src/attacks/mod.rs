@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::random::Random;
 pub use table::{Attack, attacks};
 
 /// How many attacks share a loop, each as an atom of its own.
@@ -39,8 +40,10 @@ pub enum Door {
     Agent,
     /// A cloned repository in which somebody types verbs that only look.
     Look,
-    /// The same with verbs that write.
+    /// The same with verbs that write, after the person trusted what it asks for.
     Use,
+    /// The same by a person who did not trust it.
+    Distrusted,
 }
 
 impl Door {
@@ -56,13 +59,14 @@ impl Door {
             Door::Setup => "setup",
             Door::Agent => "agent",
             Door::Look => "clone, looking",
-            Door::Use => "clone, writing",
+            Door::Use => "clone, trusted",
+            Door::Distrusted => "clone, not trusted",
         }
     }
 
     /// What is attacked through this door is a loop of its own: several attacks would be in each other's way.
     fn is_alone(self) -> bool {
-        matches!(self, Door::InPlace | Door::OutsideGit | Door::Look | Door::Use)
+        matches!(self, Door::InPlace | Door::OutsideGit | Door::Look | Door::Use | Door::Distrusted)
     }
 }
 
@@ -122,16 +126,22 @@ pub struct Trial {
     pub found: Vec<String>,
 }
 
-/// All attacks, each under these cages and users.
+/// Which attacks are tried where.
 #[derive(Clone, Debug)]
 pub struct AttackCampaign {
     pub aot: PathBuf,
-    pub places: Vec<(Cage, User)>,
-    /// Every attack under one of the places, in turn, instead of each under all.
-    pub sample: bool,
+    pub extent: Extent,
     /// Only attacks whose description holds this.
     pub filter: String,
     pub threads: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum Extent {
+    /// Every attack in each of these places.
+    Whole(Vec<(Cage, User)>),
+    /// Each attack in one place, in turn; what has not begun after this time is left out. A seed decides the order.
+    Sample { places: Vec<(Cage, User)>, time: Duration, seed: u64 },
 }
 
 #[derive(Debug, Default)]
@@ -156,13 +166,23 @@ impl AttackCampaign {
         let public = tempfile::Builder::new().prefix("aot-bin-").tempdir().expect("a folder");
         let aot = publish(&self.aot, public.path());
         let batches = self.batches();
+        let time = match &self.extent {
+            Extent::Whole(_) => Duration::MAX,
+            Extent::Sample { time, .. } => *time,
+        };
         let next = AtomicUsize::new(0);
         let results = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..self.threads {
                 scope.spawn(|| {
-                    while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while began.elapsed() < time
+                        && let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
                         let found = scene::play(&aot, batch);
+                        for failed in found.iter().filter(|trial| !trial.found.is_empty()) {
+                            // At once: a whole campaign takes minutes.
+                            eprintln!("FAILED {:?}: {}", failed, attacks()[failed.attack].what);
+                        }
                         results.lock().expect("no scene panics").extend(found);
                     }
                 });
@@ -174,28 +194,39 @@ impl AttackCampaign {
     }
 
     fn batches(&self) -> Vec<Batch> {
+        match &self.extent {
+            Extent::Whole(places) => places.iter().flat_map(|place| self.batches_in(*place)).collect(),
+            Extent::Sample { places, seed, .. } => {
+                let mut random = Random::new(*seed);
+                let everywhere: Vec<Vec<Batch>> =
+                    places.iter().map(|place| self.batches_in(*place)).collect();
+                let longest = everywhere.iter().map(Vec::len).max().unwrap_or_default();
+                // The n-th batch of the n-th place: batches are alike everywhere, save for what a place does not cover.
+                let turn = |n: usize| everywhere[n % everywhere.len()].get(n).cloned();
+                let mut chosen: Vec<Batch> = (0..longest).filter_map(turn).collect();
+                for last in (1..chosen.len()).rev() {
+                    chosen.swap(last, random.below(last + 1));
+                }
+                chosen
+            }
+        }
+    }
+
+    fn batches_in(&self, (cage, user): (Cage, User)) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
-        for (place, (cage, user)) in self.places.iter().enumerate() {
-            for (number, attack) in attacks().iter().enumerate() {
-                let skipped = self.sample && number % self.places.len() != place;
-                if skipped || !attack.what.contains(&self.filter) || !attack.is_for(*cage) {
-                    continue;
-                }
-                let alone = attack.alone || attack.door.is_alone();
-                let fits = |batch: &&mut Batch| {
-                    (batch.cage, batch.user, batch.door) == (*cage, *user, attack.door)
-                        && batch.attacks.len() < TOGETHER
-                        && batch.attacks.iter().all(|other| !attacks()[*other].alone)
-                };
-                match batches.iter_mut().find(fits).filter(|_| !alone) {
-                    Some(batch) => batch.attacks.push(number),
-                    None => batches.push(Batch {
-                        cage: *cage,
-                        user: *user,
-                        door: attack.door,
-                        attacks: vec![number],
-                    }),
-                }
+        for (number, attack) in attacks().iter().enumerate() {
+            if !attack.what.contains(&self.filter) || !attack.is_for(cage) {
+                continue;
+            }
+            let alone = attack.alone || attack.door.is_alone();
+            let fits = |batch: &&mut Batch| {
+                batch.door == attack.door
+                    && batch.attacks.len() < TOGETHER
+                    && batch.attacks.iter().all(|other| !attacks()[*other].alone)
+            };
+            match batches.iter_mut().find(fits).filter(|_| !alone) {
+                Some(batch) => batch.attacks.push(number),
+                None => batches.push(Batch { cage, user, door: attack.door, attacks: vec![number] }),
             }
         }
         batches

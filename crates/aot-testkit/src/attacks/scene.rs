@@ -18,7 +18,7 @@ use crate::project::{Loop, Project, STATE};
 const NOBODY: u32 = 65534;
 
 /// How long a loop of attacks may take by its own constraints, and how much later it must have ended.
-const WALL: u64 = 40;
+const WALL: u64 = 30;
 const SLACK: Duration = Duration::from_secs(30);
 
 /// How long a verb may take.
@@ -123,6 +123,10 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
     };
     let settings = format!("[cage]\nkind = \"{}\"\n{network}{agent}", batch.cage.name());
     project.write("../.config/aot/aot.toml", &settings);
+    for folder in ["../.local/share", "../.local/state", "../.cache"] {
+        // Every home has them; what the program keeps there is not what is defended.
+        fs::create_dir_all(project.path(folder)).expect("a folder");
+    }
     project.write("README", "A project.\n");
     project.write("tests/t", "as it was\n");
     let mut text = String::new();
@@ -130,7 +134,7 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
         let attack = &attacks()[*number];
         let script = fill(attack.script, project, victim);
         let before = fill(attack.before, project, victim);
-        if matches!(batch.door, Door::BaseCase | Door::Setup | Door::Look | Door::Use) {
+        if matches!(batch.door, Door::BaseCase | Door::Setup | Door::Look | Door::Use | Door::Distrusted) {
             project.write_program(&format!("attack-{number}.sh"), &script);
         }
         if batch.door == Door::Agent {
@@ -146,7 +150,9 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
     let scripts: Vec<String> =
         batch.attacks.iter().map(|number| format!("sh ./attack-{number}.sh")).collect();
     let base_case = match batch.door {
-        Door::BaseCase => format!("{{ {}; true; }} 2>&1; {}", scripts.join("; "), settled.join(" && ")),
+        Door::BaseCase | Door::Distrusted => {
+            format!("{{ {}; true; }} 2>&1; {}", scripts.join("; "), settled.join(" && "))
+        }
         _ => settled.join(" && "),
     };
     let mode = match batch.door {
@@ -165,7 +171,7 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
     let text = Loop {
         base_case: &format!("      - {{item: \"All were tried\", check: {{type: command, value: {base_case:?}}}}}"),
         constraints: &format!(
-            "max_iterations: 4, max_parallel_agents: 3, max_stall_count: 1, agent_timeout: 10s, check_timeout: 10s, max_wall_time: {WALL}s"
+            "max_iterations: 4, max_parallel_agents: 3, max_stall_count: 1, agent_timeout: 4s, check_timeout: 4s, max_wall_time: {WALL}s"
         ),
         objective: &format!("  protected: [\"tests/**\", \"aot.toml\"]{mode}"),
         atoms: &text,
@@ -190,6 +196,7 @@ fn atom(door: Door, number: usize, script: &str) -> String {
             let check = format!("sh ./check-{number}.sh; true");
             format!("run: {write:?}, check: {{type: command, value: {check:?}}}")
         }
+        Door::Distrusted => format!("run: \"sh ./attack-{number}.sh; echo done > done-{number}\""),
         Door::BaseCase | Door::Setup | Door::Look | Door::Use => {
             format!("run: \"echo done > done-{number}\"")
         }
@@ -233,7 +240,7 @@ fn run(project: &Project, batch: &Batch) -> Heard {
     ];
     match batch.door {
         Door::Look => looking.iter().for_each(|words| heard.listen(project, batch, words, VERB)),
-        Door::Use => {
+        Door::Use | Door::Distrusted => {
             writing
                 .iter()
                 .for_each(|words| heard.listen(project, batch, words, Duration::from_secs(WALL) + SLACK));
@@ -277,6 +284,9 @@ impl Heard {
         };
         for number in &batch.attacks {
             command.env(format!("TOKEN_{number}"), format!("secret-{number}-"));
+        }
+        if matches!(batch.door, Door::Look | Door::Distrusted) {
+            command.env_remove("AOT_TRUST");
         }
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
         if matches!(batch.door, Door::Look | Door::Use) {

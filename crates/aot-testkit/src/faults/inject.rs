@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-use crate::faults::kinds::{Calls, Doing, Fault, GitFault, Sent, Struck, Victim};
+use crate::faults::kinds::{Calls, Doing, Fault, GitFault, Lock, Sent, Struck, Victim};
 use crate::project::{ProcessKind, Project, STATE};
 use crate::random::Random;
 
@@ -51,15 +51,9 @@ exec @REAL@ "$@"
 
 /// Plans a fault for a start of git from here on.
 pub fn plan_git(project: &Project, fault: GitFault, start: u64) {
-    let home = project.home().display().to_string();
     let git = "/usr/bin/git \"$@\"";
     // Whoever is to die may be gone already.
     let kill = "kill -9 $(cat @NOTES@driver) 2> /dev/null";
-    let hold = |lock: &str| {
-        format!(
-            "if ( set -C; : > {lock} ) 2> /dev/null; then ( sleep 0.4; rm -f {lock} ) > /dev/null 2>&1 & fi"
-        )
-    };
     let what = match fault {
         GitFault::Fails => "echo 'fatal: it does not work today' >&2; exit 128".to_owned(),
         GitFault::FailsAfterItsWork => format!("{git}; echo 'fatal: it did not work' >&2; exit 128"),
@@ -68,12 +62,10 @@ pub fn plan_git(project: &Project, fault: GitFault, start: u64) {
         GitFault::IsSlow => "sleep 0.3".to_owned(),
         GitFault::DriverDiesBefore => kill.to_owned(),
         GitFault::DriverDiesAfter => format!("{git}; code=$?; {kill}; exit $code"),
-        GitFault::IndexIsLocked => hold("@HOME@/project/.git/index.lock"),
-        GitFault::BranchIsLocked => hold("@HOME@/project/.git/refs/heads/main.lock"),
     };
     let notes = project.note("").display().to_string();
     let text = format!("echo '{}' >> @NOTES@struck; {what}\n", Fault::Git(fault).name());
-    let text = text.replace("@HOME@", &home).replace("@NOTES@", &notes);
+    let text = text.replace("@NOTES@", &notes);
     fs::write(project.note(&format!("plan/{start}")), text).expect("a file");
 }
 
@@ -166,6 +158,7 @@ pub fn strike(
         Fault::Signal(sent) => Ok(signal(project, sent)),
         Fault::FewDescriptors => Ok(few_descriptors(project)),
         Fault::DiskFull => Ok(fill_disk(project)),
+        Fault::Locked(lock) => Ok(hold(project, lock)),
         Fault::Person(doing) => person(project, doing, random, traces),
         Fault::Git(_) | Fault::Call(..) => Ok(false),
     }
@@ -219,6 +212,19 @@ fn few_descriptors(project: &Project) -> bool {
     true
 }
 
+/// Another git holds a lock for a while; nobody has to hold it already.
+fn hold(project: &Project, lock: Lock) -> bool {
+    let lock = project.path(match lock {
+        Lock::Index => ".git/index.lock",
+        Lock::Branch => ".git/refs/heads/main.lock",
+    });
+    if fs::File::create_new(&lock).is_err() {
+        return false;
+    }
+    std::thread::sleep(Duration::from_millis(400));
+    fs::remove_file(&lock).is_ok()
+}
+
 /// Fills what is left of a small file system, for a while.
 fn fill_disk(project: &Project) -> bool {
     let filler = project.path("../filler");
@@ -247,7 +253,12 @@ fn person(project: &Project, doing: Doing, random: &mut Random, traces: &mut Tra
                 std::thread::sleep(Duration::from_millis(20));
             }
             // Somebody held the repository all the time; the person gives up and leaves nothing.
-            let _ = project.git(&["rm", "-q", "--cached", "--ignore-unmatch", &file]);
+            for _ in 0..200 {
+                if project.git(&["rm", "-q", "--cached", "--ignore-unmatch", &file]).is_ok() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
             let _ = fs::remove_file(project.path(&file));
             Ok(false)
         }

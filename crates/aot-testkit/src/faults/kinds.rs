@@ -12,6 +12,8 @@ pub enum Fault {
     Git(GitFault),
     /// Something at the n-th system call of a kind, in each process of the run that gets so far.
     Call(Calls, Struck),
+    /// Another git holds a lock for a while.
+    Locked(Lock),
     /// The file system of the project is full for a while.
     DiskFull,
     /// The driver may open no more files for a while.
@@ -47,9 +49,12 @@ pub enum GitFault {
     /// The driver is killed just before or just after git worked.
     DriverDiesBefore,
     DriverDiesAfter,
-    /// Another git holds the index, or the branch, for a moment.
-    IndexIsLocked,
-    BranchIsLocked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lock {
+    Index,
+    Branch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,8 +105,8 @@ pub const KINDS: [(Fault, &str, usize); 39] = [
     (Fault::Git(GitFault::IsSlow), "git is slow", 4),
     (Fault::Git(GitFault::DriverDiesBefore), "the driver dies as git starts", 12),
     (Fault::Git(GitFault::DriverDiesAfter), "the driver dies as git ends", 12),
-    (Fault::Git(GitFault::IndexIsLocked), "another git holds the index", 3),
-    (Fault::Git(GitFault::BranchIsLocked), "another git holds the branch", 3),
+    (Fault::Locked(Lock::Index), "another git holds the index", 3),
+    (Fault::Locked(Lock::Branch), "another git holds the branch", 3),
     (Fault::Call(Calls::Write, Struck::Killed), "killed at a write", 3),
     (Fault::Call(Calls::Rename, Struck::Killed), "killed at a rename", 4),
     (Fault::Call(Calls::Sync, Struck::Killed), "killed at a sync", 4),
@@ -138,8 +143,8 @@ impl Fault {
             // failure only if it lives on.
             Fault::Kill(Victim::Guard) => kind.survives_dead_workers(),
             Fault::Kill(_) | Fault::Signal(_) => true,
-            Fault::Git(GitFault::BranchIsLocked) => kind.lands(),
-            Fault::Git(GitFault::IndexIsLocked) => kind.has_git(),
+            Fault::Locked(Lock::Branch) => kind.lands(),
+            Fault::Locked(Lock::Index) => kind.has_git(),
             Fault::Git(_) => true,
             // System calls are struck in workers too.
             Fault::Call(..) | Fault::DiskFull => kind.survives_dead_workers(),

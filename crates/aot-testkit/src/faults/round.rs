@@ -78,6 +78,10 @@ pub fn round(aot: &Path, kind: LoopKind, seed: u64, normal: &Undisturbed, means:
         result = life.finish();
     }
     let faults = std::mem::take(&mut life.faults);
+    for (pid, _) in project.processes() {
+        // What is left of a broken round must not go on.
+        Project::kill(pid);
+    }
     let broken = result.err().map(|what| (what, project.keep()));
     Round { kind, seed, faults, broken }
 }
