@@ -164,8 +164,13 @@ mod tests {
             std::fs::create_dir_all(home.join(folder)).expect("a folder");
         }
         let check = |kind: Kind, said: &str, expected: &str| {
-            let cage =
-                Cage { kind, writable: vec![root.join("src")], read_only: Vec::new(), network: Network::On };
+            let cage = Cage {
+                kind,
+                writable: vec![root.join("src")],
+                read_only: Vec::new(),
+                hidden: Vec::new(),
+                network: Network::On,
+            };
             let output =
                 Excerpt { head: said.replace("HOME", &home.display().to_string()), ..Excerpt::default() };
             let found = refused(&output, &cage, &root, Some(&home));
