@@ -34,8 +34,7 @@ pub(super) enum FollowOutcome {
 impl Checkout {
     /// The branch that is checked out.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
-        let output = self.git.query(["symbolic-ref", "-q", "HEAD"])?;
-        Ok((output.code == 0).then(|| text(&output.stdout)))
+        Ok(self.git.find(["symbolic-ref", "-q", "HEAD"])?.map(|found| text(&found)))
     }
 
     /// Tracked files with uncommitted edits, ours excepted.

@@ -190,6 +190,21 @@ impl Git {
         self.run_when_unlocked(&owned(args), &[], Locks::None)
     }
 
+    /// Asks for something that may not be there: what was found, or nothing if git says no with exit code 1. A git that dies,
+    /// or cannot read, is no answer: taken for a no, it would let a recovery believe that nothing had been begun.
+    pub fn find<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<Option<Vec<u8>>, GitError> {
+        let args = owned(args);
+        let output = self.run_when_unlocked(&args, &[], Locks::None)?;
+        match output.code {
+            0 => Ok(Some(output.stdout)),
+            1 => Ok(None),
+            code => Err(self.refused(&args, code, output.stderr)),
+        }
+    }
+
     /// Runs a command that reads and must succeed.
     pub fn read<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<Vec<u8>, GitError> {
         self.run_checked(&owned(args), &[], Locks::None)

@@ -37,9 +37,9 @@ pub(super) enum MergeOutcome {
 
 /// The commit that a reference or a name means, if there is one.
 pub(super) fn commit_of(git: &Git, name: &str) -> Result<Option<String>, GitError> {
-    let output =
-        git.query(["rev-parse", "-q", "--verify", "--end-of-options", &format!("{name}^{{commit}}")])?;
-    Ok((output.code == 0).then(|| text(&output.stdout)))
+    let found =
+        git.find(["rev-parse", "-q", "--verify", "--end-of-options", &format!("{name}^{{commit}}")])?;
+    Ok(found.map(|found| text(&found)))
 }
 
 pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {

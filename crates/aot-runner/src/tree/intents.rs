@@ -50,9 +50,32 @@ pub(super) fn write(path: &Path, note: &impl Serialize) -> Result<(), GroundErro
     atomic_file::write(path, &[&text], Durability::Synced).map_err(GroundError::io("write", path))
 }
 
-/// `None` if there is none, or if it was never written completely.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&plain_file::read(path, INTENT_BYTES).ok()?).ok()
+/// `None` if there is none, or if it was never written completely. One that cannot be read is an error: what it says has
+/// to be done before anything else.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GroundError> {
+    let unread = |error: std::io::Error| GroundError::io("read", path)(error);
+    match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() => Ok(None),
+        Ok(_) => Ok(serde_json::from_slice(&plain_file::read(path, INTENT_BYTES).map_err(unread)?).ok()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unread(error)),
+    }
+}
+
+/// Removes the locks that killed commands left below a folder of references that are ours alone.
+pub(super) fn remove_locks(folder: &Path) -> Result<(), GroundError> {
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "lock") {
+                remove(&path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn remove(path: &Path) -> Result<(), GroundError> {

@@ -134,7 +134,7 @@ impl Worktrees {
         let Some(landed) = commit_of(git, landed)? else { return Ok(Reverted::NotThere) };
         loop {
             let tip = self.tip()?;
-            let is_there = git.query(["merge-base", "--is-ancestor", &landed, &tip])?.code == 0;
+            let is_there = git.find(["merge-base", "--is-ancestor", &landed, &tip])?.is_some();
             let parent = commit_of(git, &format!("{landed}^"))?;
             let (true, Some(parent)) = (is_there, parent) else { return Ok(Reverted::NotThere) };
             if is_reverted(git, &tip, &landed)? {
@@ -264,7 +264,7 @@ impl Worktrees {
 
     /// Finishes or undoes the landing that a run left when it died.
     pub fn recover(&self) -> Result<(), GroundError> {
-        let Some(intent) = intents::read::<LandingIntent>(&self.note) else {
+        let Some(intent) = intents::read::<LandingIntent>(&self.note)? else {
             return intents::remove(&self.note);
         };
         self.wait_for_locks(&intent)?;

@@ -13,6 +13,7 @@ use super::drivers;
 use super::error::GroundError;
 use super::git::{Git, records, text};
 use super::history::commit_of;
+use super::intents;
 use super::kept::drop_old;
 use super::landing::checked_out;
 use super::setup::{TreeSetup, shared};
@@ -78,7 +79,7 @@ pub(super) fn open(
         Ok(Inner::InPlace(Box::new(shadow)))
     };
     // A `.git` that a worker made is not asked what it says of itself.
-    let found = match shadow::is_outside(project) {
+    let found = match shadow::is_outside(project)? {
         true if entry == OpenedFor::Again => return in_place(None),
         true => {
             in_place(None)?;
@@ -159,6 +160,8 @@ fn worktrees(
     // Recovery comes before the checks below, which would blame the user for what a killed run left. A later step of a
     // session must not recover: its own work is still under way.
     if entry != OpenedFor::Again {
+        // Nobody else has references there, and whoever wrote them for a killed run is dead with it.
+        intents::remove_locks(&trees.common_dir.join("refs/aot"))?;
         trees.recover()?;
         // The previous run may have used the other kind of trees.
         slots::clear(&trees.common_dir, &project.sidecar.join("trees"))?;

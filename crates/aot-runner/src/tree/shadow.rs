@@ -71,11 +71,13 @@ struct InPlaceLoan {
     intent: InPlaceIntent,
     /// The work as it was when the worker had ended.
     sealed: Option<Snapshot>,
+    /// How the attempt ended, if the project could not be given back then: that is made up for before the next one.
+    owed: Option<(Work, End)>,
 }
 
 impl InPlaceLoan {
     fn of(intent: InPlaceIntent) -> InPlaceLoan {
-        InPlaceLoan { intent, sealed: None }
+        InPlaceLoan { intent, sealed: None, owed: None }
     }
 }
 
@@ -85,9 +87,9 @@ pub(super) fn repository(project: &Project) -> PathBuf {
 }
 
 /// Whether an attempt is under way, or was when a run died, that began without any `.git` in the project's folder.
-pub(super) fn is_outside(project: &Project) -> bool {
-    let intent = intents::read::<InPlaceIntent>(&repository(project).join(UNDER_WAY));
-    intent.is_some_and(|intent| !intent.had_git)
+pub(super) fn is_outside(project: &Project) -> Result<bool, GroundError> {
+    let intent = intents::read::<InPlaceIntent>(&repository(project).join(UNDER_WAY))?;
+    Ok(intent.is_some_and(|intent| !intent.had_git))
 }
 
 impl Shadow {
@@ -100,8 +102,13 @@ impl Shadow {
     ) -> Result<Shadow, GroundError> {
         let git_dir = repository(project);
         let plain = Git::pinned(&git_dir, &project.root, guard);
-        // The shadow repository is ours, so one that git cannot open is made anew.
-        if plain.query(["rev-parse", "--git-dir"])?.code != 0 {
+        // The shadow repository is ours, so one that git cannot open is made anew; but not while it holds the only copy of a
+        // project in which an attempt was under way. Git may be what does not work.
+        let opened = plain.query(["rev-parse", "--git-dir"])?;
+        if opened.code != 0 {
+            if git_dir.join(UNDER_WAY).try_exists().map_err(GroundError::io("read", &git_dir))? {
+                return Err(plain.refused(&["rev-parse".into()], opened.code, opened.stderr).into());
+            }
             remove_folder(&git_dir)?;
             let words = ["init", "-q", "--bare", "--template=", "--object-format=sha1"].map(OsStr::new);
             let git = Git::searched(&project.sidecar, guard);
@@ -120,7 +127,7 @@ impl Shadow {
         };
         shadow.make_ours()?;
         if entry == OpenedFor::Again {
-            *locked(&shadow.lent) = intents::read(&shadow.note).map(InPlaceLoan::of);
+            *locked(&shadow.lent) = intents::read(&shadow.note)?.map(InPlaceLoan::of);
             return Ok(shadow);
         }
         shadow.clear_locks()?;
@@ -156,6 +163,7 @@ impl Shadow {
     }
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
+        self.pay_what_is_owed()?;
         let mut lent = locked(&self.lent);
         if let Some(other) = &*lent {
             return Err(GroundError::Lent { root: self.root.clone(), holder: other.intent.atom.clone() });
@@ -204,7 +212,7 @@ impl Shadow {
     /// Takes back what was changed since the work was sealed. A person may have edited at the same time, so it is kept.
     pub fn undo_since_sealed(&self, work: &Work) -> Result<Vec<String>, GroundError> {
         let lent = locked(&self.lent);
-        let Some(InPlaceLoan { intent, sealed: Some(sealed) }) = &*lent else { return Ok(Vec::new()) };
+        let Some(InPlaceLoan { intent, sealed: Some(sealed), .. }) = &*lent else { return Ok(Vec::new()) };
         let now = self.take_from(&intent.before, intent.had_git)?;
         let since = differences(&self.git, &sealed.tree, &now.tree)?;
         let nested = now.nested.iter().filter(|path| !sealed.nested.contains(path));
@@ -250,19 +258,34 @@ impl Shadow {
 
     pub fn give_back(&self, work: &Work, end: End) -> Result<Option<String>, GroundError> {
         let mut lent = locked(&self.lent);
-        let Some(InPlaceLoan { intent, sealed }) = lent.as_ref() else { return Ok(None) };
-        let kept = match end {
-            End::Landed => None,
+        let Some(loan) = lent.as_mut() else { return Ok(None) };
+        let InPlaceLoan { intent, sealed, .. } = &*loan;
+        let kept = match &end {
+            End::Landed => Ok(None),
             End::Failed { reason } | End::Discarded { reason } => {
-                self.roll_back(intent, sealed.as_ref(), work, &reason)?
+                self.roll_back(intent, sealed.as_ref(), work, reason)
             }
         };
-        intents::remove(&self.note)?;
-        *lent = None;
-        Ok(kept)
+        let kept = kept.and_then(|kept| intents::remove(&self.note).map(|()| kept));
+        match kept {
+            Ok(_) => *lent = None,
+            Err(_) => loan.owed = Some((work.clone(), end)),
+        }
+        kept
+    }
+
+    /// Gives back what could not be given back when its attempt ended: a full disk or a killed git must not keep the project
+    /// from everybody else for ever.
+    fn pay_what_is_owed(&self) -> Result<(), GroundError> {
+        let owed = locked(&self.lent).as_ref().and_then(|loan| loan.owed.clone());
+        if let Some((work, end)) = owed {
+            self.give_back(&work, end)?;
+        }
+        Ok(())
     }
 
     pub fn revert(&self, atom: &AtomId, landed: &str) -> Result<Reverted, GroundError> {
+        self.pay_what_is_owed()?;
         let lent = locked(&self.lent);
         if let Some(other) = &*lent {
             return Err(GroundError::Lent { root: self.root.clone(), holder: other.intent.atom.clone() });
@@ -270,7 +293,7 @@ impl Shadow {
         let git = &self.git;
         let Some(landed) = commit_of(git, landed)? else { return Ok(Reverted::NotThere) };
         let before = self.snapshot()?;
-        let is_there = git.query(["merge-base", "--is-ancestor", &landed, &before])?.code == 0;
+        let is_there = git.find(["merge-base", "--is-ancestor", &landed, &before])?.is_some();
         let parent = commit_of(git, &format!("{landed}^"))?;
         let (true, Some(parent)) = (is_there, parent) else { return Ok(Reverted::NotThere) };
         if is_reverted(git, &before, &landed)? {
@@ -340,7 +363,7 @@ impl Shadow {
 
     /// Finishes or undoes what a killed run had begun. What is undone is kept, because the user may have gone on with it.
     fn recover(&self) -> Result<(), GroundError> {
-        let Some(intent) = intents::read::<InPlaceIntent>(&self.note) else {
+        let Some(intent) = intents::read::<InPlaceIntent>(&self.note)? else {
             return intents::remove(&self.note);
         };
         if commit_of(&self.git, &intent.before)?.is_some() {
@@ -478,10 +501,9 @@ impl Shadow {
         remove_pipes(&self.root, Pipes::ReadByGit);
         self.make_ours()?;
         self.exclude()?;
-        let found = self.git.query(["rev-parse", "-q", "--verify", &format!("{base}^{{tree}}")])?;
-        let base = match found.code {
-            0 => text(&found.stdout),
-            _ => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
+        let base = match self.git.find(["rev-parse", "-q", "--verify", &format!("{base}^{{tree}}")])? {
+            Some(found) => text(&found),
+            None => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
         };
         if let Some(around) = &self.around {
             // Files that the user tracks count, even where a rule would ignore them.
@@ -572,12 +594,11 @@ impl Shadow {
         while lock.exists() && began.elapsed() < super::git::LOCK_PATIENCE && !interrupt.is_asked() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        for lock in [lock, self.git_dir.join(format!("{LINE}.lock"))] {
-            if lock.exists() {
-                fs::remove_file(&lock).map_err(GroundError::io("remove", &lock))?;
-            }
+        // Nobody else works in this repository, and whoever did for a killed run is dead with it.
+        for name in ["index.lock", "HEAD.lock", "packed-refs.lock", "config.lock"] {
+            intents::remove(&self.git_dir.join(name))?;
         }
-        Ok(())
+        intents::remove_locks(&self.git_dir.join("refs"))
     }
 }
 

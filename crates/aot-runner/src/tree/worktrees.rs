@@ -110,7 +110,7 @@ impl Worktrees {
 
     /// A lease of an earlier process that has not been released.
     pub fn lent_before(&self, work: &Work) -> Option<Lent> {
-        let LeaseRecord { base, slot } = intents::read(&self.lease_record(work))?;
+        let LeaseRecord { base, slot } = intents::read(&self.lease_record(work)).ok()??;
         let top = self.trees.join(name_of(work));
         let slot = Slot::again(&self.checkout.git, &self.common_dir, &top, slot)?;
         Some(self.lent(work, slot, base))
