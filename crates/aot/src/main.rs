@@ -1,4 +1,4 @@
-//! The doors: the command line, and the same verbs over a protocol. No rules, no processes of its own.
+//! The program: the command line, and the same verbs over a protocol. No rules, no processes of its own.
 
 mod commands;
 mod dialogue;

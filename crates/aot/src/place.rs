@@ -1,11 +1,12 @@
 //! Where the state file is: named, or found. The only reader of the environment.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use aot_runner::checks::CHECKING;
 use aot_runner::process::{Guard, MARK};
 use aot_runner::store::home::{self, Home};
+use tempfile::TempDir;
 
 use crate::failure::{self, Failure, FailureKind};
 
@@ -77,43 +78,32 @@ pub fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// A folder for temporary files that is gone again when this is dropped.
+/// A folder for temporary files that is gone again when this is dropped. Nobody can guess its name beforehand.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub struct Scratch(TempDir);
+
+/// The folders of this process, for an end without unwinding.
+static SCRATCHES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 impl Scratch {
     pub fn make() -> Result<Scratch, Failure> {
         let world = |error: std::io::Error| Failure::world("make a folder for temporary files", error);
         let all = std::env::temp_dir().canonicalize().map_err(world)?;
-        let folder = all.join(scratch_name(SCRATCHES.fetch_add(1, Ordering::Relaxed)));
-        std::fs::create_dir(&folder).map_err(world)?;
+        let folder = tempfile::Builder::new().prefix("aot-").tempdir_in(all).map_err(world)?;
+        SCRATCHES.lock().unwrap_or_else(PoisonError::into_inner).push(folder.path().to_path_buf());
         Ok(Scratch(folder))
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
-}
-
-/// How many folders for temporary files this process has made.
-static SCRATCHES: AtomicUsize = AtomicUsize::new(0);
-
-fn scratch_name(number: usize) -> String {
-    format!("aot-{}-{number}", std::process::id())
 }
 
 /// Takes temporary files away before the process ends without unwinding.
 pub fn leave() {
-    for number in 0..SCRATCHES.load(Ordering::Relaxed) {
-        // Most are gone already.
-        let _ = std::fs::remove_dir_all(std::env::temp_dir().join(scratch_name(number)));
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A folder that stays behind does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
+    for folder in SCRATCHES.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // Most are gone already, and one that stays behind does no harm.
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 

@@ -116,7 +116,7 @@ impl Coordinator {
             if ours && advance::resolve(&mut self.ledger, &atom, binding, Proof::Seen).is_ok() {
                 converge::resolved(&mut self.ledger);
             } else if let Some(commit) = commit {
-                // A rival landed first, or the plan is another one by now: it is not wanted any more.
+                // A rival landed first, or the plan has changed: this commit is not wanted any more.
                 self.effects.push(Effect::Revert { atom, commit });
             }
         }
@@ -193,7 +193,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends an attempt for a reason that would meet the next one too.
+    /// Ends an attempt and stops the loop: the next attempt would end for the same reason.
     fn stop_attempt(&mut self, at: usize, stop: Stop, reason: &str) {
         let atom = self.end_attempt(at).atom;
         self.return_to_pending(atom, reason.to_owned());
@@ -227,7 +227,7 @@ impl Coordinator {
         self.go_to_work(at, findings);
     }
 
-    /// The work is a new start, and a loop that is stopping has none.
+    /// Starts the worker after its probe. A loop that is stopping starts none: the atom goes back to pending instead.
     pub(super) fn go_to_work(&mut self, at: usize, findings: Option<String>) {
         let inputs = self.judgement_inputs();
         let stop =
@@ -310,7 +310,7 @@ impl Coordinator {
         }
     }
 
-    /// Of a race, one at a time is asked to land (D25).
+    /// Asks to land, or waits while another attempt of the same race lands (D25).
     fn land(&mut self, at: usize) {
         let rival_lands = self.rivals(at).any(|rival| self.flight.attempts[rival].stage == Stage::Landing);
         let attempt = &mut self.flight.attempts[at];
@@ -343,7 +343,7 @@ impl Coordinator {
         };
         let at = self.flight.find(&job).filter(lands);
         let Some(at) = at else {
-            // Nothing stays that was not asked for, or is not wanted any more (D23).
+            // A landing that was not asked for, or is not wanted any more, is reverted (D23).
             if let (Some(atom), Some(commit)) = (job.task.atom().cloned(), binding.commit) {
                 self.effects.push(Effect::Revert { atom, commit });
             }
@@ -442,9 +442,9 @@ impl Coordinator {
         self.base_case = base_case;
     }
 
-    /// What loses an evaluation may pass: it is repeated after a wait, and not for ever (D12).
+    /// The cause of a lost evaluation may go away: the evaluation is repeated after a wait, and not for ever (D12).
     fn evaluation_lost(&mut self, reason: String) {
-        self.evaluations.used_in = None;
+        self.evaluations.evaluated_in = None;
         self.evaluations.lost += 1;
         let gives_up = match self.settings.on_refused_start {
             OnRefusedStart::Park => self.evaluations.lost >= MAX_LOST_EVALUATIONS,

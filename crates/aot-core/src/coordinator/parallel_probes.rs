@@ -49,7 +49,8 @@ impl Coordinator {
         }
     }
 
-    /// Without an answer the choice stays unknown: it is not probed again in this iteration.
+    /// A parallel probe has ended. A choice whose probe gave no answer keeps the rank `Unknown`, and is not probed again in
+    /// this iteration.
     pub(super) fn parallel_probe_ended(&mut self, at: usize, probe: usize, outcome: JobOutcome) {
         match &outcome {
             JobOutcome::Refused { reason, retry_after } => match self.settings.on_refused_start {

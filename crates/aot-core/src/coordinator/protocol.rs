@@ -56,8 +56,8 @@ pub enum Event {
         answer: Answer,
         usage: Usage,
     },
-    /// Somebody in flight has used so much since that was last told; the rest comes with its last word, and so do its
-    /// judges. Each is written into the file: whoever hears often tells it seldom.
+    /// A running agent has used this much since the last `Spent`. The rest is reported when it ends, and so are its judges.
+    /// Each one is written into the file, so the sender limits how often it comes.
     Spent {
         usage: Usage,
     },

@@ -137,7 +137,7 @@ impl Coordinator {
 
     /// A person changed the state: the next evaluation needs no iteration of its own, because the bound may rise now.
     pub(super) fn forget_evaluations(&mut self) {
-        self.evaluations.used_in = None;
+        self.evaluations.evaluated_in = None;
         self.evaluations.lost = 0;
     }
 
@@ -225,7 +225,7 @@ impl Coordinator {
             converge::close(&mut self.ledger);
         }
         self.evaluations.count += 1;
-        self.evaluations.used_in = Some(self.state().control.iteration);
+        self.evaluations.evaluated_in = Some(self.state().control.iteration);
         let number = self.evaluations.count;
         self.base_case = BaseCase::Evaluating { number };
         self.effects.push(Effect::Verify { number });

@@ -34,14 +34,14 @@ pub enum BaseCase {
     },
 }
 
-/// Whether a replan was asked for against a red base case.
+/// What the replan for a red base case has brought so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanState {
     NotAsked,
     CameBackEmpty,
 }
 
-/// What keeps a base case that is not red from being completed.
+/// Why a loop whose base case is not red cannot complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocker {
     Checks,
@@ -50,7 +50,7 @@ pub enum Blocker {
 }
 
 impl BaseCase {
-    /// An atom was resolved. An evaluation under way saw it: landings and evaluations exclude each other.
+    /// An atom was resolved. An evaluation under way includes it already, because nothing lands during an evaluation.
     pub fn landed(&mut self) {
         match self {
             BaseCase::Holds => *self = BaseCase::Stale,
@@ -71,8 +71,8 @@ impl BaseCase {
         }
     }
 
-    /// A redirect ended the evaluation under way: it is repeated, because agents must not start without it. One that
-    /// came because nothing was unresolved comes again by itself, unless the redirect brings work.
+    /// A redirect ended the evaluation under way: it is repeated, because agents must not start without it. If nothing is
+    /// unresolved, `Unknown` is enough: the evaluation starts again unless the redirect adds atoms.
     pub fn interrupted(&mut self, ledger: &Ledger) {
         match self {
             BaseCase::Evaluating { .. } => {
@@ -105,8 +105,8 @@ impl BaseCase {
 #[derive(Clone, Debug, Default)]
 pub struct Evaluations {
     pub count: u32,
-    /// The iteration whose evaluation was used.
-    pub used_in: Option<u32>,
+    /// The latest iteration that has had its one evaluation (D8).
+    pub evaluated_in: Option<u32>,
     /// How many got lost in a row.
     pub lost: u32,
     /// What the last one found red; a halt names it.
@@ -133,7 +133,9 @@ pub fn is_wanted(ledger: &Ledger, base_case: &BaseCase, running: usize) -> bool 
 /// so that the bound holds.
 pub fn needs_own_iteration(ledger: &Ledger, evaluations: &Evaluations) -> bool {
     let control = &ledger.state().control;
-    control.open.is_none() && evaluations.used_in == Some(control.iteration) && !is_last_iteration(ledger)
+    control.open.is_none()
+        && evaluations.evaluated_in == Some(control.iteration)
+        && !is_last_iteration(ledger)
 }
 
 /// Whether an evaluation can still come before the next iteration opens.
@@ -141,7 +143,7 @@ pub fn may_come(ledger: &Ledger, base_case: &BaseCase, evaluations: &Evaluations
     let control = &ledger.state().control;
     let expected =
         control.iteration == 0 || base_case.is_due() || running > 0 || ledger.frontier().unresolved() == 0;
-    let unused = evaluations.used_in != Some(control.iteration);
+    let unused = evaluations.evaluated_in != Some(control.iteration);
     let under_way = matches!(base_case, BaseCase::Evaluating { .. });
     control.open.is_none() && (under_way || (unused && expected))
 }

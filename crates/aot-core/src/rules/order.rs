@@ -47,14 +47,14 @@ pub struct ProbeFinding {
 enum Rank {
     Feasible(Cost),
     FeasibleAtSomeCost,
-    /// Nobody looked, or came back with an answer.
+    /// Not probed, or the probe gave no answer.
     Unknown,
     /// It is listed, and has no atom to look at (D4).
     WithoutAtom,
     NotFeasible,
 }
 
-/// Whether probes are to order what is left of a group: two have failed, there is a choice between others, and the
+/// Whether probes are to order what is left of a group: two have failed, at least two others are left, and the
 /// group came to the selected one by a failure. One that a person took, or that probes put first, is simply tried.
 pub fn is_wanted(state: &State, name: &GroupName) -> bool {
     let entry = &state.or_groups[name];
@@ -142,9 +142,9 @@ pub fn arrange(ledger: &mut Ledger, selected: usize, memory: &Memory) -> Option<
     Some(FailureOutcome::Switched { group: name, to: best.clone() })
 }
 
-/// The one probe there was says that an executed choice is not feasible: it goes to the end of what is left, unfailed,
-/// and the group to the next. Nothing happens when every other choice left has been put off before it: then one must
-/// be tried.
+/// The probe of the selected choice calls it infeasible: the choice moves to the end of `choices` without having failed,
+/// and the group selects the next. Nothing happens when all others that are left were put off in a row already: then one
+/// must be tried.
 pub fn put_off(ledger: &mut Ledger, choice: usize, findings: &str) -> Option<FailureOutcome> {
     let group = ledger.graph().group_of(choice)?;
     let (name, entry) = ledger.group_at(group);

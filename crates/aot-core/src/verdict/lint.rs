@@ -175,6 +175,8 @@ pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
             "correct it, or leave it out of `objective.protected`",
         ));
     }
+    // Mistakes come before what a worker could do on purpose.
+    found.sort_by_key(|advice| advice.code == "steerable");
     found
 }
 

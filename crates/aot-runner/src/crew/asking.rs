@@ -22,14 +22,14 @@ use crate::tree::{End, Lent, Sealed, Tree, TreeKind, Work};
 /// The tree of a coordinator agent has this name instead of an atom's.
 const REPLAN: &str = "replan";
 
-/// Activities and counts of one agent that are passed on in a second. A flood of them would queue up in memory. What is
-/// left out of the activities is in the transcript, and what is left out of the counts is in the next one.
+/// At most so many activities and counts of one agent are passed on in a second, because a flood of them would queue up
+/// in memory. Activities that are left out are in the transcript, and counts are in the next one.
 const EVENTS_PER_SECOND: u32 = 50;
 
 #[derive(Debug, Default)]
-pub(super) struct RateLimit(Mutex<Option<(Instant, u32)>>);
+pub(super) struct Throttle(Mutex<Option<(Instant, u32)>>);
 
-impl RateLimit {
+impl Throttle {
     pub fn allows_one_more(&self) -> bool {
         let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *second {
@@ -49,7 +49,7 @@ impl Workers {
     /// Asks an agent for this job. What it does and uses is reported meanwhile; usage that was not goes to the meter.
     fn ask(&self, job: &JobId, lent: &Lent, meter: &Meter, question: Question<'_>) -> Report {
         let reported = ReportedUsage::default();
-        let rate = RateLimit::default();
+        let rate = Throttle::default();
         let listener = |event: AgentEvent<'_>| match event {
             AgentEvent::Text(_) => {}
             _ if !rate.allows_one_more() => {}
@@ -121,7 +121,7 @@ impl Workers {
     ) -> Result<WorkDone, JobOutcome> {
         let agent = self.member(Role::Worker, Some(&assignment.atom))?;
         let parse = |value: &Value| WorkerAnswer::read(value);
-        let read = reader(parse);
+        let read = validator(parse);
         let question =
             Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
         let report = self.ask(&assignment.job, lent, meter, question);
@@ -147,10 +147,10 @@ impl Workers {
         let probed = || {
             let agent = self.member(Role::Probe, Some(&assignment.atom))?;
             let parse = |value: &Value| ProbeAnswer::read(value);
-            let read = reader(parse);
+            let read = validator(parse);
             let question =
                 Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
-            let report = self.ask_reader(&assignment.job, lent, meter, question).map_err(failed)?;
+            let report = self.ask_read_only(&assignment.job, lent, meter, question).map_err(failed)?;
             let ProbeAnswer { feasible, findings, cost_estimate } = answer(agent, report, parse)?;
             Ok(JobOutcome::Probed {
                 feasible: if feasible { Feasibility::Feasible } else { Feasibility::Infeasible },
@@ -189,10 +189,10 @@ impl Workers {
             Err(error) => return Answer::NotStarted { reason: error.to_string() },
         };
         let parse = |value: &Value| read_plan_change(value);
-        let read = reader(parse);
+        let read = validator(parse);
         let question = Question::new(agent, brief, &read, lent.root(), wall(state), &attempt.switch);
-        let asked = self.ask_reader(job, &lent, meter, question);
-        self.give_back(lent, End::Discarded { reason: "a plan leaves nothing".into() });
+        let asked = self.ask_read_only(job, &lent, meter, question);
+        self.give_back(lent, End::Discarded { reason: "the tree of a coordinator is not kept".into() });
         let report = match asked {
             Ok(report) => report,
             Err(reason) => return no(reason),
@@ -206,14 +206,14 @@ impl Workers {
                 JobOutcome::Failed { reason } | JobOutcome::TooLarge { reason } | JobOutcome::Lost { reason },
             ) => no(reason),
             Err(JobOutcome::Done { .. } | JobOutcome::Probed { .. }) => {
-                no("it answered as somebody else".into())
+                no("it gave the answer of another role".into())
             }
         }
     }
 
     /// Asks an agent that may only read. If anything was written all the same its answer is refused; the tree is thrown
     /// away in any case.
-    fn ask_reader(
+    fn ask_read_only(
         &self,
         job: &JobId,
         lent: &Lent,
@@ -221,13 +221,13 @@ impl Workers {
         question: Question<'_>,
     ) -> Result<Report, String> {
         let role = question.role().word();
-        let before = self.whole(lent);
+        let before = self.hash_if_unisolated(lent);
         let report = self.ask(job, lent, meter, question);
         let written = match self.ground.trees() {
             TreeKind::Worktrees | TreeKind::InPlace => {
                 self.ground.changed(lent).map_err(|error| error.to_string())?
             }
-            TreeKind::Unisolated => match (before, self.whole(lent)) {
+            TreeKind::Unisolated => match (before, self.hash_if_unisolated(lent)) {
                 (Some(before), Some(after)) if before.hash() != after.hash() => before.changed(&after),
                 _ => Vec::new(),
             },
@@ -239,8 +239,8 @@ impl Workers {
         Err(format!("the {role} wrote, although it may only read: {}", named.join(", ")))
     }
 
-    /// Where nothing is isolated only the whole tells whether something was written.
-    fn whole(&self, lent: &Lent) -> Option<Tree> {
+    /// Without isolation git cannot tell who wrote, so the whole tree is hashed before and after.
+    fn hash_if_unisolated(&self, lent: &Lent) -> Option<Tree> {
         match self.ground.trees() {
             TreeKind::Unisolated => {
                 let project = self.ground.project_in(lent, &self.config.project);
@@ -261,8 +261,8 @@ fn transcript_of(job: &JobId, role: Role) -> String {
     format!("{whose}-{}.{}", job.attempt, role.word())
 }
 
-/// The same reader for an agent that is asked again if its answer is refused.
-fn reader<T>(
+/// What decides whether an agent is asked again: parses the answer, keeps the reason of a refusal and drops the value.
+fn validator<T>(
     parse: impl Fn(&Value) -> Result<T, Unreadable> + Sync,
 ) -> impl Fn(&Value) -> Result<(), String> + Sync {
     move |value| parse(value).map(drop).map_err(|unreadable| unreadable.reason)

@@ -99,6 +99,8 @@ impl Workers {
         let Some(work) = work_of(&assignment.job) else { return lost("it works on no atom".into()) };
         let mut lent = match self.ground.lend(&work) {
             Ok(lent) => lent,
+            // Waiting mends no command that fails; every other error here is the system's.
+            Err(error @ GroundError::Setup { .. }) => return lost(error.to_string()),
             Err(error) => return JobOutcome::NotStarted { reason: error.to_string() },
         };
         let worked = match (&assignment.job.task, &assignment.atom.run, &assignment.brief) {

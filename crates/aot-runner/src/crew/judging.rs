@@ -14,7 +14,7 @@ use aot_core::verdict::Excerpt;
 use serde_json::Value;
 
 use super::JudgeCommand;
-use super::asking::RateLimit;
+use super::asking::Throttle;
 use super::attempt::PATHS_NAMED;
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
@@ -56,11 +56,11 @@ impl Workers {
         work(Some(&CountedJudge { judge: &judge, meter }))
     }
 
-    fn throwaway(&self) -> Option<Thrown<'_>> {
+    fn throwaway(&self) -> Option<ThrowawayTree<'_>> {
         static COUNT: AtomicU32 = AtomicU32::new(1);
         let attempt = COUNT.fetch_add(1, Ordering::Relaxed);
         let lent = self.ground.lend(&Work { atom: AtomId::new(JUDGE), attempt }).ok()?;
-        Some(Thrown { workers: self, lent: Some(lent) })
+        Some(ThrowawayTree { workers: self, lent: Some(lent) })
     }
 }
 
@@ -148,7 +148,7 @@ impl AgentJudge<'_> {
             JudgeAnswer::read(request.quality, value).map(drop).map_err(|unreadable| unreadable.reason)
         };
         let reported = ReportedUsage::default();
-        let rate = RateLimit::default();
+        let rate = Throttle::default();
         let listener = |event: AgentEvent<'_>| match event {
             AgentEvent::Usage(used) if rate.allows_one_more() => self.workers.spend(&reported, used),
             AgentEvent::Usage(_) | AgentEvent::Activity(_) | AgentEvent::Text(_) => {}
@@ -185,16 +185,16 @@ impl AgentJudge<'_> {
     }
 }
 
-/// A tree that the judge may spoil. Dropped, it is given back.
-struct Thrown<'d> {
+/// A tree that the judge may change. It is given back on drop.
+struct ThrowawayTree<'d> {
     workers: &'d Workers,
     lent: Option<Lent>,
 }
 
-impl Drop for Thrown<'_> {
+impl Drop for ThrowawayTree<'_> {
     fn drop(&mut self) {
         if let Some(lent) = self.lent.take() {
-            self.workers.give_back(lent, End::Discarded { reason: "a judge leaves nothing".into() });
+            self.workers.give_back(lent, End::Discarded { reason: "the tree of a judge is not kept".into() });
         }
     }
 }

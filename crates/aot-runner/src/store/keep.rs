@@ -144,10 +144,10 @@ pub struct Begun {
 
 /// Whether a new loop may replace an existing state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    Nothing,
+pub enum ExistingFile {
+    Refuse,
     /// It may, and the old file is kept as a backup.
-    Another,
+    BackUp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,12 +311,12 @@ impl Store {
         Ok(recorded)
     }
 
-    /// Writes the text that a loop begins with, and `named` into the journal. What stands in its place is kept as a
-    /// numbered backup, or not touched.
+    /// Writes the text that a loop begins with, and its changes into the journal. An existing file becomes a numbered
+    /// backup, or with [`ExistingFile::Refuse`] is an error.
     pub fn begin<E>(
         &mut self,
         begun: Begun,
-        over: Over,
+        over: ExistingFile,
         now: Timestamp,
     ) -> Result<Option<PathBuf>, StoreError<E>> {
         self.parsed = None;
@@ -333,7 +333,7 @@ impl Store {
         let mut kept = None;
         let mut from = None;
         let done = if self.file.home().state().exists() {
-            if over == Over::Nothing {
+            if over == ExistingFile::Refuse {
                 return Err(FileError::Exists { path: self.path().to_path_buf() }.into());
             }
             let place = backups::next(self.file.home())?;
@@ -381,7 +381,7 @@ impl Store {
         match recorded {
             Err(StoreError::Refused(error)) => Err(self.keep_conflicting(&waiting, error)),
             Err(error @ (StoreError::File(_) | StoreError::Unreadable(_))) => {
-                // Nothing was written, and it may be another time.
+                // Nothing was written; the changes stay queued.
                 self.waiting = waiting;
                 Err(error)
             }
@@ -389,14 +389,14 @@ impl Store {
         }
     }
 
-    /// Whether another program has written since the last call; cheap, without parsing.
+    /// Whether the file differs from the text that was parsed or written last. Does not parse.
     pub fn look<E>(&mut self) -> Result<Foreign, StoreError<E>> {
         let text = self.file.read()?;
         let same = self.parsed.as_ref().is_some_and(|parsed| parsed.hash == text.hash);
         Ok(if same { Foreign::None } else { Foreign::Edited })
     }
 
-    /// The state as of the last look at it.
+    /// The state as it was parsed or written last.
     pub fn state(&self) -> Option<&State> {
         self.parsed.as_ref().and_then(|parsed| parsed.state.as_ref())
     }

@@ -17,5 +17,5 @@ mod system;
 pub mod text;
 pub mod watch;
 
-pub use keep::{Answers, Begun, Foreign, Note, Over, Ready, Recorded, Store, StoreError, Unreadable};
+pub use keep::{Answers, Begun, ExistingFile, Foreign, Note, Ready, Recorded, Store, StoreError, Unreadable};
 pub(crate) use system::exchange;

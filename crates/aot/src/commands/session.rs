@@ -30,7 +30,7 @@ pub fn owns(invocation: &Invocation) -> Result<bool, Failure> {
     if !has_one(state) {
         // A session that goes on with a loop that has ended would work without a limit.
         let own = state.control.session.is_some() && state.control.session == place::session();
-        return if own { Err(at_rest()) } else { Ok(false) };
+        return if own { Err(not_running()) } else { Ok(false) };
     }
     let owner = state.control.session.clone().unwrap_or_default();
     if let Some(holder) = driver::holder(store.file().home()) {
@@ -264,13 +264,13 @@ fn owned(session: &str) -> Failure {
 }
 
 /// The loop of this session does not run.
-pub fn at_rest() -> Failure {
+pub fn not_running() -> Failure {
     Failure::refused("at_rest", "the loop of this session is not running")
         .with_hint("`aot status` says why; `aot run --session` takes it up again")
 }
 
 /// What is remembered of a session.
-pub fn note(store: &Store, session: &str) -> SessionMemory {
+pub fn memory_of(store: &Store, session: &str) -> SessionMemory {
     SessionMemory::of(store.file().home().sidecar(), session)
 }
 

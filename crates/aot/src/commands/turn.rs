@@ -35,9 +35,9 @@ impl Verb for TurnArgs {
         // Only the program completes a loop; one whose status was typed into the file is judged like any other.
         let owner = place::session().filter(|here| state.control.session.as_ref() == Some(here));
         let typed = state.control.status == LoopStatus::Completed
-            && owner.is_some_and(|owner| step::note(&store, &owner).left_running());
+            && owner.is_some_and(|owner| step::memory_of(&store, &owner).left_running());
         if !typed && !step::owns(invocation)? {
-            return Err(step::at_rest());
+            return Err(step::not_running());
         }
         let came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
         let (key, text) = match (&came.halted, &came.next) {

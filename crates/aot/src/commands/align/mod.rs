@@ -20,7 +20,7 @@ use aot_runner::engine;
 use aot_runner::habits;
 use aot_runner::store::error::FileError;
 use aot_runner::store::home::Home;
-use aot_runner::store::{Begun, Over, Store, Unreadable};
+use aot_runner::store::{Begun, ExistingFile, Store, Unreadable};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -81,7 +81,7 @@ pub struct AlignArgs {
     dialogue_agent: DialogueAgentArgs,
 }
 
-/// Over a protocol the user has agreed before the call.
+/// ExistingFile a protocol the user has agreed before the call.
 fn agreed() -> bool {
     true
 }
@@ -125,7 +125,7 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
         print::line(&ink.shown(draft.page(ink, text::COLUMNS).trim_end()));
         print_trial(&tried);
     }
-    let over = if args.force { Over::Another } else { Over::Nothing };
+    let over = if args.force { ExistingFile::BackUp } else { ExistingFile::Refuse };
     let agreed = Agreed { draft, to_keep: tried.to_keep.clone() };
     let written = write(path, &agreed, over)?;
     Ok(answer(path, &state, &tried, &written))
@@ -154,7 +154,7 @@ fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<An
         None => talk.agree(agreement)?,
     };
     let Some(agreed) = agreed else { return Ok(declined(&dialogue)) };
-    let over = if args.force { Some(Over::Another) } else { talk.may_replace()? };
+    let over = if args.force { Some(ExistingFile::BackUp) } else { talk.may_replace()? };
     let Some(over) = over else { return Ok(declined(&dialogue)) };
     let written = dialogue.undisturbed(|| write(path, &agreed, over))?;
     // The person has seen it before saying yes.
@@ -307,7 +307,7 @@ struct Written {
 }
 
 /// Names the loop, seals what was agreed on (D21, D23), and writes it.
-fn write(path: &Path, agreed: &Agreed, over: Over) -> Result<Written, Failure> {
+fn write(path: &Path, agreed: &Agreed, over: ExistingFile) -> Result<Written, Failure> {
     let Agreed { draft, to_keep } = agreed;
     let state = draft.whole()?;
     let home = Home::of(path)?;

@@ -11,7 +11,7 @@ use aot_core::verdict::Steering;
 use aot_runner::checks::steered::open_steering;
 use aot_runner::editor::{self, Edited};
 use aot_runner::habits::Habits;
-use aot_runner::store::Over;
+use aot_runner::store::ExistingFile;
 
 use super::trial::{self, TrialResult};
 use super::{Agreed, Draft, flags, print_trial};
@@ -115,16 +115,16 @@ impl AlignDialogue<'_> {
     }
 
     /// Whether a loop that is there may be replaced.
-    pub fn may_replace(&self) -> Result<Option<Over>, Failure> {
+    pub fn may_replace(&self) -> Result<Option<ExistingFile>, Failure> {
         if !self.path.exists() {
-            return Ok(Some(Over::Nothing));
+            return Ok(Some(ExistingFile::Refuse));
         }
         let question = format!(
             "\n{} is there already. Begin another loop? The one before is kept as a backup.",
             self.path.display()
         );
         let yes = self.dialogue.choose(&question, &[("no", false), ("yes", true)])?;
-        Ok(yes.then_some(Over::Another))
+        Ok(yes.then_some(ExistingFile::BackUp))
     }
 
     /// The agreement in the person's own editor, until it can be read; what is given up counts as untouched.

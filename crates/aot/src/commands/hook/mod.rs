@@ -142,7 +142,7 @@ fn caller_memory(input: &HookInput, action: Action<'_>, store: &Store) -> Caller
     if !matches!(action, Action::StartAgent { .. }) && input.role().is_none() {
         return CallerMemory::default();
     }
-    let note = step::note(store, &input.session_id);
+    let note = step::memory_of(store, &input.session_id);
     let agent = input.agent();
     CallerMemory {
         tree: note.trees.get(agent).cloned(),
@@ -174,7 +174,7 @@ fn user_prompt_submit(input: &HookInput, mut store: Store) {
 
 /// Shows a broken state file once, in the session that owned it.
 fn show_broken(event: &str, input: &HookInput, store: &Store, unreadable: &Unreadable) {
-    let note = step::note(store, &input.session_id);
+    let note = step::memory_of(store, &input.session_id);
     let what = unreadable
         .findings
         .first()

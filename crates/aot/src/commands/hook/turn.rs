@@ -53,7 +53,7 @@ fn check_answer(facts: &LoopFacts, input: &HookInput, role: HostRole, store: &St
 }
 
 fn coordinator_ended(invocation: &Invocation, facts: &LoopFacts, input: &HookInput, mut store: Store) {
-    let replaced = step::note(&store, &input.session_id).is_replaced(input.agent());
+    let replaced = step::memory_of(&store, &input.session_id).is_replaced(input.agent());
     if input.waits_for_agents() || replaced || !is_unfinished(facts, &store) {
         return;
     }
@@ -92,7 +92,7 @@ pub fn session_ends_turn(invocation: &Invocation, facts: &LoopFacts, input: &Hoo
     }
     let Ok((_, state)) = store.load::<Refusal>() else { return };
     let state = state.clone();
-    let note = step::note(&store, &input.session_id);
+    let note = step::memory_of(&store, &input.session_id);
     // A session that was sent back and ended again, or that coordinated by itself, has had a turn.
     let had_turn = note.sent_back || must_be_judged(&state);
     let idle = if note.sent_back { note.idle + 1 } else { 0 };
@@ -121,7 +121,7 @@ pub fn session_ends_turn(invocation: &Invocation, facts: &LoopFacts, input: &Hoo
 /// Whether the loop runs as far as the program knows: a `completed` that was typed into the file does not end it.
 fn is_unfinished(facts: &LoopFacts, store: &Store) -> bool {
     let typed = facts.status == LoopStatus::Completed
-        && step::note(store, facts.session.as_deref().unwrap_or_default()).left_running();
+        && step::memory_of(store, facts.session.as_deref().unwrap_or_default()).left_running();
     facts.is_running() || typed
 }
 
