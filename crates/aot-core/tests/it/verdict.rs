@@ -420,7 +420,7 @@ fn the_linter_uses_what_the_world_says() {
     };
     assert_eq!(
         said(&facts),
-        "t:missing_program t:unprotected t:unprotected t:steerable t:already_true f:never_matches f:times_out f:caged f:writes_tree :never_matches"
+        "t:missing_program t:unprotected t:unprotected t:already_true f:never_matches f:times_out f:caged f:writes_tree :never_matches t:steerable"
     );
     facts.phase = WorkPhase::Started;
     assert!(!said(&facts).contains("already_true") && !said(&facts).contains("times_out"));

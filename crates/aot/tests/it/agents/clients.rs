@@ -100,7 +100,7 @@ fn is_asked_again(agent: &str) {
     assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
     let state = scene.repo.state();
     assert_eq!(state["bindings"]["A1"]["summary"], "made at last", "{state}");
-    assert_eq!(state["control"]["spent"]["agent_runs"], 1);
+    assert_eq!(state["control"]["spent"]["agent_runs"], 2);
     assert_eq!(scene.repo.landed("main"), "A1");
 }
 
