@@ -18,6 +18,9 @@ impl Coordinator {
         // A verb in another process has moved the count with its change; an editor has not.
         let moved = self.state().control.prev_pending_count - counted;
         self.base_case.edited();
+        // A stall that waits for an evaluation is over if a person has raised the limit meanwhile.
+        let may_go_on = self.state().control.stall_count < self.state().constraints().max_stall_count;
+        self.must_stop.take_if(|stop| may_go_on && stop.verdict == StopKind::Stalled);
         if let Some(what) = tampered {
             self.require_stop(converge::tampered(what));
         }

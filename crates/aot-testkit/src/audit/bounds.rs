@@ -33,7 +33,7 @@ impl Audit {
             format!("{} done, {ceiling} shown, at {}", self.runs, describe::event_line(event))
         })?;
         if by_a_person {
-            self.bound_at_opening = u64::MAX;
+            (self.bound_at_opening, self.bound_at_last_opening) = (u64::MAX, u64::MAX);
         }
         if self.current.opened {
             ensure(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
@@ -61,7 +61,7 @@ impl Audit {
                 self.runs + bound + unproven(world)
             }
             (Some(ceiling), Event::Edited { .. } | Event::Redirected { .. }) => {
-                self.bound_at_opening = u64::MAX;
+                (self.bound_at_opening, self.bound_at_last_opening) = (u64::MAX, u64::MAX);
                 ceiling.max(self.runs + bound + unproven(world))
             }
             // What was broken off is evaluated again.

@@ -10,7 +10,7 @@ mod results;
 mod starts;
 mod unstarted;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use aot_core::coordinator::{
@@ -118,7 +118,8 @@ pub struct Audit {
     /// Workers share a tree, or there is none: slots stay free.
     one_tree: bool,
     on_refused_start: OnRefusedStart,
-    jobs: HashSet<JobId>,
+    /// Every job that was started, and how many agent runs it counted.
+    jobs: HashMap<JobId, u64>,
     /// Jobs whose start was refused: they may come again.
     refused: HashSet<JobId>,
     iteration: Iteration,
@@ -152,7 +153,7 @@ impl Audit {
             dispatch: settings.dispatch,
             one_tree,
             on_refused_start: settings.on_refused_start,
-            jobs: HashSet::new(),
+            jobs: HashMap::new(),
             refused: HashSet::new(),
             iteration: Iteration::default(),
             probes: ProbeAudit::default(),
@@ -446,9 +447,10 @@ impl Audit {
     }
 
     /// A refused request changes nothing: no byte of the file, no iteration, no stall. A stop that was asked for before
-    /// may end the loop meanwhile.
+    /// may end the loop meanwhile, and a redirect that is under way interrupts what runs at the first event that comes.
     fn refuses_without_a_trace(&self, world: &World, event: &Event) -> Checked {
-        let unchanged = !self.current.refused || !self.current.recorded || world.halted().is_some();
+        let ended = world.halted().is_some() || world.recorded().control.redirect_requested;
+        let unchanged = !self.current.refused || !self.current.recorded || ended;
         ensure(unchanged, "a refusal changes nothing", "D7, D9", || describe::event_line(event))
     }
 

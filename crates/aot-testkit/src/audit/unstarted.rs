@@ -6,7 +6,7 @@ use aot_core::state::{AtomId, State};
 use super::bounds::{attempt, iteration};
 use super::{Audit, Checked, ensure};
 use crate::describe;
-use crate::world::{World, is_agent};
+use crate::world::World;
 
 impl Audit {
     pub(super) fn counts_no_attempt(&mut self, state: &State, atom: &AtomId, event: &Event) -> Checked {
@@ -20,8 +20,7 @@ impl Audit {
                 format!("{atom} at {}", describe::event_line(event))
             });
         };
-        self.jobs.remove(job);
-        self.forget_run(state, job);
+        self.forget_run(job);
         self.iteration.started.retain(|started| started != atom);
         self.iteration.attempts = self.iteration.attempts.saturating_sub(1);
         self.current.unstarted.push(atom.clone());
@@ -33,8 +32,7 @@ impl Audit {
         if let Event::Replanned { job, answer: Answer::NotStarted { .. }, .. } = event
             && self.refused.remove(job)
         {
-            self.jobs.remove(job);
-            self.forget_run(state, job);
+            self.forget_run(job);
             self.iteration.replans = self.iteration.replans.saturating_sub(1);
         }
         let empty = state.control.open.as_ref().is_some_and(|open| {
@@ -47,8 +45,9 @@ impl Audit {
         })
     }
 
-    fn forget_run(&mut self, state: &State, job: &JobId) {
-        self.runs -= u64::from(is_agent(state, &job.task));
+    /// It counts no agent run, whatever a person has made of its atom since it was asked for.
+    fn forget_run(&mut self, job: &JobId) {
+        self.runs -= self.jobs.remove(job).unwrap_or(0);
     }
 
     /// The iterations are for work, and not for the weather.

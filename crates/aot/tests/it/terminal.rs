@@ -29,7 +29,8 @@ impl Terminal {
     }
 
     pub fn with(repo: &Repo, words: &[&str], environment: &[(&str, &str)]) -> Terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a pseudo-terminal");
         grantpt(&master).expect("ours");
         unlockpt(&master).expect("open");
         let name = ptsname(&master, Vec::new()).expect("it has a name");
