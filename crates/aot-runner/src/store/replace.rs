@@ -240,6 +240,10 @@ impl<'a> Writer<'a> {
                 (self.at)(ReplaceStep::Restored);
                 if !is_hash(&Text::read(swap, u64::MAX)?.hash, new) {
                     exchange(swap, state).map_err(|e| FileError::of("put back", state, e))?;
+                    // Another save may have replaced it in the moment in which it was in place.
+                    self.hide(theirs)?;
+                    self.keep_hidden(Text::read(swap, u64::MAX).ok().as_ref())?;
+                    self.hidden = None;
                     return self.rescue(swap);
                 }
             }
@@ -251,7 +255,7 @@ impl<'a> Writer<'a> {
             }
             Err(e) => return Err(FileError::of("put back", state, e)),
         }
-        self.hidden = theirs;
+        self.hide(theirs)?;
         remove(swap)
     }
 
@@ -278,7 +282,7 @@ impl<'a> Writer<'a> {
             let displaced = Text::read(&kept, u64::MAX)?;
             if displaced.hash != base.hash {
                 fs::rename(&kept, state).map_err(|e| FileError::of("put back", state, e))?;
-                self.hidden = Some(displaced);
+                self.hide(Some(displaced))?;
                 return Ok(WriteOutcome::Moved);
             }
             self.next_displaced += 1;
@@ -322,6 +326,13 @@ impl<'a> Writer<'a> {
             (false, false) if watch != Watching::Over && text.bytes.is_empty() => Ok(()),
             (false, false) => self.rescue(kept),
         }
+    }
+
+    /// Remembers a text that was displaced for a moment. One that was hidden before it need not be part of it.
+    fn hide(&mut self, text: Option<Text>) -> Result<(), FileError> {
+        self.keep_hidden(text.as_ref())?;
+        self.hidden = text;
+        Ok(())
     }
 
     /// Keeps the text that was hidden for a moment, if it is not the one that is in place `now`.

@@ -530,20 +530,19 @@ fn missing_rights_are_named_and_nothing_is_left() {
     command.args(["--exact", "store::role_without_rights", "--ignored", "--nocapture"]);
     command.env("AOT_TEST_STATE", &place.path).env("AOT_TEST_WORDS", "").stdin(Stdio::null());
     if rustix::process::getuid().is_root() {
-        // Root has every right, so the role is played by nobody.
+        // Root has every right, so the role is played by nobody, in a home and with a sidecar of its own.
         let nobody = 65_534;
         let root = place._dir.path();
-        for path in [root, &root.join(".claude")] {
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permitted");
-        }
-        for path in [&root.join(".claude"), &place.path, place.file().home().sidecar()] {
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).expect("permitted");
+        fs::remove_dir_all(place.file().home().sidecar()).expect("removed");
+        fs::create_dir(root.join("home")).expect("a home");
+        for path in [&root.join(".claude"), &root.join("home"), &place.path] {
             std::os::unix::fs::chown(path, Some(nobody), Some(nobody)).expect("given away");
         }
-        for entry in fs::read_dir(place.file().home().sidecar()).expect("a sidecar") {
-            std::os::unix::fs::chown(entry.expect("an entry").path(), Some(nobody), Some(nobody))
-                .expect("given away");
+        command.uid(nobody).gid(nobody).env("HOME", root.join("home"));
+        for name in ["XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
+            command.env_remove(name);
         }
-        command.uid(nobody).gid(nobody);
     }
     match command.output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
@@ -569,6 +568,7 @@ fn role_without_rights() {
         assert_eq!(litter(file.home().sidecar()), Vec::<String>::new());
     };
     let (state, folder, sidecar) = (file.home().state(), file.home().folder(), file.home().sidecar());
+    drop(add(&file, "at first").expect("permitted"));
     mode(&path, 0o000);
     assert!(matches!(file.read(), Err(FileError::Denied { .. })));
     denied(state);

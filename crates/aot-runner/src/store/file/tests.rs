@@ -165,6 +165,30 @@ fn a_text_that_was_hidden_and_did_not_become_part_of_ours_is_kept() {
     assert_eq!(place.text(), "a\neditor\n");
 }
 
+/// The editor reads our text in the moment in which its own is displaced, and saves that when its own is back.
+#[test]
+fn a_text_that_was_hidden_is_kept_when_another_is_hidden_after_it() {
+    let place = Place::with("a\n");
+    let path = place.path.clone();
+    let mut file = place.file();
+    let (saves, read) = (Mutex::new(0), Mutex::new(String::new()));
+    file.at = Box::new(move |step| {
+        let mut saves = saves.lock().expect("one thread");
+        let mut read = read.lock().expect("one thread");
+        match (step, *saves) {
+            (ReplaceStep::Compared, 0) => save(&path, Save::ByRename, "a\nfirst\n"),
+            (ReplaceStep::Exchanged, 1) => *read = fs::read_to_string(&path).expect("ours"),
+            (ReplaceStep::Compared, 2) => save(&path, Save::ByRename, &format!("{read}second\n")),
+            _ => return,
+        }
+        *saves += 1;
+    });
+    let done = add(&file, "ours").expect("done");
+    assert_eq!(place.text(), "a\nours\nsecond\n");
+    let kept = done.rescued.iter().map(|folder| fs::read_to_string(folder.join("theirs.md")).expect("kept"));
+    assert!(kept.collect::<Vec<_>>().contains(&"a\nfirst\n".to_owned()));
+}
+
 #[test]
 fn a_file_removed_while_its_text_is_put_back_is_there_again() {
     let place = Place::with("a\n");

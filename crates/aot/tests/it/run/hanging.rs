@@ -137,7 +137,11 @@ fn check_git(command: &str) {
         let git = HangingGit::new(&repo, command);
         let live = git.start(&["run", "--json"]);
         let pid = git.hangs();
-        assert_eq!(end(&repo, how, live, || git.heal()), code(how), "{name}");
+        if how == "redirect" {
+            // What hangs goes on hanging. What the loop starts after the redirect does not hang.
+            git.heal();
+        }
+        assert_eq!(end(&repo, how, live, || {}), code(how), "{name}");
         assert!(is_gone(&pid), "{name}: its git lives on");
         git.heal();
         goes_on(&repo, &name);
@@ -199,9 +203,11 @@ fn a_setup_without_an_end_is_ended() {
             Repo::with(&plan(how, "  isolation: {setup: \"test -e ../../../../../go || sleep 1000\"}"));
         let mut live = repo.start(&["run", "--json"]);
         live.hear("\"type\":\"started\"");
-        let go = || repo.write("../go", "");
-        assert_eq!(end(&repo, how, live, go), code(how), "{how}");
-        go();
+        if how == "redirect" {
+            repo.write("../go", "");
+        }
+        assert_eq!(end(&repo, how, live, || {}), code(how), "{how}");
+        repo.write("../go", "");
         goes_on(&repo, how);
     }
 }
