@@ -64,6 +64,8 @@ pub enum Area<'a> {
     Checkout,
     /// The project's own folder, in which the workers work, too. Only `bwrap` can spare a part of it.
     InPlace,
+    /// Nowhere: it gets its input and gives its output.
+    Nowhere,
 }
 
 /// The cage and the variables of one command, or of several that run at the same time. Dropped, their folder for
@@ -117,9 +119,10 @@ impl Confinement {
         let own = own_paths(project);
         let made = match (area, caging.kind) {
             (Area::Checkout, Kind::Landlock) => make_outputs(&project.root),
-            (Area::Tree(_) | Area::Checkout | Area::InPlace, _) => Vec::new(),
+            (Area::Tree(_) | Area::Checkout | Area::InPlace | Area::Nowhere, _) => Vec::new(),
         };
         let (mut writable, read_only) = match (area, caging.kind) {
+            (Area::Nowhere, _) => (Vec::new(), Vec::new()),
             (Area::Tree(top), _) => (vec![top.to_path_buf()], Vec::new()),
             (Area::Checkout, Kind::Landlock) if !caging.kind.has_own_view() => {
                 (besides(&project.root, &own)?, Vec::new())

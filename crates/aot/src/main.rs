@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use aot_runner::agents::submit;
 use aot_runner::process::cage::trial;
 use aot_runner::process::guard;
+use aot_runner::tree::filter;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -23,6 +24,9 @@ fn main() -> ExitCode {
     }
     if trial::is_called(&words) {
         return trial::run(&words);
+    }
+    if filter::is_called(&words) {
+        return filter::run(&words);
     }
     if submit::is_called(&words) {
         return submit::run(&words);

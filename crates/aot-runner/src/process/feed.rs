@@ -4,7 +4,7 @@
 //! has it: nobody else is to read what was meant for it, or to speak in our place.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,9 @@ pub struct Feed {
     waiting: Option<UnreadFeed>,
 }
 
+/// The name of a feed, until it is dropped.
 #[derive(Debug)]
-struct UnreadFeed {
+pub struct UnreadFeed {
     path: PathBuf,
     _reader: OwnedFd,
 }
@@ -51,6 +52,15 @@ impl Feed {
     /// has ended.
     pub fn reached(&mut self) {
         self.waiting = None;
+    }
+
+    /// Passes everything on that comes from there, to its end. The name stays for as long as the answer is kept: all may
+    /// have been written before the program opens its input.
+    pub fn pour(self, mut from: impl Read + Send + 'static) -> io::Result<Option<UnreadFeed>> {
+        let Feed { mut writer, waiting } = self;
+        // A program that ends early leaves the rest unread, and that is its right.
+        std::thread::Builder::new().name("pour".into()).spawn(move || io::copy(&mut from, &mut writer))?;
+        Ok(waiting)
     }
 }
 

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cage::Cage;
 pub use call::{Call, CallError, CallLimits, Called};
 pub use captured::Captured;
-pub use feed::Feed;
+pub use feed::{Feed, UnreadFeed};
 pub use guard::MARK;
 pub use interrupt::Interrupt;
 use requests::{EarlyEnd, Launch};
@@ -192,6 +192,11 @@ impl Guard {
     /// The same, for programs that one switch ends together.
     pub fn under(&self, switch: &Switch) -> Guard {
         Guard { switch: switch.clone(), ..self.clone() }
+    }
+
+    /// The file of the binary.
+    pub fn program(&self) -> &std::path::Path {
+        &self.program
     }
 
     /// The switch that ends what this guard runs.

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::drivers::Drivers;
+use super::error::GroundError;
 use super::git::{Git, GitError, text};
 use super::walk::{Pipes, remove_pipes};
 use crate::process::Guard;
@@ -52,6 +54,7 @@ pub enum ProjectRepository {
     Outside,
 }
 
+/// No filter runs when it is asked.
 #[derive(Clone, Debug)]
 pub struct KnownRepository(pub(super) Git);
 
@@ -140,7 +143,15 @@ impl Tree {
 /// What git has recorded, corrected by what is on disk; `None` outside of a repository.
 fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
     let git = match &project.repository {
-        ProjectRepository::Searched => Git::searched(&project.root, guard),
+        ProjectRepository::Searched => {
+            let git = Git::searched(&project.root, guard);
+            let drivers = match Drivers::off(&git) {
+                Ok(drivers) => drivers,
+                Err(GroundError::Git(GitError::Missing)) => return Ok(None),
+                Err(error) => return Err(io::Error::other(error)),
+            };
+            git.with_drivers(drivers).without_filters()
+        }
         ProjectRepository::Known(KnownRepository(git)) => {
             remove_pipes(&project.root, Pipes::ReadByGit);
             git.in_folder(&project.root)
@@ -199,7 +210,8 @@ fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<BTreeMap<Vec<u8
     Ok(Some(entries))
 }
 
-/// The same ids that git would give, so that a commit of the same content is the same tree.
+/// The same ids that git would give, so that a commit of the same content is the same tree; but for files that a filter
+/// would change.
 fn hashed(project: &Project, git: &Git, paths: Vec<Vec<u8>>) -> io::Result<Vec<(Vec<u8>, Option<String>)>> {
     let mut found = Vec::new();
     let mut for_git: Vec<(Vec<u8>, &'static str)> = Vec::new();

@@ -1,14 +1,141 @@
-//! The user's own merge drivers: programs that the user's configuration names and attributes choose. A worker writes
-//! attributes, and may have written the program, so none of them is run.
+//! Programs that the user's own configuration of git names and attributes choose: filters (git-lfs, git-crypt, a
+//! formatter) and merge drivers. A worker writes attributes and content, and may have written the program itself. So git
+//! gets settings that take the place of these: a filter runs in a cage, by this same binary (`filter.rs`), or not at all
+//! where only the names of files are asked for; a merge is git's own.
 
-use super::git::{Git, GitError, records};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::error::GroundError;
+use super::filter::{FilterOrder, WORD, quoted};
+use super::git::{Git, records};
+use super::intents;
+use crate::confinement::Confined;
+use crate::process::{Environment, Guard};
 
 /// Merges as git does without a driver.
 const PLAIN_MERGE: &str = "git merge-file -q --marker-size=%L %A %O %B";
 
-/// What keeps git from running them.
-pub(super) fn settings(git: &Git) -> Result<Vec<String>, GitError> {
-    let configured = git.query(["config", "-z", "--name-only", "--get-regexp", r"^merge\..*\.driver$"])?;
-    let names = records(&configured.stdout).map(|name| String::from_utf8_lossy(name).into_owned());
-    Ok(names.map(|name| format!("{name}={PLAIN_MERGE}")).collect())
+/// What `filter.NAME.` is followed by, if a program comes after it.
+const COMMANDS: [&str; 3] = ["clean", "smudge", "process"];
+
+/// The file that says how filters run, in a folder that no worker with a tree of its own can write.
+const ORDER: &str = "filters.json";
+
+/// Settings, as `name=value`.
+#[derive(Debug, Default)]
+pub(super) struct Drivers {
+    /// With these a filter runs in its cage.
+    pub caged: Vec<String>,
+    /// With these none runs.
+    pub off: Vec<String>,
+}
+
+/// What the configuration says of programs.
+#[derive(Debug, Default)]
+struct Configured {
+    /// By the names of their settings.
+    commands: BTreeMap<String, String>,
+    filters: BTreeSet<String>,
+    merges: Vec<String>,
+}
+
+/// Who runs the filters of a repository.
+#[derive(Debug)]
+pub(super) struct FilterRunner<'f> {
+    pub guard: &'f Guard,
+    pub shell: &'f Path,
+    pub confined: &'f Confined,
+    pub common_dir: &'f Path,
+    pub sidecar: &'f Path,
+}
+
+impl Drivers {
+    /// For whoever looks at files and needs no filter.
+    pub fn off(git: &Git) -> Result<Drivers, GroundError> {
+        let off = Configured::read(git)?.off();
+        Ok(Drivers { caged: off.clone(), off })
+    }
+
+    pub fn caged(git: &Git, runner: &FilterRunner<'_>) -> Result<Drivers, GroundError> {
+        let configured = Configured::read(git)?;
+        Ok(Drivers { caged: runner.settings(git, &configured)?, off: configured.off() })
+    }
+}
+
+impl Configured {
+    fn read(git: &Git) -> Result<Configured, GroundError> {
+        let output = git.query(["config", "-z", "--get-regexp", r"^(filter|merge)\..*\."])?;
+        let mut found = Configured::default();
+        for record in records(&output.stdout) {
+            let text = String::from_utf8_lossy(record);
+            let (name, value) = text.split_once('\n').unwrap_or((&text, ""));
+            // Git takes the first `=` of a setting for the end of its name.
+            let is_odd = name.contains('=') || matches!(text, std::borrow::Cow::Owned(_));
+            let Some((section, last)) = name.rsplit_once('.') else { continue };
+            let (is_filter, is_merge) = (section.starts_with("filter."), section.starts_with("merge."));
+            if is_odd && (is_filter || last == "driver") {
+                return Err(GroundError::OddDriver { name: name.to_owned() });
+            }
+            if is_merge && last == "driver" {
+                found.merges.push(format!("{name}={PLAIN_MERGE}"));
+            } else if is_filter {
+                found.filters.insert(section.to_owned());
+                if COMMANDS.contains(&last) && !value.is_empty() {
+                    found.commands.insert(name.to_owned(), value.to_owned());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn off(&self) -> Vec<String> {
+        let nothing = |section: &String| {
+            let commands = COMMANDS.iter().map(move |last| format!("{section}.{last}="));
+            commands.chain([format!("{section}.required=false")]).collect::<Vec<_>>()
+        };
+        self.merges.iter().cloned().chain(self.filters.iter().flat_map(nothing)).collect()
+    }
+}
+
+impl FilterRunner<'_> {
+    /// Settings that put this binary in the place of every filter.
+    fn settings(&self, git: &Git, configured: &Configured) -> Result<Vec<String>, GroundError> {
+        let mut settings = configured.merges.clone();
+        let is_free = self.confined.cage().is_none()
+            && matches!(self.confined.environment(Vec::new()), Environment::OursAnd(_));
+        if configured.commands.is_empty() || is_free {
+            return Ok(settings);
+        }
+        let file = self.sidecar.join(ORDER);
+        for name in configured.commands.keys() {
+            let words = [&program(self.guard), Path::new(WORD), &file, Path::new(name)];
+            let words = words.map(|word| quoted(word.as_os_str()).to_string_lossy().into_owned()).join(" ");
+            settings.push(match name.ends_with(".process") {
+                // Only the other two are expanded by git.
+                true => format!("{name}={words}"),
+                false => format!("{name}={} %f", words.replace('%', "%%")),
+            });
+        }
+        let order = FilterOrder::new(self, self.storage(git)?, configured.commands.clone())?;
+        intents::write(&file, &order)?;
+        Ok(settings)
+    }
+
+    /// Where git-lfs keeps the files that it takes out of the repository.
+    fn storage(&self, git: &Git) -> Result<PathBuf, GroundError> {
+        let configured = git.query(["config", "--type=path", "lfs.storage"])?.stdout;
+        let storage = configured.strip_suffix(b"\n").unwrap_or(&configured);
+        Ok(self.common_dir.join(OsStr::from_bytes(if storage.is_empty() { b"lfs" } else { storage })))
+    }
+}
+
+/// The binary by a name that means the same to git: it may have been replaced or deleted since we were started.
+fn program(guard: &Guard) -> PathBuf {
+    match guard.program().strip_prefix("/proc/self") {
+        Ok(rest) => Path::new("/proc").join(std::process::id().to_string()).join(rest),
+        Err(_) => guard.program().to_path_buf(),
+    }
 }

@@ -28,8 +28,8 @@ pub enum GroundError {
     InProgress { top: PathBuf, operation: &'static str },
     #[error("{top} has uncommitted changes: {}", named(.paths))]
     Dirty { top: PathBuf, paths: Vec<String> },
-    #[error("the repository at {top} has submodules, whose folders are empty in a worktree")]
-    Submodules { top: PathBuf },
+    #[error("the repository at {top} has submodules, whose folders are empty in a worktree: {}", named(.paths))]
+    Submodules { top: PathBuf, paths: Vec<String> },
     #[error("{root} lies in a folder that its repository ignores, so that a worktree would not have it")]
     Ignored { root: PathBuf },
     #[error("`{name}` cannot be the name of a branch: {words}")]
@@ -46,6 +46,10 @@ pub enum GroundError {
     Nested { root: PathBuf, paths: Vec<String> },
     #[error("{root} is lent to {holder} already, and without worktrees there is one worker at a time")]
     Lent { root: PathBuf, holder: String },
+    #[error("`{name}` in the configuration of git has a name that cannot be given on a command line")]
+    OddDriver { name: String },
+    #[error("the configuration of git includes {path}, which lies where workers write")]
+    Included { path: PathBuf },
     #[error("a landing was interrupted, and {lock} is still held")]
     StillLocked { lock: PathBuf },
     #[error("cannot {doing} {path}")]
@@ -97,10 +101,10 @@ impl GroundError {
                 "commit them, type `git stash`, or leave them alone and land elsewhere with `--branch NAME`"
                     .into()
             }
-            GroundError::Submodules { .. } => {
-                "set `isolation: {setup: \"git submodule update --init --recursive\"}`; edits in a submodule never land"
-                    .into()
-            }
+            GroundError::Submodules { paths, .. } => format!(
+                "set `isolation: {{share: [{}]}}` to let workers read them; edits in a submodule never land",
+                paths.join(", ")
+            ),
             GroundError::Ignored { .. } => {
                 "leave `isolation.mode` out to work in place, or move the project".into()
             }
@@ -117,6 +121,10 @@ impl GroundError {
             GroundError::Setup { .. } => "try the command in a fresh `git worktree` of the project".into(),
             GroundError::Nested { .. } => {
                 "run in one of them, list them in a `.gitignore`, or set `isolation: {mode: none}`".into()
+            }
+            GroundError::OddDriver { .. } => "give it a name without `=`".into(),
+            GroundError::Included { .. } => {
+                "move it out of the project, and type `git config include.path PATH`".into()
             }
             GroundError::Lent { .. } => "wait for it, or work in a git repository".into(),
             GroundError::StillLocked { lock } => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::drivers::Drivers;
 use crate::process::{Call, CallError, CallLimits, Guard};
 
 /// How long to wait for a lock that another process holds, and the pause between two tries.
@@ -97,8 +98,15 @@ pub(super) struct Git {
     place: Place,
     index: Option<PathBuf>,
     identity: Identity,
-    /// `name=value`, beyond what every command is given.
-    settings: Arc<[String]>,
+    drivers: Arc<Drivers>,
+    filters: Filters,
+}
+
+/// What becomes of the user's filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filters {
+    Caged,
+    Off,
 }
 
 #[derive(Clone, Debug)]
@@ -142,7 +150,8 @@ impl Git {
             place: Place::Searched,
             index: None,
             identity: Identity::Configured,
-            settings: Arc::default(),
+            drivers: Arc::default(),
+            filters: Filters::Caged,
         }
     }
 
@@ -162,8 +171,14 @@ impl Git {
         Git { folder: folder.to_path_buf(), ..self.clone() }
     }
 
-    pub fn with_settings(&self, settings: Vec<String>) -> Git {
-        Git { settings: settings.into(), ..self.clone() }
+    /// With programs of the user's configuration replaced by these settings.
+    pub fn with_drivers(&self, drivers: Drivers) -> Git {
+        Git { drivers: Arc::new(drivers), ..self.clone() }
+    }
+
+    /// The same, and no filter runs: for whoever looks at files. What a filter would change counts as it is on disk.
+    pub fn without_filters(&self) -> Git {
+        Git { filters: Filters::Off, ..self.clone() }
     }
 
     pub fn with_index(&self, index: &Path) -> Git {
@@ -180,9 +195,9 @@ impl Git {
         Ok(Git { identity, ..self })
     }
 
-    /// With the name and the settings of another one.
+    /// With the name and the drivers of another one.
     pub fn like(self, other: &Git) -> Git {
-        Git { identity: other.identity, settings: Arc::clone(&other.settings), ..self }
+        Git { identity: other.identity, drivers: Arc::clone(&other.drivers), ..self }
     }
 
     /// Runs a command that reads; its exit code is part of the answer.
@@ -293,7 +308,11 @@ impl Git {
             Locks::None => own.push(("GIT_OPTIONAL_LOCKS", OsStr::new("0"))),
             Locks::Needed => {}
         }
-        let settings = OWN_SETTINGS.into_iter().chain(self.settings.iter().map(String::as_str));
+        let drivers = match self.filters {
+            Filters::Caged => &self.drivers.caged,
+            Filters::Off => &self.drivers.off,
+        };
+        let settings = OWN_SETTINGS.into_iter().chain(drivers.iter().map(String::as_str));
         words.extend(settings.flat_map(|setting| ["-c", setting]).map(OsString::from));
         match self.identity {
             Identity::Configured => {}

@@ -9,6 +9,7 @@ mod checkout;
 mod content;
 mod drivers;
 mod error;
+pub mod filter;
 mod git;
 mod history;
 mod init;
@@ -315,7 +316,7 @@ impl Ground {
     /// The same project, with the repository that it had before the first worker was started.
     pub fn known(&self, project: &Project) -> Project {
         let repository = match &self.inner {
-            Inner::Worktrees(trees) => ProjectRepository::Known(KnownRepository(trees.checkout.git.clone())),
+            Inner::Worktrees(trees) => ProjectRepository::Known(trees.known()),
             Inner::InPlace(shadow) => shadow.around(),
             Inner::Unisolated { repository, .. } => repository.clone(),
         };

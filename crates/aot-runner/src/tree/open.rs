@@ -1,15 +1,17 @@
 //! Decides which kind of workspace a project gets, and refuses what cannot work. Recovery after a killed run is done by
 //! the modules that know how.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
 use aot_core::state::IsolationMode;
 use jiff::Timestamp;
 
 use super::checkout::Checkout;
-use super::drivers;
+use super::drivers::{Drivers, FilterRunner};
 use super::error::GroundError;
 use super::git::{Git, records, text};
 use super::history::commit_of;
@@ -19,13 +21,17 @@ use super::landing::checked_out;
 use super::setup::{TreeSetup, shared};
 use super::shadow::{self, Shadow};
 use super::slots;
-use super::snapshot::Layout;
+use super::snapshot::{Layout, submodules};
 use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees};
 use super::{Inner, IsolationRequest, KnownRepository, OpenedFor, Project, ProjectRepository};
+use crate::confinement::Area;
 use crate::process::Guard;
 
 /// The first version of git that merges without a checkout.
 const OLDEST: (u32, u32) = (2, 38);
+
+/// Settings that name further files of settings.
+const INCLUDES: &str = r"^include(if\..*)?\.path$";
 
 /// Files in a git folder that show an unfinished operation, and its name.
 const OPERATIONS: [(&str, &str); 5] = [
@@ -50,8 +56,38 @@ struct Repository {
 }
 
 impl Repository {
-    fn known(&self, guard: &Guard) -> KnownRepository {
-        KnownRepository(Git::pinned(&self.git_dir, &self.top, guard))
+    fn git(&self, guard: &Guard) -> Git {
+        Git::pinned(&self.git_dir, &self.top, guard)
+    }
+
+    /// As whoever works in place knows it.
+    fn known(&self, guard: &Guard) -> Result<KnownRepository, GroundError> {
+        let git = self.git(guard);
+        let drivers = Drivers::off(&git)?;
+        Ok(KnownRepository(git.with_drivers(drivers).without_filters()))
+    }
+
+    /// Refuses a configuration that includes files of the work tree: a worker can change them, or make those that are not
+    /// there yet, and a configuration names programs.
+    fn check_includes(&self, guard: &Guard) -> Result<(), GroundError> {
+        let words = ["config", "-z", "--show-origin", "--type=path", "--get-regexp", INCLUDES];
+        let listed = self.git(guard).query(words)?.stdout;
+        let mut records = records(&listed);
+        while let (Some(origin), Some(entry)) = (records.next(), records.next()) {
+            let value = entry.iter().position(|byte| *byte == b'\n').map_or(&b""[..], |at| &entry[at + 1..]);
+            let origin = Path::new(OsStr::from_bytes(origin.strip_prefix(b"file:").unwrap_or_default()));
+            let folder = self.top.join(origin).parent().unwrap_or(&self.top).to_path_buf();
+            let path = without_dots(&folder.join(OsStr::from_bytes(value)));
+            let is_open = |path: &Path| {
+                let mut closed = [&self.git_dir, &self.common_dir].into_iter();
+                path.starts_with(&self.top) && !closed.any(|folder| path.starts_with(folder))
+            };
+            let real = path.parent().and_then(|folder| folder.canonicalize().ok());
+            if is_open(&path) || real.is_some_and(|folder| is_open(&folder)) {
+                return Err(GroundError::Included { path });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -62,9 +98,13 @@ pub(super) fn open(
     shell: &Path,
     entry: OpenedFor,
 ) -> Result<Inner, GroundError> {
+    let known = |repository: &Repository| {
+        repository.check_includes(guard)?;
+        repository.known(guard)
+    };
     if wanted.mode == Some(IsolationMode::None) {
         let repository = match discover(&project.root, guard) {
-            Ok(Surroundings::Repository(repository)) => ProjectRepository::Known(repository.known(guard)),
+            Ok(Surroundings::Repository(repository)) => ProjectRepository::Known(known(&repository)?),
             Ok(Surroundings::Outside) | Err(_) => ProjectRepository::Outside,
         };
         return Ok(Inner::Unisolated { root: project.root.clone(), repository });
@@ -74,7 +114,7 @@ pub(super) fn open(
     check_version(&Git::searched(&project.root, guard))?;
     fs::create_dir_all(&project.sidecar).map_err(GroundError::io("make the folder", &project.sidecar))?;
     let in_place = |repository: Option<&Repository>| {
-        let known = repository.map(|repository| repository.known(guard));
+        let known = repository.map(known).transpose()?;
         let shadow = Shadow::open(project, &wanted.loop_id, known, guard, entry)?;
         Ok(Inner::InPlace(Box::new(shadow)))
     };
@@ -120,9 +160,14 @@ fn worktrees(
     repository: Repository,
     entry: OpenedFor,
 ) -> Result<Worktrees, GroundError> {
+    repository.check_includes(guard)?;
+    let git = repository.git(guard).with_identity()?;
     let Repository { top, prefix, git_dir, common_dir } = repository;
-    let git = Git::pinned(&git_dir, &top, guard).with_identity()?;
-    let git = git.with_settings(drivers::settings(&git)?);
+    let confined = wanted.confinement.confine(project, Area::Nowhere);
+    let confined =
+        &confined.map_err(GroundError::io("make a folder for temporary files in", &project.sidecar))?;
+    let runner = FilterRunner { guard, shell, confined, common_dir: &common_dir, sidecar: &project.sidecar };
+    let git = git.with_drivers(Drivers::caged(&git, &runner)?);
     let checkout = Checkout { git, git_dir, layout: Layout::of(project, &top, &prefix) };
     let provision = TreeSetup {
         root: project.root.clone(),
@@ -176,9 +221,12 @@ fn worktrees(
             trees.reference = own_branch(&trees.checkout, entry)?;
         }
     }
-    let has_submodules = trees.checkout.git.query(["cat-file", "-e", "HEAD:.gitmodules"])?.code == 0;
-    if has_submodules && trees.provision.setup.is_none() {
-        return Err(GroundError::Submodules { top });
+    let layout = &trees.checkout.layout;
+    let submodules = submodules(&trees.checkout.git, "HEAD")?;
+    let mut empty = layout.all_seen(submodules.iter().map(Vec::as_slice));
+    empty.retain(|path| !trees.provision.share.iter().any(|shared| shared.as_os_str() == path.as_str()));
+    if !empty.is_empty() && trees.provision.setup.is_none() {
+        return Err(GroundError::Submodules { top, paths: empty });
     }
     drop_old(&trees.checkout.git, Timestamp::now())?;
     Ok(trees)
@@ -255,9 +303,23 @@ fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, GroundError> {
     }))
 }
 
+/// The same path without `..`, whether it exists or not.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    plain
+}
+
 fn path_of(out: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    PathBuf::from(std::ffi::OsStr::from_bytes(out.strip_suffix(b"\n").unwrap_or(out)))
+    PathBuf::from(OsStr::from_bytes(out.strip_suffix(b"\n").unwrap_or(out)))
 }
 
 /// Whether the repository ignores the project's folder and tracks nothing in it.

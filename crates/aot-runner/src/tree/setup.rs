@@ -61,6 +61,8 @@ impl TreeSetup {
             }
             let folder = link.parent().unwrap_or(&root);
             fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
+            // Git knows no empty folders: one that is there is a submodule's.
+            let _ = fs::remove_dir(&link);
             match std::os::unix::fs::symlink(&source, &link) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -230,7 +230,7 @@ impl Slot {
     }
 
     pub fn repository(&self) -> KnownRepository {
-        KnownRepository(self.git.clone())
+        KnownRepository(self.git.without_filters())
     }
 
     /// Replaces the content by another tree, as uncommitted work on this commit.

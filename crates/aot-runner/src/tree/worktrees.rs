@@ -250,7 +250,7 @@ impl Worktrees {
     /// The project's folder in which the base case is evaluated, and its repository.
     pub fn verify_root(&self) -> Result<(PathBuf, KnownRepository), GroundError> {
         if self.is_checked_out()? {
-            return Ok((self.provision.root.clone(), KnownRepository(self.checkout.git.clone())));
+            return Ok((self.provision.root.clone(), self.known()));
         }
         let mut verifying = locked(&self.verifying);
         let slot = self.ready(verifying.take(), &self.tip()?, || "verify".to_owned())?;
@@ -265,6 +265,11 @@ impl Worktrees {
         }
         let paths = self.checkout.uncommitted()?;
         Ok(self.checkout.layout.all_seen(paths.iter().map(Vec::as_slice)))
+    }
+
+    /// The repository as whoever looks at the checkout asks it.
+    pub fn known(&self) -> KnownRepository {
+        KnownRepository(self.checkout.git.without_filters())
     }
 
     fn is_checked_out(&self) -> Result<bool, GroundError> {

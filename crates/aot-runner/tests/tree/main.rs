@@ -3,6 +3,7 @@
 //! usual harness it has `--list`, `--exact` and filters, which is what `cargo nextest` needs.
 
 mod crashes;
+mod filters;
 mod hostile;
 mod in_place;
 mod kit;
@@ -15,6 +16,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 
 use aot_runner::process::guard;
+use aot_runner::tree::filter;
 
 pub type Test = (&'static str, fn());
 
@@ -25,6 +27,9 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if guard::is_called(&words) {
         return guard::run(&words);
+    }
+    if filter::is_called(&words) {
+        return filter::run(&words);
     }
     if words.get(1).is_some_and(|word| word == crashes::RUN) {
         return crashes::run(&words);
@@ -44,8 +49,15 @@ fn main() -> ExitCode {
         let fits = |filter: &&str| if has("--exact") { name == *filter } else { name.contains(*filter) };
         !has("--ignored") && (filters.is_empty() || filters.iter().any(fits))
     };
-    let rooms =
-        [landing::TESTS, lending::TESTS, refusing::TESTS, crashes::TESTS, in_place::TESTS, hostile::TESTS];
+    let rooms = [
+        landing::TESTS,
+        lending::TESTS,
+        refusing::TESTS,
+        crashes::TESTS,
+        in_place::TESTS,
+        hostile::TESTS,
+        filters::TESTS,
+    ];
     let tests: Vec<&Test> = rooms.into_iter().flatten().filter(|(name, _)| wanted(name)).collect();
     if has("--list") {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));

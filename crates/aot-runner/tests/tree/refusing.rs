@@ -185,6 +185,19 @@ fn submodules_need_a_setup() {
     place.git(&["commit", "-qm", "lib"]);
     let refused = place.open().expect_err("it is refused");
     assert!(matches!(refused, GroundError::Submodules { .. }), "{refused}");
+    assert!(refused.hint().contains("share: [lib]"), "{}", refused.hint());
+    place.wanted.share = vec!["lib".into()];
+    let ground = place.ground();
+    for (name, text) in [("A0", "0\n"), ("A1", "1\n")] {
+        let mut lent = ground.lend(&work(name, 1)).expect("a tree");
+        assert_eq!(read(lent.root(), "lib/l.txt"), "l\n", "it is the project's own");
+        write(lent.root(), "b.txt", text);
+        assert_eq!(ground.changed(&lent).expect("seen"), ["b.txt"]);
+        commit_of(land(&ground, &mut lent));
+        ground.give_back(lent, End::Landed).expect("given back");
+    }
+    ground.close().expect("closed");
+    place.wanted.share.clear();
     place.wanted.setup =
         Some("git -c protocol.file.allow=always submodule --quiet update --init --recursive".into());
     let ground = place.ground();

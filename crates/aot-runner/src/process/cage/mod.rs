@@ -206,7 +206,7 @@ impl Cage {
     }
 
     /// For the line to the guard: a path may hold any byte but zero.
-    pub(super) fn encoded(&self) -> Result<Vec<u8>, CageError> {
+    pub(crate) fn encoded(&self) -> Result<Vec<u8>, CageError> {
         let network: &[u8] = match self.network {
             Network::On => b"on",
             Network::Off => b"off",
@@ -223,7 +223,7 @@ impl Cage {
         if length > LONGEST { Err(CageError::TooMany(length)) } else { Ok(bytes) }
     }
 
-    pub(super) fn decoded(bytes: &[u8]) -> Option<Cage> {
+    pub(crate) fn decoded(bytes: &[u8]) -> Option<Cage> {
         let mut parts = bytes.split(|byte| *byte == 0);
         let kind = Kind::parse(std::str::from_utf8(parts.next()?).ok()?)?;
         let network = match parts.next()? {

@@ -123,6 +123,31 @@ fn what_a_worker_leaves_ignored_helps_no_other_check() {
 }
 
 #[test]
+fn filters_of_the_user_work_in_the_cage() {
+    for cage in cages() {
+        let plan = Plan {
+            atoms: &checked("A1", "", "echo text > a.up", "grep -qx text a.up"),
+            base_case: &check("grep -qx text a.up"),
+            ..Plan::default()
+        };
+        let repo = caged(Repo::with(&plan), cage);
+        repo.write(".gitattributes", "*.up filter=up\n");
+        repo.git(&["add", ".gitattributes"]);
+        repo.git(&["commit", "-qm", "Attributes"]);
+        let mark = repo.path("../sprung-outside");
+        let clean = format!("touch {} 2> /dev/null; tr a-z A-Z", mark.display());
+        for (name, command) in [("clean", clean.as_str()), ("smudge", "tr A-Z a-z"), ("required", "true")] {
+            repo.git(&["config", &format!("filter.up.{name}"), command]);
+        }
+        let said = repo.run();
+        assert_eq!(said.exit, 0, "{cage}: {}{}", said.out, said.err);
+        assert_eq!(mark.exists(), cage == "none", "{cage}");
+        assert_eq!(repo.git(&["cat-file", "blob", "HEAD:a.up"]), "TEXT", "{cage}");
+        assert_eq!((repo.read("a.up"), repo.git(&["status", "--porcelain"])), ("text\n".into(), "".into()));
+    }
+}
+
+#[test]
 fn an_edit_in_a_submodule_is_refused_and_not_lost_in_silence() {
     let repo = Repo::with(&Plan {
         atoms: &checked("A1", "", "echo changed > lib/README", "grep -q changed lib/README"),
