@@ -3,7 +3,8 @@
 
 use aot_core::brief::Cost;
 use aot_core::coordinator::{
-    Answer, CheckOutcome, Evaluation, Feasibility, Job, JobOutcome, ReplanReason, Task, Usage,
+    Answer, CheckOutcome, Evaluation, Feasibility, Job, JobId, JobOutcome, Lack, Obstacle, ReplanReason,
+    Task, Usage,
 };
 use aot_core::rules::certificate::RedCheck;
 use aot_core::rules::replan::{Abandon, Alternative, NewDecomposition, PlanChange, Rewire};
@@ -67,6 +68,11 @@ pub enum BaseCaseBehaviour {
     AlreadyTrue,
 }
 
+/// Either, without drawing another number.
+fn lack(job: &JobId) -> Lack {
+    if job.attempt.is_multiple_of(2) { Lack::Program } else { Lack::Login }
+}
+
 impl Behaviour {
     pub fn draw(random: &mut Random) -> Behaviour {
         let mut mostly_none = |often: u64, most: u64| {
@@ -126,14 +132,20 @@ impl Behaviour {
         let seconds = (60.0 * random.pareto(1.5)).min(1_700.0) as u64;
         let by_agent = is_agent(state, &job.id.task);
         if self.full || random.percent(self.no_room) {
-            return (JobOutcome::NotStarted { reason: "no space left on device".into() }, 1);
+            return (
+                JobOutcome::NotStarted {
+                    obstacle: Obstacle::World,
+                    reason: "no space left on device".into(),
+                },
+                1,
+            );
         }
         if by_agent && (self.down || random.percent(self.refuse)) {
             let retry_after = random.percent(30).then(|| Span::from_seconds(random.between(1, 600)));
             return (JobOutcome::Refused { reason: "rate limit".into(), retry_after }, 1);
         }
         if by_agent && random.percent(self.unable) {
-            return (JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() }, 1);
+            return (JobOutcome::Unable { lack: lack(&job.id), reason: "it lacks something".into() }, 1);
         }
         if random.percent(self.lost) {
             return (JobOutcome::Lost { reason: "killed from outside".into() }, seconds);
@@ -222,13 +234,16 @@ impl Behaviour {
     /// What the coordinator agent answers.
     pub fn answer(&self, random: &mut Random, state: &State, job: &Job) -> Answer {
         if self.full || random.percent(self.no_room) {
-            return Answer::NotStarted { reason: "no space left on device".into() };
+            return Answer::NotStarted {
+                obstacle: Obstacle::World,
+                reason: "no space left on device".into(),
+            };
         }
         if self.down || random.percent(self.refuse) {
             return Answer::Refused { reason: "rate limit".into(), retry_after: None };
         }
         if random.percent(self.unable) {
-            return Answer::NotLoggedIn { reason: "nobody is logged in".into() };
+            return Answer::Unable { lack: lack(&job.id), reason: "it lacks something".into() };
         }
         if random.percent(self.fail / 3) {
             return Answer::Failed { reason: "no answer".into() };

@@ -33,7 +33,7 @@ pub fn event_line(event: &Event) -> String {
             Answer::Plan(plan) => format!("{} {plan:?}", job_name(job)),
             Answer::Failed { .. } => format!("{} failed", job_name(job)),
             Answer::Refused { .. } => format!("{} refused", job_name(job)),
-            Answer::NotLoggedIn { .. } => format!("{} unable", job_name(job)),
+            Answer::Unable { .. } => format!("{} unable", job_name(job)),
             Answer::NotStarted { .. } => format!("{} not started", job_name(job)),
         },
         Event::Spent { usage } => format!("spent {:.1} USD and {} tokens", usage.cost_usd, usage.tokens),
@@ -84,7 +84,7 @@ fn outcome_text(outcome: &JobOutcome) -> String {
         JobOutcome::TooLarge { .. } => "too large".to_owned(),
         JobOutcome::Probed { feasible, cost, .. } => format!("probed, feasible {feasible:?}, cost {cost:?}"),
         JobOutcome::Refused { .. } => "refused".to_owned(),
-        JobOutcome::NotLoggedIn { .. } => "unable".to_owned(),
+        JobOutcome::Unable { .. } => "unable".to_owned(),
         JobOutcome::NotStarted { .. } => "not started".to_owned(),
         JobOutcome::Lost { .. } => "lost".to_owned(),
     }

@@ -6,6 +6,7 @@ use super::protocol::{
     Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, JobId, JobOutcome, RedirectLock, StopMode,
     UnrecordedLanding, Usage,
 };
+use super::unstarted::unable;
 use super::{Coordinator, Dispatch, OnRefusedStart, Phase};
 use crate::rules::advance::{self, Proof};
 use crate::rules::backoff::{self, MAX_LOST_EVALUATIONS};
@@ -130,6 +131,9 @@ impl Coordinator {
         let evaluate_first = control.iteration == 0 || control.status == LoopStatus::Completed;
         self.base_case = if evaluate_first { BaseCase::Due } else { BaseCase::Unknown };
         self.forget_evaluations();
+        if self.state().control.stop_requested {
+            self.ledger.record(Change::StopWithdrawn);
+        }
         self.ledger.record(Change::LoopStarted);
         backtrack::repair(&mut self.ledger);
         self.phase = Phase::Running;
@@ -163,22 +167,23 @@ impl Coordinator {
             }
             return;
         };
-        if let JobOutcome::NotStarted { reason } = &outcome {
-            self.not_started(at, reason);
+        if let JobOutcome::NotStarted { obstacle, reason } = &outcome {
+            self.not_started(at, obstacle, reason);
             return;
         }
         if let JobOutcome::Refused { reason, retry_after } = &outcome {
             match self.settings.on_refused_start {
                 OnRefusedStart::Park => {
                     self.flight.attempts[at].parked = true;
-                    self.park(reason, *retry_after);
+                    self.park(backoff::Waits::Provider, reason, *retry_after);
                 }
                 OnRefusedStart::Stop => self.stop_attempt(at, converge::rate_limited(reason), reason),
             }
             return;
         }
-        if let JobOutcome::NotLoggedIn { reason } = &outcome {
-            self.stop_attempt(at, converge::not_logged_in(reason), reason);
+        if let JobOutcome::Unable { lack, reason } = &outcome {
+            let atom = self.flight.attempts[at].atom.clone();
+            self.stop_attempt(at, unable(*lack, reason, vec![atom]), reason);
             return;
         }
         self.note_begun(&job);
@@ -208,7 +213,7 @@ impl Coordinator {
             | JobOutcome::Failed { .. }
             | JobOutcome::TooLarge { .. }
             | JobOutcome::Refused { .. }
-            | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::Unable { .. }
             | JobOutcome::NotStarted { .. }
             | JobOutcome::Lost { .. } => (Feasibility::Feasible, None),
         };
@@ -264,8 +269,8 @@ impl Coordinator {
             }
             JobOutcome::Lost { reason }
             | JobOutcome::Refused { reason, .. }
-            | JobOutcome::NotLoggedIn { reason }
-            | JobOutcome::NotStarted { reason } => {
+            | JobOutcome::Unable { reason, .. }
+            | JobOutcome::NotStarted { reason, .. } => {
                 self.end_attempt(at);
                 self.return_to_pending(atom, reason);
             }
@@ -302,8 +307,8 @@ impl Coordinator {
             | JobOutcome::TooLarge { .. } => self.check_error(at, "its check was not run".into()),
             JobOutcome::Lost { reason }
             | JobOutcome::Refused { reason, .. }
-            | JobOutcome::NotLoggedIn { reason }
-            | JobOutcome::NotStarted { reason } => {
+            | JobOutcome::Unable { reason, .. }
+            | JobOutcome::NotStarted { reason, .. } => {
                 self.end_attempt(at);
                 self.return_to_pending(atom, reason);
             }
@@ -456,7 +461,7 @@ impl Coordinator {
         }
         self.base_case = BaseCase::Due;
         let why = format!("the checks could not be run: {reason}");
-        backoff::park(&mut self.ledger, self.evaluations.lost - 1, &why, None);
+        backoff::park(&mut self.ledger, backoff::Waits::World, self.evaluations.lost - 1, &why, None);
         self.spending.unwritten = true;
     }
 
@@ -473,12 +478,14 @@ impl Coordinator {
             Answer::Refused { reason, retry_after } => {
                 replan.parked = true;
                 self.flight.replan = Some(replan);
-                self.park(&reason, retry_after);
+                self.park(backoff::Waits::Provider, &reason, retry_after);
                 return;
             }
-            Answer::NotStarted { reason } => return self.replan_not_started(replan, &reason),
-            Answer::NotLoggedIn { reason } => {
-                self.require_stop(converge::not_logged_in(&reason));
+            Answer::NotStarted { obstacle, reason } => {
+                return self.replan_not_started(replan, &obstacle, &reason);
+            }
+            Answer::Unable { lack, reason } => {
+                self.require_stop(unable(lack, &reason, Vec::new()));
                 return;
             }
             Answer::Failed { reason } => self.remember_refusal(reason),

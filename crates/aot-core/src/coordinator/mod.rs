@@ -14,8 +14,8 @@ mod step;
 mod unstarted;
 
 pub use protocol::{
-    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, Job, JobId, JobOutcome, RedirectLock,
-    StopMode, Task, UnrecordedLanding, Usage,
+    Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, Job, JobId, JobOutcome, Lack, Obstacle,
+    RedirectLock, StopMode, Task, UnrecordedLanding, Usage,
 };
 
 pub use crate::rules::plan::{Agents, Presence, ReplanReason};
@@ -80,7 +80,7 @@ pub struct Coordinator {
     phase: Phase,
     base_case: BaseCase,
     evaluations: Evaluations,
-    /// Set by tampering, a lost redirect, a missing login or a limit that is not waited for; it stays until a person
+    /// Set by tampering, a lost redirect, a lack of an agent, a failing setup or a limit that is not waited for; it stays until a person
     /// redirects or takes the loop up again.
     must_stop: Option<Stop>,
     memory: Memory,
@@ -90,6 +90,8 @@ pub struct Coordinator {
     replans: Replans,
     /// How often in a row the loop was parked because nothing could start; the waits double with it.
     refused_starts: u32,
+    /// How preparing a tree failed, if nothing has begun since.
+    failed_setup: Option<String>,
     /// The latest iteration in which something is known to have begun: it is not taken back (D12).
     begun_in: Option<u32>,
     spending: Spending,
@@ -156,6 +158,7 @@ impl Coordinator {
             probed_choices: ProbedChoices::default(),
             replans: Replans::default(),
             refused_starts: 0,
+            failed_setup: None,
             begun_in: None,
             spending: Spending { seconds_before: total.seconds, total, since: now, unwritten: false },
             judges: None,

@@ -4,9 +4,10 @@
 
 use super::flight::{ParallelProbe, Stage, blank_job};
 use super::protocol::{Effect, JobOutcome};
+use super::unstarted::unable;
 use super::{Coordinator, OnRefusedStart};
 use crate::rules::order::{self, ProbeFinding};
-use crate::rules::{Ledger, converge, plan};
+use crate::rules::{Ledger, backoff, converge, plan};
 use crate::state::AtomId;
 
 /// The choices that were probed in one iteration. A crash ends the iteration, so the file does not need to say it.
@@ -54,11 +55,14 @@ impl Coordinator {
     pub(super) fn parallel_probe_ended(&mut self, at: usize, probe: usize, outcome: JobOutcome) {
         match &outcome {
             JobOutcome::Refused { reason, retry_after } => match self.settings.on_refused_start {
-                OnRefusedStart::Park => self.park(reason, *retry_after),
+                OnRefusedStart::Park => self.park(backoff::Waits::Provider, reason, *retry_after),
                 OnRefusedStart::Stop => self.require_stop(converge::rate_limited(reason)),
             },
-            JobOutcome::NotLoggedIn { reason } => self.require_stop(converge::not_logged_in(reason)),
-            JobOutcome::NotStarted { reason } => self.wait_for_world(reason),
+            JobOutcome::Unable { lack, reason } => {
+                let atom = self.flight.attempts[at].parallel_probes[probe].atom.clone();
+                self.require_stop(unable(*lack, reason, vec![atom]));
+            }
+            JobOutcome::NotStarted { obstacle, reason } => self.wait_for_start(obstacle, reason),
             JobOutcome::Probed { .. }
             | JobOutcome::Done { .. }
             | JobOutcome::Failed { .. }
@@ -129,7 +133,7 @@ fn finding(outcome: JobOutcome) -> Option<ProbeFinding> {
         | JobOutcome::Failed { .. }
         | JobOutcome::TooLarge { .. }
         | JobOutcome::Refused { .. }
-        | JobOutcome::NotLoggedIn { .. }
+        | JobOutcome::Unable { .. }
         | JobOutcome::NotStarted { .. }
         | JobOutcome::Lost { .. } => None,
     }

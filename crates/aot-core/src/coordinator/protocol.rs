@@ -128,13 +128,31 @@ pub enum JobOutcome {
     Probed { feasible: Feasibility, findings: String, cost: Option<Cost> },
     /// The start was refused by a rate limit, or the network is down: no agent run, the loop is parked (D12).
     Refused { reason: String, retry_after: Option<Span> },
-    /// Whoever was asked is not logged in: nobody but a person can help, and the loop stops (D12).
-    NotLoggedIn { reason: String },
-    /// The world refused what it needs (a tree, disk space, a process): no attempt and no agent run. The loop is parked,
-    /// and an iteration in which nothing could be started is taken back (D12).
-    NotStarted { reason: String },
+    /// Whoever was asked lacks something that only a person can give, and the loop stops (D12).
+    Unable { lack: Lack, reason: String },
+    /// What it needs is not to be had (a tree, disk space, a process): no attempt and no agent run. The loop is parked, and
+    /// an iteration in which nothing could be started is taken back (D12).
+    NotStarted { obstacle: Obstacle, reason: String },
     /// Lost through nobody's fault: killed from outside, the machine slept.
     Lost { reason: String },
+}
+
+/// What an agent lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    Login,
+    /// Its program is not there, or cannot be executed.
+    Program,
+}
+
+/// What keeps a start from happening.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The world may have room later.
+    World,
+    /// The command that prepares a tree failed. Waiting seldom mends a command: the loop stops when it fails again in the
+    /// same way, and shows the end of its output.
+    Setup { output: String },
 }
 
 /// What became of an atom's own check.
@@ -169,12 +187,14 @@ pub enum Answer {
         reason: String,
         retry_after: Option<Span>,
     },
-    /// Not logged in: the loop stops.
-    NotLoggedIn {
+    /// As [`JobOutcome::Unable`].
+    Unable {
+        lack: Lack,
         reason: String,
     },
-    /// The world refused what the question needs, as [`JobOutcome::NotStarted`].
+    /// As [`JobOutcome::NotStarted`].
     NotStarted {
+        obstacle: Obstacle,
         reason: String,
     },
 }

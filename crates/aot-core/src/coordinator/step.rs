@@ -11,7 +11,7 @@ use crate::rules::certificate::certify;
 use crate::rules::converge::{self, Parking, Running, Stop};
 use crate::rules::evaluate::{self, BaseCase};
 use crate::rules::plan::{self, Pick, Presence, ReplanReason, Step};
-use crate::rules::{Change, backtrack};
+use crate::rules::{Change, backoff, backtrack};
 use crate::state::{AtomId, LoopStatus};
 
 /// Whether there is something to do before the next event.
@@ -375,7 +375,9 @@ impl Coordinator {
         let Some(until) = self.state().control.parked_until.as_ref().map(|until| until.at()) else {
             return false;
         };
-        if self.ledger.now() < until && self.settings.on_refused_start == OnRefusedStart::Park {
+        if backoff::is_due_later(self.ledger.now(), until)
+            && self.settings.on_refused_start == OnRefusedStart::Park
+        {
             return true;
         }
         self.ledger.record(Change::Unparked);

@@ -3,38 +3,71 @@
 //! waits is a rule.
 
 use super::flight::{Attempt, Replan, Stage};
-use super::protocol::{Effect, JobId, Usage};
+use super::protocol::{Effect, JobId, Lack, Obstacle, Usage};
 use super::{Coordinator, Dispatch, OnRefusedStart};
-use crate::rules::{Change, backoff, converge};
-use crate::state::Span;
+use crate::rules::Change;
+use crate::rules::backoff::{self, Waits};
+use crate::rules::converge::{self, Stop};
+use crate::state::{AtomId, Span};
+
+/// The stop that a lack of an agent leads to.
+pub(super) fn unable(lack: Lack, reason: &str, atoms: Vec<AtomId>) -> Stop {
+    match lack {
+        Lack::Login => converge::not_logged_in(reason),
+        Lack::Program => converge::no_program(reason, atoms),
+    }
+}
 
 impl Coordinator {
     /// Parks the loop. What is refused while it is parked belongs to the same wait.
-    pub(super) fn park(&mut self, reason: &str, retry_after: Option<Span>) {
-        let now = self.ledger.now();
-        let parked = self.state().control.parked_until.as_ref().is_some_and(|until| now < until.at());
-        let before = if parked { self.refused_starts.saturating_sub(1) } else { self.refused_starts };
-        backoff::park(&mut self.ledger, before, reason, retry_after);
+    pub(super) fn park(&mut self, waits: Waits, reason: &str, retry_after: Option<Span>) {
+        let before = match self.is_waiting() {
+            true => self.refused_starts.saturating_sub(1),
+            false => self.refused_starts,
+        };
+        backoff::park(&mut self.ledger, waits, before, reason, retry_after);
         self.refused_starts = before + 1;
         // Waiting costs time only; the file says how much, so that it survives a crash.
         self.spending.unwritten = true;
     }
 
-    /// Waits until the world has room again. A host decides by itself when it asks again.
-    pub(super) fn wait_for_world(&mut self, reason: &str) {
-        match (self.settings.dispatch, self.settings.on_refused_start) {
-            (Dispatch::OnRequest, _) => {}
-            (Dispatch::Rolling, OnRefusedStart::Park) => self.park(reason, None),
-            (Dispatch::Rolling, OnRefusedStart::Stop) => self.require_stop(converge::world_refuses(reason)),
+    fn is_waiting(&self) -> bool {
+        let now = self.ledger.now();
+        self.state().control.parked_until.as_ref().is_some_and(|until| now < until.at())
+    }
+
+    /// Waits until what was refused may start. A host decides by itself when it asks again.
+    pub(super) fn wait_for_start(&mut self, obstacle: &Obstacle, reason: &str) {
+        if self.settings.dispatch == Dispatch::OnRequest {
+            return;
         }
+        match (obstacle, self.settings.on_refused_start) {
+            (Obstacle::Setup { output }, _) if self.setup_failed_before(reason) => {
+                self.require_stop(converge::setup_fails(reason, output));
+            }
+            (Obstacle::World | Obstacle::Setup { .. }, OnRefusedStart::Park) => {
+                self.park(Waits::World, reason, None);
+            }
+            (Obstacle::World, OnRefusedStart::Stop) => self.require_stop(converge::world_refuses(reason)),
+            (Obstacle::Setup { output }, OnRefusedStart::Stop) => {
+                self.require_stop(converge::setup_fails(reason, output));
+            }
+        }
+    }
+
+    /// Whether it failed in the same way before the last wait. Trees that are prepared at once fail together, once.
+    fn setup_failed_before(&mut self, reason: &str) -> bool {
+        let before = self.failed_setup.replace(reason.to_owned());
+        !self.is_waiting() && before.as_deref() == Some(reason)
     }
 
     pub(super) fn note_begun(&mut self, job: &JobId) {
         self.begun_in = self.begun_in.max(Some(job.attempt));
+        self.failed_setup = None;
     }
 
     /// An attempt whose probe has run, or runs beside others, keeps what is known and waits for its second half.
-    pub(super) fn not_started(&mut self, at: usize, reason: &str) {
+    pub(super) fn not_started(&mut self, at: usize, obstacle: &Obstacle, reason: &str) {
         let attempt = &self.flight.attempts[at];
         let is_second_half = attempt.stage == Stage::Working && attempt.probed;
         if is_second_half || !attempt.parallel_probes.is_empty() {
@@ -46,11 +79,11 @@ impl Coordinator {
             self.ledger.record(Change::AtomNotStarted { atom, reason: reason.to_owned() });
             self.take_back_iteration(number);
         }
-        self.wait_for_world(reason);
+        self.wait_for_start(obstacle, reason);
     }
 
     /// A replan beside other starts keeps its place in their iteration.
-    pub(super) fn replan_not_started(&mut self, mut replan: Replan, reason: &str) {
+    pub(super) fn replan_not_started(&mut self, mut replan: Replan, obstacle: &Obstacle, reason: &str) {
         let (job, number) = (replan.job(), replan.number);
         if !self.take_back_iteration(number) {
             replan.parked = true;
@@ -58,7 +91,7 @@ impl Coordinator {
         } else {
             self.uncount_run(&job);
         }
-        self.wait_for_world(reason);
+        self.wait_for_start(obstacle, reason);
     }
 
     /// The work stays as it is, and its landing is asked for again. One that asked judges is not: they would be asked
@@ -75,7 +108,7 @@ impl Coordinator {
             Dispatch::OnRequest => self.flight.attempts[at].stage = Stage::Working,
             Dispatch::Rolling => {
                 self.flight.attempts[at].parked = true;
-                self.wait_for_world(&reason);
+                self.wait_for_start(&Obstacle::World, &reason);
             }
         }
     }

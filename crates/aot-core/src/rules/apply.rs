@@ -36,12 +36,18 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             control.status = LoopStatus::Running;
             control.stall_count = 0;
             control.prev_pending_count = -1;
-            control.stop_requested = false;
-            control.stop_reason = None;
             control.verdict = None;
-            control.stop_now = false;
-            control.redirect_requested = false;
             control.open = None;
+            // Flags stay: another process may have set them since the loop was read.
+            if !control.stop_requested {
+                control.stop_reason = None;
+            }
+        }
+        Change::StopWithdrawn => {
+            let control = &mut state.control;
+            control.stop_requested = false;
+            control.stop_now = false;
+            control.stop_reason = None;
         }
         Change::StatusRestored => state.control.status = LoopStatus::Running,
         Change::SessionTaken { session } => state.control.session = session.clone(),

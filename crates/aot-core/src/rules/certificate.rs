@@ -214,7 +214,10 @@ fn next(verdict: &StopKind, branches: &[Branch], needs: &[Need], max_iterations:
             }));
             next.push("aot run".into());
         }
-        StopKind::NoAgent { .. } => next.push("aot run --agent NAME".into()),
+        StopKind::NoAgent { .. } => {
+            next.push("aot agents".into());
+            next.push("aot run --agent NAME".into());
+        }
     }
     next
 }

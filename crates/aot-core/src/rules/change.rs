@@ -19,6 +19,8 @@ pub enum Change {
     LoopStarted,
     /// Somebody typed another status into the file; it is not believed.
     StatusRestored,
+    /// The loop is taken up again: a stop that was asked for before is over.
+    StopWithdrawn,
     SessionTaken {
         session: Option<String>,
     },

@@ -137,6 +137,17 @@ pub fn not_logged_in(reason: &str) -> Stop {
     Stop::new(StopKind::NeedsPerson, format!("needs a person: {reason}"), Running::Finish)
 }
 
+/// An agent is named whose program cannot be started (D12).
+pub fn no_program(reason: &str, atoms: Vec<AtomId>) -> Stop {
+    Stop::new(StopKind::NoAgent { atoms }, format!("no agent: {reason}"), Running::Finish)
+}
+
+/// Trees cannot be prepared: the next one would fail in the same way (D12).
+pub fn setup_fails(reason: &str, output: &str) -> Stop {
+    let output = if output.is_empty() { String::new() } else { format!("\n{output}") };
+    Stop::new(StopKind::NeedsPerson, format!("needs a person: {reason}{output}"), Running::Finish)
+}
+
 /// A provider's limit that the loop is not to wait for (D12).
 pub fn rate_limited(reason: &str) -> Stop {
     let verdict = StopKind::Budget { what: Budget::Allowance };

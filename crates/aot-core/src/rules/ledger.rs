@@ -248,6 +248,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         Change::LoopNamed { .. }
         | Change::LoopStarted
         | Change::StatusRestored
+        | Change::StopWithdrawn
         | Change::SessionTaken { .. }
         | Change::BranchChosen { .. }
         | Change::StopRequested { .. }

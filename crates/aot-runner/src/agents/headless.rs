@@ -158,6 +158,7 @@ impl<'t> Turn<'t> {
                 return Conclusion::End(AgentOutcome::Lost { reason });
             }
             How::NotStarted(why) => return Conclusion::End(AgentOutcome::NotStarted { reason: why.clone() }),
+            How::NoProgram(why) => return Conclusion::End(AgentOutcome::Unusable { reason: why.clone() }),
             How::OutOfTime | How::Silent => {
                 let silent = ended.how == How::Silent;
                 let reason = if silent { "it said nothing for too long" } else { "its time was over" };

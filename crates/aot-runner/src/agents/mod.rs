@@ -54,6 +54,10 @@ impl Agent {
             | AgentOutcome::Failed { reason }
             | AgentOutcome::Lost { reason }
             | AgentOutcome::TimedOut { reason } => format!("{name}: {reason}"),
+            AgentOutcome::Unusable { reason } => {
+                let program = self.program.display();
+                format!("{name} ({program}) cannot be used: {reason}; `aot agents` lists those that can")
+            }
             AgentOutcome::Killed => format!("{name} was ended"),
             AgentOutcome::NotStarted { reason } => format!("{name} was not started: {reason}"),
         }

@@ -174,6 +174,10 @@ pub enum AgentOutcome {
     },
     /// The question's switch was turned off.
     Killed,
+    /// It cannot be used until a person mends it: its program is missing, or it lacks the model that was named.
+    Unusable {
+        reason: String,
+    },
     /// It could not even be started.
     NotStarted {
         reason: String,

@@ -104,6 +104,7 @@ fn ending(report: &Report, seconds: u64) -> String {
         AgentOutcome::Failed { reason } => format!("failed: {reason}"),
         AgentOutcome::TimedOut { reason } => format!("took too long: {reason}"),
         AgentOutcome::Killed => "was ended".into(),
+        AgentOutcome::Unusable { reason } => format!("cannot be used: {reason}"),
         AgentOutcome::NotStarted { reason } => format!("was not started: {reason}"),
         AgentOutcome::Lost { reason } => format!("was lost: {reason}"),
     };

@@ -63,7 +63,7 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
                     evidence.signal = Some(signal);
                     CommandExit::Signalled(signal)
                 }
-                How::NotStarted(why) => CommandExit::NotStarted(why),
+                How::NotStarted(why) | How::NoProgram(why) => CommandExit::NotStarted(why),
                 How::OutOfTime | How::Silent => {
                     evidence.out_of_time = true;
                     CommandExit::OutOfTime { seconds }

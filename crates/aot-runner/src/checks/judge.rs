@@ -150,7 +150,7 @@ impl Judge for CommandJudge {
                 let why = format!("the judge did not answer within {} s", self.time.as_secs());
                 return JudgeReply::Unable { why, beside };
             }
-            How::NotStarted(why) => {
+            How::NotStarted(why) | How::NoProgram(why) => {
                 return JudgeReply::Unable { why: format!("the judge could not be started: {why}"), beside };
             }
             How::Exited(code @ (126 | 127)) => {

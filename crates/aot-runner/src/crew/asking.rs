@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, WorkerAnswer, read_plan_change};
-use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome, Usage};
+use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome, Lack, Usage};
 use aot_core::rules::bound;
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
-use super::attempt::{PATHS_NAMED, WorkDone, first_artifacts};
+use super::attempt::{PATHS_NAMED, WorkDone, first_artifacts, not_started, obstacle};
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
 use super::{Assignment, Attempt};
@@ -186,7 +186,10 @@ impl Workers {
         let work = Work { atom: AtomId::new(REPLAN), attempt: job.attempt };
         let lent = match self.ground.lend(&work) {
             Ok(lent) => lent,
-            Err(error) => return Answer::NotStarted { reason: error.to_string() },
+            Err(error) => {
+                let (obstacle, reason) = obstacle(error);
+                return Answer::NotStarted { obstacle, reason };
+            }
         };
         let parse = |value: &Value| read_plan_change(value);
         let read = validator(parse);
@@ -200,8 +203,8 @@ impl Workers {
         match answer(agent, report, parse) {
             Ok(change) => Answer::Plan(change),
             Err(JobOutcome::Refused { reason, retry_after }) => Answer::Refused { reason, retry_after },
-            Err(JobOutcome::NotLoggedIn { reason }) => Answer::NotLoggedIn { reason },
-            Err(JobOutcome::NotStarted { reason }) => Answer::NotStarted { reason },
+            Err(JobOutcome::Unable { lack, reason }) => Answer::Unable { lack, reason },
+            Err(JobOutcome::NotStarted { obstacle, reason }) => Answer::NotStarted { obstacle, reason },
             Err(
                 JobOutcome::Failed { reason } | JobOutcome::TooLarge { reason } | JobOutcome::Lost { reason },
             ) => no(reason),
@@ -284,13 +287,14 @@ fn answer<T>(
             JobOutcome::Refused { reason, retry_after }
         }
         AgentOutcome::Unreachable { .. } => JobOutcome::Refused { reason, retry_after: None },
-        AgentOutcome::Unauthenticated { .. } => JobOutcome::NotLoggedIn { reason },
+        AgentOutcome::Unauthenticated { .. } => JobOutcome::Unable { lack: Lack::Login, reason },
+        AgentOutcome::Unusable { .. } => JobOutcome::Unable { lack: Lack::Program, reason },
         AgentOutcome::InvalidAnswer { .. } | AgentOutcome::Failed { .. } | AgentOutcome::TimedOut { .. } => {
             failed(reason)
         }
         AgentOutcome::Killed => lost("it was killed".into()),
         // An agent that ran before it was to be asked again has begun.
-        AgentOutcome::NotStarted { .. } if report.asked <= 1 => JobOutcome::NotStarted { reason },
+        AgentOutcome::NotStarted { .. } if report.asked <= 1 => not_started(reason),
         AgentOutcome::NotStarted { .. } | AgentOutcome::Lost { .. } => lost(reason),
     })
 }

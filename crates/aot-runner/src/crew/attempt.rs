@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use aot_core::brief::Brief;
-use aot_core::coordinator::{CheckOutcome, Event, JobId, JobOutcome, Task};
+use aot_core::coordinator::{CheckOutcome, Event, JobId, JobOutcome, Obstacle, Task};
 use aot_core::state::{Atom, Binding, State};
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
@@ -99,9 +99,10 @@ impl Workers {
         let Some(work) = work_of(&assignment.job) else { return lost("it works on no atom".into()) };
         let mut lent = match self.ground.lend(&work) {
             Ok(lent) => lent,
-            // Waiting mends no command that fails; every other error here is the system's.
-            Err(error @ GroundError::Setup { .. }) => return lost(error.to_string()),
-            Err(error) => return JobOutcome::NotStarted { reason: error.to_string() },
+            Err(error) => {
+                let (obstacle, reason) = obstacle(error);
+                return JobOutcome::NotStarted { obstacle, reason };
+            }
         };
         let worked = match (&assignment.job.task, &assignment.atom.run, &assignment.brief) {
             (Task::Work(_), Some(command), _) => self.run(attempt, &assignment, &mut lent, command),
@@ -201,7 +202,6 @@ impl Workers {
         lent: &mut Lent,
         command: &str,
     ) -> Result<WorkDone, JobOutcome> {
-        let not_started = |reason: String| JobOutcome::NotStarted { reason };
         let scratch = self
             .scratch()
             .map_err(|error| not_started(format!("no scratch folder could be made: {error}")))?;
@@ -239,7 +239,7 @@ impl Workers {
                 let idle = limits.idle.unwrap_or_default().as_secs();
                 return Err(failed(format!("it printed nothing for {idle} s")));
             }
-            How::NotStarted(why) => {
+            How::NotStarted(why) | How::NoProgram(why) => {
                 return Err(not_started(format!("it was not started: {why}")));
             }
             How::Killed => return Err(JobOutcome::Lost { reason: "it was killed".into() }),
@@ -284,6 +284,20 @@ impl Workers {
         if let Err(error) = kept {
             self.note(format!("the output of {} could not be kept: {error}", assignment.atom.id));
         }
+    }
+}
+
+pub(super) fn not_started(reason: String) -> JobOutcome {
+    JobOutcome::NotStarted { obstacle: Obstacle::World, reason }
+}
+
+/// Why no tree could be lent. All but a command of the person's own is the system's doing, and may pass.
+pub(super) fn obstacle(error: GroundError) -> (Obstacle, String) {
+    match error {
+        GroundError::Setup { command, how, tail } => {
+            (Obstacle::Setup { output: tail }, format!("`isolation.setup` {how}: {command}"))
+        }
+        error => (Obstacle::World, error.to_string()),
     }
 }
 
@@ -404,8 +418,8 @@ fn end_of(outcome: &JobOutcome) -> End {
         }
         JobOutcome::Lost { reason }
         | JobOutcome::Refused { reason, .. }
-        | JobOutcome::NotLoggedIn { reason }
-        | JobOutcome::NotStarted { reason } => End::Discarded { reason: reason.clone() },
+        | JobOutcome::Unable { reason, .. }
+        | JobOutcome::NotStarted { reason, .. } => End::Discarded { reason: reason.clone() },
         JobOutcome::Done { .. } | JobOutcome::Probed { .. } => {
             End::Discarded { reason: "it leaves nothing".into() }
         }

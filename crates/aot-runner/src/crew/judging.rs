@@ -108,6 +108,7 @@ impl Judge for AgentJudge<'_> {
             AgentOutcome::RateLimited { .. }
             | AgentOutcome::Unreachable { .. }
             | AgentOutcome::Unauthenticated { .. }
+            | AgentOutcome::Unusable { .. }
             | AgentOutcome::Killed
             | AgentOutcome::Lost { .. }
             | AgentOutcome::NotStarted { .. } => JudgeReply::Unable { why, beside },

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aot_core::brief::Brief;
-use aot_core::coordinator::{Answer, Event, JobId, JobOutcome, OnRefusedStart, Task, Usage};
+use aot_core::coordinator::{Answer, Event, JobId, JobOutcome, Obstacle, OnRefusedStart, Task, Usage};
 use aot_core::state::{AtomId, Binding, State};
 
 use crate::agents::{AgentLauncher, Team};
@@ -149,7 +149,10 @@ impl Crew {
         let replanned = |answer| Event::Replanned { job: job.clone(), answer, usage: Usage::default() };
         let end = Fallback {
             on_panic: Some(Message::Event(replanned(Answer::Failed { reason: BUG.into() }))),
-            on_refusal: Some(Message::Event(replanned(Answer::NotStarted { reason: NO_THREAD.into() }))),
+            on_refusal: Some(Message::Event(replanned(Answer::NotStarted {
+                obstacle: Obstacle::World,
+                reason: NO_THREAD.into(),
+            }))),
         };
         self.thread(&name_of(&job), end, move |workers| {
             workers.replan(&attempt, &job, &brief, &state);
@@ -299,7 +302,7 @@ impl Fallback {
         let ended = |job, outcome| Message::Event(Event::Ended { job, outcome, usage: Usage::default() });
         Fallback {
             on_panic: Some(ended(job.clone(), JobOutcome::Lost { reason: BUG.into() })),
-            on_refusal: Some(ended(job, JobOutcome::NotStarted { reason: NO_THREAD.into() })),
+            on_refusal: Some(ended(job, attempt::not_started(NO_THREAD.into()))),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{self, AttemptContext, Brief, Leftover, ReplanRequest};
 use aot_core::coordinator::{
-    Coordinator, Effect, Evaluation, Event, Job, JobId, JobOutcome, StopMode, Task, Usage,
+    Coordinator, Effect, Evaluation, Event, Job, JobId, JobOutcome, Obstacle, StopMode, Task, Usage,
 };
 use aot_core::rules::Refusal;
 use aot_core::rules::bound::Bound;
@@ -512,7 +512,10 @@ impl<'e> Engine<'e> {
                 let attempt = job.attempt;
                 self.output.started = Some(Started { atom, attempt, folder, brief: brief.text });
             }
-            Err(error) => self.ended_unstarted(job, JobOutcome::NotStarted { reason: error.to_string() }),
+            Err(error) => {
+                let outcome = JobOutcome::NotStarted { obstacle: Obstacle::World, reason: error.to_string() };
+                self.ended_unstarted(job, outcome);
+            }
         }
     }
 

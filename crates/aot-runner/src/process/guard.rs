@@ -260,9 +260,14 @@ fn direct(
     // A group of its own, so that a program that signals its group does not hit the guard.
     command.args(order.arguments).process_group(0);
     command.stdin(order.input.stdio()?);
-    let mut child = match restriction {
-        Restriction::None => command.spawn()?,
-        Restriction::Namespaces | Restriction::Landlock(_) => spawn_restricted(restriction, command)?,
+    let spawned = match restriction {
+        Restriction::None => command.spawn(),
+        Restriction::Namespaces | Restriction::Landlock(_) => spawn_restricted(restriction, command),
+    };
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) if lies_in_the_program(&error) => return Ok((How::NoProgram(error.to_string()), 0)),
+        Err(error) => return Err(error),
     };
     let main = Pid::from_raw(child.id().cast_signed());
     let feeding = child.stdin.take().map(|mut stdin| {
@@ -281,6 +286,13 @@ fn direct(
     MAIN_ENDED.store(true, Ordering::Release);
     let left = clear();
     Ok((status, left))
+}
+
+/// Whether a program that could not be started cannot be started later either, unless somebody mends it.
+fn lies_in_the_program(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    use rustix::io::Errno;
+    matches!(code, Some(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::PERM | Errno::NOEXEC))
 }
 
 /// The rights are a thread's own: this one gives them up and starts the program, and the guard keeps its own.
@@ -485,6 +497,7 @@ fn write_report(how: &How, left: usize) -> String {
         How::Exited(code) => format!("exit {code} {left}\n"),
         How::Signalled(signal) => format!("signal {signal} {left}\n"),
         How::NotStarted(why) => format!("not-started {}\n", why.replace(['\n', '\r'], " ")),
+        How::NoProgram(why) => format!("no-program {}\n", why.replace(['\n', '\r'], " ")),
         How::OutOfTime | How::Silent | How::Killed | How::Lost => "lost\n".to_owned(),
     }
 }
@@ -518,6 +531,7 @@ pub(super) fn read_report(report: &str) -> (How, usize) {
         ("exit", Some(code)) => How::Exited(code),
         ("signal", Some(signal)) => How::Signalled(signal),
         ("not-started", _) => How::NotStarted(rest.to_owned()),
+        ("no-program", _) => How::NoProgram(rest.to_owned()),
         _ => How::Lost,
     };
     (how, usize::try_from(left).unwrap_or(0))
@@ -552,7 +566,8 @@ mod tests {
             (How::Exited(0), 0),
             (How::Exited(255), 3),
             (How::Signalled(9), 1),
-            (How::NotStarted("no such file: x".into()), 0),
+            (How::NotStarted("no room: x".into()), 0),
+            (How::NoProgram("no such file: x".into()), 0),
             (How::Lost, 0),
         ] {
             assert_eq!(read_report(&write_report(&how, left)), (how, left));

@@ -145,6 +145,8 @@ pub enum How {
     Signalled(i32),
     /// It could not be started at all.
     NotStarted(String),
+    /// It is not there, or cannot be executed.
+    NoProgram(String),
     OutOfTime,
     /// It printed nothing for too long.
     Silent,
@@ -283,9 +285,16 @@ impl Guard {
             killed: Arc::new(AtomicBool::new(false)),
             mark,
         };
-        let _ = (&running.line).write_all(&cage);
-        // A program that ends without reading is no failure; the guard reads all of it in any case.
-        let _ = (&running.line).write_all(input);
+        // A guard that is gone is found out by whoever waits for it. One that is there and does not get all of it would wait
+        // for the rest: it is ended when `running` is dropped.
+        for part in [cage.as_slice(), input] {
+            match (&running.line).write_all(part) {
+                Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                    return Err(error);
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
         Ok(running)
     }
 

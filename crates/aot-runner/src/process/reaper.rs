@@ -86,20 +86,24 @@ impl Children {
         let mut started = self.lock();
         let child = match spawn(launch, streams) {
             Ok(child) => child,
-            Err(error) => return tell(&line, &format!("refused {}\n", error.raw_os_error().unwrap_or(0))),
+            Err(error) => {
+                // If nobody hears it, the line ends with this.
+                tell(&line, &format!("refused {}\n", error.raw_os_error().unwrap_or(0)));
+                return;
+            }
         };
         let pid = child.id().cast_signed();
         started.insert(pid, launch.ending);
         drop(started);
-        tell(&line, &format!("started {pid}\n"));
+        let heard = tell(&line, &format!("started {pid}\n"));
         let line = Arc::new(line);
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (children, listening) = (Arc::clone(self), Arc::clone(&line));
         let listens = thread("listen").spawn(move || children.listen(pid, &listening)).is_ok();
         let (children, telling) = (Arc::clone(self), Arc::clone(&line));
         let waits = thread("wait").spawn(move || children.wait(child, &telling)).is_ok();
-        if !(listens && waits) {
-            // It cannot be watched over. Without a report it counts as lost.
+        if !(heard && listens && waits) {
+            // Nobody knows of it, or it cannot be watched over. Without a report it counts as lost.
             self.lock().insert(pid, EarlyEnd::Killed);
             self.end(pid, Instant::now());
             let _ = line.shutdown(Shutdown::Both);
@@ -236,7 +240,7 @@ fn ended_by(status: std::process::ExitStatus) -> Option<i32> {
     std::os::unix::process::ExitStatusExt::signal(&status)
 }
 
-fn tell(mut line: &UnixStream, report: &str) {
-    // If nobody is there to hear it, it is about to be killed.
-    let _ = line.write_all(report.as_bytes());
+/// `false` if nobody is there to hear it.
+fn tell(mut line: &UnixStream, report: &str) -> bool {
+    line.write_all(report.as_bytes()).is_ok()
 }

@@ -275,8 +275,8 @@ fn reason_of(outcome: &JobOutcome) -> Option<&str> {
         | JobOutcome::Failed { reason }
         | JobOutcome::TooLarge { reason }
         | JobOutcome::Refused { reason, .. }
-        | JobOutcome::NotLoggedIn { reason }
-        | JobOutcome::NotStarted { reason }
+        | JobOutcome::Unable { reason, .. }
+        | JobOutcome::NotStarted { reason, .. }
         | JobOutcome::Lost { reason } => Some(reason),
     }
 }

@@ -101,7 +101,7 @@ impl TreeSetup {
             How::Exited(0) => return Ok(()),
             How::Exited(code) => format!("ended with {code}"),
             How::Signalled(signal) => format!("was ended by signal {signal}"),
-            How::NotStarted(why) => format!("could not be started ({why})"),
+            How::NotStarted(why) | How::NoProgram(why) => format!("could not be started ({why})"),
             How::OutOfTime | How::Silent => {
                 format!("took longer than {} minutes", SETUP_LIMIT.as_secs() / 60)
             }

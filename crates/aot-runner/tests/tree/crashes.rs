@@ -241,6 +241,14 @@ fn locks_of_the_dead_are_cleared() {
     one.write_files();
     fs::write(one.place.top.join(".git/index.lock"), "half an index").expect("a lock");
     assert_eq!(one.opened(), ("old", String::new()));
+    // One of a reference that is ours alone: nobody else has references there.
+    let one = interrupted();
+    one.write_files();
+    let lock = one.place.top.join(".git/refs/aot/kept/A1/1.lock");
+    fs::create_dir_all(lock.parent().expect("it has one")).expect("folders");
+    fs::write(&lock, "").expect("a lock");
+    assert_eq!(one.opened(), ("old", String::new()));
+    assert!(!lock.exists());
     // It was there before: somebody else's.
     let one = interrupted();
     let lock = one.place.top.join(".git/index.lock");

@@ -179,6 +179,17 @@ fn landings_in_place_are_found_again() {
     assert_eq!(kept(&place.project(), None, &guard()).expect("listed"), []);
 }
 
+/// Locks every reference, as a killed git does, and says how many there are.
+fn lock_references(folder: &Path) -> usize {
+    let entries: Vec<_> =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    let locked = entries.into_iter().map(|path| match path.is_dir() {
+        true => lock_references(&path),
+        false => fs::write(path.with_added_extension("lock"), "").map(|()| 1).expect("a lock"),
+    });
+    locked.sum()
+}
+
 fn an_interrupted_attempt_is_rolled_back_and_kept() {
     let place = filled(Place::plain(FILES));
     let before = contents(&place.root);
@@ -186,7 +197,10 @@ fn an_interrupted_attempt_is_rolled_back_and_kept() {
     let lent = ground.lend(&work("A1", 1)).expect("a tree");
     havoc(lent.root());
     drop((ground, lent));
-    fs::write(place.root.join(".claude/aot/shadow.git/index.lock"), "").expect("a lock");
+    let shadow = place.root.join(".claude/aot/shadow.git");
+    fs::write(shadow.join("index.lock"), "").expect("a lock");
+    let locks = lock_references(&shadow.join("refs"));
+    assert!(locks > 0, "it has references");
     let ground = place.ground();
     assert_eq!(contents(&place.root), before);
     assert_eq!(ground.found(&[(atom("A1"), 1)]).expect("an answer"), []);

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use aot_core::coordinator::{
-    Answer, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, JobId, JobOutcome,
+    Answer, CheckOutcome, Coordinator, Dispatch, Effect, Evaluation, Event, JobId, JobOutcome, Lack,
     OnRefusedStart, Presence, Settings, Task, Trees, Usage,
 };
 use aot_core::rules::Change;
@@ -219,10 +219,14 @@ impl Audit {
                     }
                 }
             }
-            Event::Ended { outcome: JobOutcome::NotLoggedIn { .. }, .. }
-            | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => {
+            Event::Ended { job, outcome: JobOutcome::Unable { lack, .. }, .. }
+            | Event::Replanned { job, answer: Answer::Unable { lack, .. }, .. } => {
                 if arrival == Arrival::Expected {
-                    self.blocked.get_or_insert(StopKind::NeedsPerson);
+                    let atoms = job.task.atom().into_iter().cloned().collect();
+                    self.blocked.get_or_insert(match lack {
+                        Lack::Login => StopKind::NeedsPerson,
+                        Lack::Program => StopKind::NoAgent { atoms },
+                    });
                 }
             }
             Event::Ended { outcome: JobOutcome::NotStarted { .. }, job, .. }
@@ -519,7 +523,7 @@ pub(crate) fn failed_atom(event: &Event) -> Option<&AtomId> {
         JobOutcome::Done { check, .. } => matches!(check, CheckOutcome::Fail { .. }),
         JobOutcome::Probed { .. }
         | JobOutcome::Refused { .. }
-        | JobOutcome::NotLoggedIn { .. }
+        | JobOutcome::Unable { .. }
         | JobOutcome::NotStarted { .. }
         | JobOutcome::Lost { .. } => false,
     };

@@ -122,7 +122,7 @@ impl ProbeAudit {
             | JobOutcome::Failed { .. }
             | JobOutcome::TooLarge { .. }
             | JobOutcome::Refused { .. }
-            | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::Unable { .. }
             | JobOutcome::NotStarted { .. }
             | JobOutcome::Lost { .. } => None,
         };
@@ -135,7 +135,7 @@ impl ProbeAudit {
         group.pending.retain(|pending| pending != atom);
         group.findings.extend(answer.map(|finding| (atom.clone(), finding)));
         // A missing login ends the attempt, and with it the probes beside it.
-        let ended = matches!(outcome, JobOutcome::NotLoggedIn { .. }) && group.selected == *atom;
+        let ended = matches!(outcome, JobOutcome::Unable { .. }) && group.selected == *atom;
         if group.pending.is_empty() && !ended {
             self.findings.extend(group.findings.clone());
             self.current.answered.extend((!group.incomplete).then(|| group.group.clone()));

@@ -200,7 +200,7 @@ pub(super) fn is_without_fault(event: &Event) -> bool {
         Event::Ended { outcome, .. } => match outcome {
             JobOutcome::Lost { .. }
             | JobOutcome::Refused { .. }
-            | JobOutcome::NotLoggedIn { .. }
+            | JobOutcome::Unable { .. }
             | JobOutcome::NotStarted { .. } => true,
             JobOutcome::Done { check, .. } => {
                 matches!(check, CheckOutcome::Error { .. } | CheckOutcome::Pending { .. })

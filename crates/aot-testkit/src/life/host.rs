@@ -193,7 +193,7 @@ impl Life {
 /// A host knows done, failed, too large, lost and, of its start, that there was no tree.
 fn as_a_host_tells(outcome: JobOutcome) -> JobOutcome {
     match outcome {
-        JobOutcome::Refused { reason, .. } | JobOutcome::NotLoggedIn { reason } => {
+        JobOutcome::Refused { reason, .. } | JobOutcome::Unable { reason, .. } => {
             JobOutcome::Failed { reason }
         }
         JobOutcome::Done { .. }

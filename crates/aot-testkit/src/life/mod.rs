@@ -328,7 +328,7 @@ impl Life {
             Occurrence::Job(job, outcome) => {
                 let refused = matches!(outcome, JobOutcome::Refused { .. } | JobOutcome::NotStarted { .. });
                 self.external += u64::from(refused);
-                let unstarted = refused || matches!(outcome, JobOutcome::NotLoggedIn { .. });
+                let unstarted = refused || matches!(outcome, JobOutcome::Unable { .. });
                 let mut usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
                 let by_agent = is_agent(self.simulation.world.recorded(), &job.task);
                 if !unstarted && by_agent && matches!(job.task, Task::Work(_)) {

@@ -2,7 +2,7 @@
 //! what a command does itself, crashes around each, redirects and edits in between.
 
 use aot_core::coordinator::{
-    CheckOutcome, Effect, Event, JobId, JobOutcome, RedirectLock, StopMode, Task, Usage,
+    CheckOutcome, Effect, Event, JobId, JobOutcome, Obstacle, RedirectLock, StopMode, Task, Usage,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::reshape::{self, NewAtom};
@@ -45,7 +45,10 @@ pub(super) fn command_moves(node: &Node) -> Vec<Move> {
         commands.push(hand_in(JobOutcome::Done { summary, artifacts, check }));
         commands.push(hand_in(JobOutcome::Failed { reason: "could not".into() }));
         if left.refusals > 0 {
-            commands.push(hand_in(JobOutcome::NotStarted { reason: "no space left on device".into() }));
+            commands.push(hand_in(JobOutcome::NotStarted {
+                obstacle: Obstacle::World,
+                reason: "no space left on device".into(),
+            }));
         }
     }
     commands.push(Command::EndTurn);

@@ -11,8 +11,8 @@ use std::hash::{DefaultHasher, Hasher};
 
 use aot_core::brief::Cost;
 use aot_core::coordinator::{
-    Agents, Answer, CheckOutcome, Dispatch, Evaluation, Event, Feasibility, Job, JobId, JobOutcome,
-    OnRefusedStart, Presence, RedirectLock, ReplanReason, Settings, StopMode, Task, Trees, Usage,
+    Agents, Answer, CheckOutcome, Dispatch, Evaluation, Event, Feasibility, Job, JobId, JobOutcome, Lack,
+    Obstacle, OnRefusedStart, Presence, RedirectLock, ReplanReason, Settings, StopMode, Task, Trees, Usage,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::RedCheck;
@@ -328,8 +328,8 @@ fn take(node: &mut Node, next: Move) -> Result<Progress, Violation> {
                 Event::RedirectAsked => node.left.redirects -= 1,
                 Event::StopAsked { .. } => node.left.stops -= 1,
                 Event::Conflict { .. } => node.left.conflicts -= 1,
-                Event::Ended { outcome: JobOutcome::NotLoggedIn { .. }, .. }
-                | Event::Replanned { answer: Answer::NotLoggedIn { .. }, .. } => node.left.logouts -= 1,
+                Event::Ended { outcome: JobOutcome::Unable { .. }, .. }
+                | Event::Replanned { answer: Answer::Unable { .. }, .. } => node.left.logouts -= 1,
                 Event::Ended { outcome: JobOutcome::NotStarted { .. }, .. }
                 | Event::Replanned { answer: Answer::NotStarted { .. }, .. }
                 | Event::NotLanded { .. } => node.left.refusals -= 1,
@@ -364,9 +364,9 @@ fn send(node: &mut Node, event: Event, crash: Crash) -> Result<Progress, Violati
 fn unable(job: &JobId) -> Event {
     let (job, reason, usage) = (job.clone(), "nobody is logged in".to_owned(), Usage::default());
     match job.task {
-        Task::Replan => Event::Replanned { job, answer: Answer::NotLoggedIn { reason }, usage },
+        Task::Replan => Event::Replanned { job, answer: Answer::Unable { lack: Lack::Login, reason }, usage },
         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
-            Event::Ended { job, outcome: JobOutcome::NotLoggedIn { reason }, usage }
+            Event::Ended { job, outcome: JobOutcome::Unable { lack: Lack::Login, reason }, usage }
         }
     }
 }
@@ -374,9 +374,11 @@ fn unable(job: &JobId) -> Event {
 fn not_started(job: &JobId) -> Event {
     let (job, reason, usage) = (job.clone(), "no space left on device".to_owned(), Usage::default());
     match job.task {
-        Task::Replan => Event::Replanned { job, answer: Answer::NotStarted { reason }, usage },
+        Task::Replan => {
+            Event::Replanned { job, answer: Answer::NotStarted { obstacle: Obstacle::World, reason }, usage }
+        }
         Task::Probe(_) | Task::Work(_) | Task::Check(_) => {
-            Event::Ended { job, outcome: JobOutcome::NotStarted { reason }, usage }
+            Event::Ended { job, outcome: JobOutcome::NotStarted { obstacle: Obstacle::World, reason }, usage }
         }
     }
 }

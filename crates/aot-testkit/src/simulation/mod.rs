@@ -208,7 +208,7 @@ impl Simulation {
                     | JobOutcome::Failed { .. }
                     | JobOutcome::TooLarge { .. }
                     | JobOutcome::Probed { .. }
-                    | JobOutcome::NotLoggedIn { .. }
+                    | JobOutcome::Unable { .. }
                     | JobOutcome::Lost { .. },
                     Task::Probe(_) | Task::Work(_) | Task::Check(_) | Task::Replan,
                 ) => self.world.end(job),

@@ -111,6 +111,7 @@ impl DialogueAgent {
             | AgentOutcome::Failed { reason }
             | AgentOutcome::TimedOut { reason }
             | AgentOutcome::Lost { reason }
+            | AgentOutcome::Unusable { reason }
             | AgentOutcome::NotStarted { reason } => {
                 Err(format!("{} gave no answer: {reason}", self.agent.name))
             }

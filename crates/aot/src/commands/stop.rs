@@ -35,7 +35,12 @@ impl Verb for StopArgs {
             return session::stop(invocation, self.now, reason);
         }
         let recorded = store.change("ask for a stop", jiff::Timestamp::now(), |ledger| {
-            let running = ledger.state().control.status == LoopStatus::Running;
+            let running = match ledger.state().control.status {
+                LoopStatus::Running => true,
+                // A run that begins has not written so yet.
+                LoopStatus::Pending | LoopStatus::Stopped => driver.is_some(),
+                LoopStatus::Completed => false,
+            };
             if running {
                 ledger.record(Change::StopRequested { reason: reason.clone(), now: self.now });
                 if driver.is_none() {

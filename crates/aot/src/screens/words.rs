@@ -7,7 +7,7 @@ use aot_core::state::{AtomId, CorrectionKind, Failed, SelectionCause};
 /// in the same step: a failure is one line, although it is several changes.
 pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
     match change {
-        Change::LoopNamed { .. } => None,
+        Change::LoopNamed { .. } | Change::StopWithdrawn => None,
         Change::LoopStarted => Some("the loop starts".into()),
         Change::StatusRestored => Some("a status typed into the file was not believed".into()),
         Change::SessionTaken { session: Some(_) } => Some("a host's session took the loop".into()),
@@ -173,6 +173,7 @@ pub fn concerns<'c>(change: &'c Change, beside: &'c [Change]) -> Vec<&'c AtomId>
         Change::LoopNamed { .. }
         | Change::LoopStarted
         | Change::StatusRestored
+        | Change::StopWithdrawn
         | Change::SessionTaken { .. }
         | Change::StopRequested { .. }
         | Change::BranchChosen { .. }

@@ -208,7 +208,7 @@ fn refused_starts_park_the_loop_and_waits_double() {
     let mut world = World::play("m=1; A", "A<");
     let wait = |world: &World| {
         let until = world.file.control.parked_until.as_ref().expect("it is parked").at();
-        until.duration_since(world.now).as_secs()
+        until.duration_since(world.now).as_secs_f64().ceil() as u64
     };
     assert_eq!(wait(&world), 30);
     world.word("wait30");
@@ -217,6 +217,22 @@ fn refused_starts_park_the_loop_and_waits_double() {
     world.word("wait60");
     world.word("A<");
     assert_eq!(wait(&world), 120);
+}
+
+#[test]
+fn an_agent_whose_program_cannot_be_started_stops_the_loop() {
+    table(&[
+        (
+            "D12",
+            "m=1; A",
+            "A//",
+            "#1 stall 0 halt no_agent | exit 3 | reason no agent: no such file | trail  | left 1",
+        ),
+        ("D12", "m=2; A; B; C", "A// B+", "#1 stall 0 halt no_agent | done B | left 2"),
+        ("D12", "agents=wc; A", "A+ v- r//", "#2 stall 1 halt no_agent | exit 3 | red 1"),
+        ("D12", "m=1; A", "A//", "#1 stall 0 halt no_agent | next aot agents; aot run --agent NAME"),
+        ("D15", "m=1; A", "A// crash A+ v+", "#2 stall 0 halt completed"),
+    ]);
 }
 
 #[test]
@@ -566,7 +582,7 @@ fn a_certificate_says_what_to_do_next() {
         ("D13", "wall=60; A", "wait60", "#1 stall 0 halt budget | next aot redirect --set max_wall_time=…"),
         ("D13", "A <- B; B <- A", "", "#0 stall 0 halt deadlock | next aot redirect --remove A; aot graph"),
         ("D13", "A", "A+ v?", "#1 stall 0 halt needs_person | next aot confirm \"C0\"; aot run"),
-        ("D13", "agents=; A", "", "#0 stall 0 halt no_agent | next aot run --agent NAME"),
+        ("D13", "agents=; A", "", "#0 stall 0 halt no_agent | next aot agents; aot run --agent NAME"),
     ]);
     // What an older program stopped has no verdict: the graph shows what holds until a redirect (D15).
     for (graph, script, expected) in [

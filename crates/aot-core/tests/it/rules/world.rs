@@ -11,9 +11,9 @@
 //!
 //! **Script**, words: `A+` succeeds and lands, `A=` is done and asks to land, `A^` landed, `A%` conflict, `A-` failed,
 //! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused, `A>` not started,
-//! `A^>` not landed, `A/` not logged in; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<`, `A?>` and `A?/` as above; `A@1-` the same for
+//! `A>>` and `A>>2` setup failed in one way and another, `A^>` not landed, `A/` not logged in, `A//` no program; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<`, `A?>` and `A?/` as above; `A@1-` the same for
 //! attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
-//! case; the first evaluation is red unless the script begins with one (`v_` leaves it under way). `r0`, `r-`, `r<`, `r>`, `r/`, `r(…)` the plan: `A->B,C` cut,
+//! case; the first evaluation is red unless the script begins with one (`v_` leaves it under way). `r0`, `r-`, `r<`, `r>`, `r>>`, `r/`, `r//`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
 //! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`, `edit` (the
 //! file as it is);
@@ -43,6 +43,9 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Decision, graph, script, expectation.
 pub type Row = (&'static str, &'static str, &'static str, &'static str);
+
+/// How much time passes with each word.
+const TICK: SignedDuration = SignedDuration::from_millis(10);
 
 /// Runs a table and shows every row that is not as expected.
 pub fn table(rows: &[Row]) {
@@ -221,7 +224,7 @@ impl World {
     }
 
     pub fn word(&mut self, word: &str) {
-        self.now = self.now.checked_add(SignedDuration::from_secs(1)).expect("time goes on");
+        self.now = self.now.checked_add(TICK).expect("time goes on");
         match word {
             "v_" => return,
             "stop(deadlock:wait)" => {
@@ -432,8 +435,13 @@ impl World {
             "0" => Answer::Plan(PlanChange::default()),
             "-" => Answer::Failed { reason: "no answer".into() },
             "<" => Answer::Refused { reason: "rate limit".into(), retry_after: None },
-            ">" => Answer::NotStarted { reason: "no space left".into() },
-            "/" => Answer::NotLoggedIn { reason: "nobody is logged in".into() },
+            ">" => Answer::NotStarted { obstacle: Obstacle::World, reason: "no space left".into() },
+            "/" => Answer::Unable { lack: Lack::Login, reason: "nobody is logged in".into() },
+            "//" => Answer::Unable { lack: Lack::Program, reason: "no such file".into() },
+            ">>" => {
+                let obstacle = Obstacle::Setup { output: "no such package".into() };
+                Answer::NotStarted { obstacle, reason: "setup ended with 1".into() }
+            }
             plan => Answer::Plan(parse_plan(plan.trim_matches(['(', ')']))),
         };
         self.send(Event::Replanned { job, answer, usage: Usage::default() });
@@ -464,8 +472,8 @@ impl World {
             let outcome = match probe {
                 "." => JobOutcome::Lost { reason: "lost".into() },
                 "<" => JobOutcome::Refused { reason: "rate limit".into(), retry_after: None },
-                ">" => JobOutcome::NotStarted { reason: "no space left".into() },
-                "/" => JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() },
+                ">" => JobOutcome::NotStarted { obstacle: Obstacle::World, reason: "no space left".into() },
+                "/" => JobOutcome::Unable { lack: Lack::Login, reason: "nobody is logged in".into() },
                 answer => probed(answer),
             };
             return self.send(Event::Ended { job, outcome, usage });
@@ -501,9 +509,14 @@ impl World {
             "&" => done(CheckOutcome::Pending { reason: why() }),
             "." => JobOutcome::Lost { reason: why() },
             "#" => JobOutcome::TooLarge { reason: why() },
-            ">" => JobOutcome::NotStarted { reason: "no space left".into() },
+            ">" => JobOutcome::NotStarted { obstacle: Obstacle::World, reason: "no space left".into() },
             "<" => JobOutcome::Refused { reason: why(), retry_after: None },
-            "/" => JobOutcome::NotLoggedIn { reason: "nobody is logged in".into() },
+            "/" => JobOutcome::Unable { lack: Lack::Login, reason: "nobody is logged in".into() },
+            "//" => JobOutcome::Unable { lack: Lack::Program, reason: "no such file".into() },
+            ">>" | ">>2" => {
+                let obstacle = Obstacle::Setup { output: "no such package".into() };
+                JobOutcome::NotStarted { obstacle, reason: format!("setup ended with {}", how.len() - 1) }
+            }
             other => panic!("{other}?"),
         };
         if matches!(how, "+" | "=" | "%") {
@@ -621,7 +634,9 @@ impl World {
             "parked" => match &state.control.parked_until {
                 Some(until) => {
                     let why = state.control.parked_reason.as_deref().unwrap_or("no reason");
-                    format!("{}s {why}", until.at().duration_since(self.now).as_secs())
+                    // Stamps are whole seconds.
+                    let wait = until.at().duration_since(self.now).as_secs_f64().ceil();
+                    format!("{wait}s {why}")
                 }
                 None => "no".into(),
             },

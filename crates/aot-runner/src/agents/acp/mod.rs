@@ -157,6 +157,7 @@ fn explain(conversation: &Conversation<'_>, breakage: Breakage, ended: &Ended) -
     };
     match &ended.how {
         How::NotStarted(why) => AgentOutcome::NotStarted { reason: why.clone() },
+        How::NoProgram(why) => AgentOutcome::Unusable { reason: why.clone() },
         How::Silent => {
             let idle = conversation.question().idle.unwrap_or_default().as_secs();
             AgentOutcome::TimedOut { reason: with(&format!("it said nothing for {idle} s")) }

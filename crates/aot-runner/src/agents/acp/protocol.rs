@@ -298,13 +298,13 @@ impl<'c> Conversation<'c> {
         let mut models = options(session, &SessionConfigOptionCategory::Model);
         let Some((option, current, offered)) = models.next() else {
             let reason = format!("it cannot be told to use the model `{model}`");
-            return Ok(Some(AgentOutcome::NotStarted { reason }));
+            return Ok(Some(AgentOutcome::Unusable { reason }));
         };
         let fits = |(id, name): &&(String, &str)| id == model || name == model;
         let Some((found, _)) = offered.iter().find(fits) else {
             let offered: Vec<&str> = offered.iter().map(|(id, _)| id.as_str()).collect();
             let reason = format!("it does not offer the model `{model}`, but {}", offered.join(", "));
-            return Ok(Some(AgentOutcome::NotStarted { reason: in_one_line(&reason) }));
+            return Ok(Some(AgentOutcome::Unusable { reason: in_one_line(&reason) }));
         };
         if *found != current {
             let id = session.session_id.clone();

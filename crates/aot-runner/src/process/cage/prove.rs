@@ -430,7 +430,7 @@ fn said(ended: io::Result<Ended>) -> Result<BTreeMap<String, String>, String> {
             let pairs = text.lines().filter_map(|line| line.split_once('\t'));
             Ok(pairs.map(|(word, how)| (word.to_owned(), how.to_owned())).collect())
         }
-        How::NotStarted(why) => match text.lines().next() {
+        How::NotStarted(why) | How::NoProgram(why) => match text.lines().next() {
             Some(first) => Err(format!("{why}: {first}")),
             None => Err(why),
         },

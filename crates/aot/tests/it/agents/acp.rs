@@ -681,7 +681,7 @@ fn whoever_cannot_be_talked_to_is_told_apart() {
     case.program = "/no/such/agent".into();
     let ended = case.run();
     assert!(
-        matches!(&ended.report.outcome, AgentOutcome::NotStarted { reason } if reason.contains("No such file")),
+        matches!(&ended.report.outcome, AgentOutcome::Unusable { reason } if reason.contains("No such file")),
         "{:?}",
         ended.report
     );
@@ -735,7 +735,7 @@ fn a_model_is_what_was_wished_for_or_none() {
             Err(reason) => {
                 assert_eq!(
                     ended.report.outcome,
-                    AgentOutcome::NotStarted { reason: reason.into() },
+                    AgentOutcome::Unusable { reason: reason.into() },
                     "{model} of {session}"
                 );
                 assert!(ended.prompts().is_empty(), "{model} of {session}");

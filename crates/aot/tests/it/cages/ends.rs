@@ -37,7 +37,7 @@ fn ends_are_told_apart() {
         let mut job = yard.job("");
         job.program = "/no/such/shell".into();
         let ended = yard.run(job);
-        assert!(matches!(ended.how, How::NotStarted(_)), "{kind}: {:?}", ended.how);
+        assert!(matches!(ended.how, How::NoProgram(_)), "{kind}: {:?}", ended.how);
     }
 }
 

@@ -194,6 +194,53 @@ fn no_agent_and_not_aligned() {
     assert!(said.out.contains("objective.deliverables"), "{}", said.out);
 }
 
+/// Waiting mends neither: an interpreter that is gone, a file that is no program.
+#[test]
+fn an_agent_that_cannot_be_started_ends_the_loop_at_once() {
+    for (text, why) in [("#!/nowhere/sh\n", "No such file"), ("\0\0\0\0", "Exec format")] {
+        let plan = Plan {
+            atoms: "  - {id: A1, description: \"Think\", status: pending, depends_on: []}",
+            ..Plan::default()
+        };
+        let repo = Repo::with(&plan);
+        repo.write("../fake", text);
+        let fake = repo.path("../fake").canonicalize().expect("it is there");
+        std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+        let settings = format!(
+            "[cage]\nkind = \"none\"\n[agent.fake]\nlike = \"claude\"\nprogram = {fake:?}\n[agents]\ndefault = \"fake\"\n"
+        );
+        repo.write("../config/aot/aot.toml", &settings);
+        let said = repo.run();
+        assert_eq!(said.exit, 3, "{}{}", said.out, said.err);
+        let halted = said.halted();
+        let reason = halted["reason"].as_str().expect("a reason");
+        assert!(reason.contains("fake") && reason.contains(why), "{reason}");
+        assert_eq!(halted["next"][0], "aot agents", "{halted}");
+        assert_eq!(repo.atoms(), "A1:pending");
+    }
+}
+
+/// It is nobody's attempt: no iteration is used up, and a person sees what it printed.
+#[test]
+fn a_setup_that_fails_again_needs_a_person() {
+    let plan = Plan {
+        objective: "  isolation: {setup: \"echo x >> ../../../../../tries; echo no such package; exit 7\"}",
+        constraints: "max_iterations: 1, max_parallel_agents: 3, max_stall_count: 3",
+        ..Plan::default()
+    };
+    let repo = Repo::with(&plan);
+    let said = repo.run();
+    assert_eq!(said.exit, 17, "{}{}", said.out, said.err);
+    let halted = said.halted();
+    let reason = halted["reason"].as_str().expect("a reason");
+    assert!(reason.contains("ended with 7") && reason.ends_with("\nno such package"), "{reason}");
+    assert_eq!((&halted["iterations"], &halted["tried"]), (&0.into(), &serde_json::json!([])), "{halted}");
+    assert_eq!(repo.read("../tries"), "x\nx\n", "it is tried again once");
+    repo.write(STATE, &repo.read(STATE).replace("exit 7", "true"));
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "it goes on when that is mended: {}{}", said.out, said.err);
+}
+
 #[test]
 fn unreadable() {
     let repo = Repo::with(&Plan::default());

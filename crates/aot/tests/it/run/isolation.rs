@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::repo::{Plan, Repo, STATE, atom, check};
+use crate::repo::{LONG, Plan, Repo, STATE, atom, check};
 
 fn three() -> String {
     [
@@ -100,10 +100,15 @@ fn no_isolation_works_in_place_and_side_by_side() {
 
 #[test]
 fn a_conflict_is_named_and_tried_again_on_the_new_base() {
-    // Both change the same line; whoever lands second conflicts, and succeeds on top of the first.
+    // Both change the same line; whoever lands second conflicts, and succeeds on top of the first. A1 ends when A2 has its
+    // tree, and A2 when A1 has landed.
     let atoms = [
-        atom("A1", "", "echo A1 >> log; cat log > mine-1"),
-        atom("A2", "", "sleep 0.3; echo A2 >> log; cat log > mine-2"),
+        atom("A1", "", "while [ ! -e $GO ]; do sleep 0.02; done; echo A1 >> log; cat log > mine-1"),
+        atom(
+            "A2",
+            "",
+            "pwd > $BEGUN; while [ ! -e $LANDED ]; do sleep 0.02; done; echo A2 >> log; cat log > mine-2",
+        ),
     ]
     .concat();
     let holds = check("test \"$(cat log | tr '\\n' ' ')\" = 'begin A1 A2 '");
@@ -111,7 +116,20 @@ fn a_conflict_is_named_and_tried_again_on_the_new_base() {
     repo.write("log", "begin\n");
     repo.git(&["add", "log"]);
     repo.git(&["commit", "-qm", "A log"]);
-    let said = repo.run();
+    let (go, begun, landed) = (repo.path("../go"), repo.path("../begun"), repo.path("mine-1"));
+    let mut text = repo.read(STATE);
+    for (name, path) in [("$GO", &go), ("$BEGUN", &begun), ("$LANDED", &landed)] {
+        text = text.replace(name, path.to_str().expect("a text"));
+    }
+    repo.write(STATE, &text);
+    let live = repo.start(&["run", "--json"]);
+    let began = std::time::Instant::now();
+    while !begun.exists() {
+        assert!(began.elapsed() < LONG, "A2 never began");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::fs::write(&go, "").expect("a file");
+    let said = live.end();
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     assert!(said.out.contains("atom_returned") && said.out.contains("log"), "{}", said.out);
     assert_eq!(repo.landed("main"), "A1 A2");

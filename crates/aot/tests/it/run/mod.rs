@@ -1,6 +1,7 @@
 //! `aot run` with real processes and real git.
 
 mod crashes;
+mod dying;
 mod halts;
 mod hanging;
 mod isolation;

@@ -98,7 +98,7 @@ fn ends_are_told_apart() {
     let mut job = job("", &mark(), LONG);
     job.program = "/no/such/shell".into();
     let ended = guard().run(&job).expect("the guard starts");
-    assert!(matches!(ended.how, How::NotStarted(_)), "{:?}", ended.how);
+    assert!(matches!(ended.how, How::NoProgram(_)), "{:?}", ended.how);
 }
 
 #[test]
