@@ -188,6 +188,28 @@ impl Project {
         .collect()
     }
 
+    /// Everybody who is there, and where the threads of each stand if a debugger is here: what somebody needs who looks at
+    /// a wait without end.
+    pub fn describe_processes(&self) -> String {
+        let mut told = String::new();
+        for (pid, part) in self.processes() {
+            let number = pid.as_raw_nonzero().get();
+            let words = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            told += &format!("{number} {part:?}: {words}\n");
+            let number = number.to_string();
+            let debugger = Command::new("gdb")
+                .args(["-p", &number, "-batch", "-ex", "thread apply all bt"])
+                .stdin(Stdio::null())
+                .output();
+            let stacks = debugger.map(|output| output.stdout).unwrap_or_default();
+            let stacks = String::from_utf8_lossy(&stacks).into_owned();
+            let frames = stacks.lines().filter(|line| line.starts_with('#') || line.starts_with("Thread"));
+            told.extend(frames.map(|line| format!("  {line}\n")));
+        }
+        told
+    }
+
     fn part(&self, words: &[u8]) -> ProcessKind {
         let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
         let program = words.first().copied().unwrap_or_default();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
+use crate::faults::clock;
 use crate::faults::kinds::{Calls, Doing, Fault, GitFault, Lock, Sent, Struck, Victim};
 use crate::project::{ProcessKind, Project, STATE};
 use crate::random::Random;
@@ -120,6 +121,7 @@ pub fn start(project: &Project, calls: Option<(Calls, Struck, u64)>) -> Child {
             traced
         }
     };
+    clock::dress(project, &mut command);
     let out = fs::OpenOptions::new().create(true).append(true).open(project.note("out")).expect("a file");
     let err = out.try_clone().expect("a descriptor");
     command.stdout(out).stderr(err).spawn().expect("the run starts")
@@ -159,6 +161,7 @@ pub fn strike(
         Fault::FewDescriptors => Ok(few_descriptors(project)),
         Fault::DiskFull => Ok(fill_disk(project)),
         Fault::Locked(lock) => Ok(hold(project, lock)),
+        Fault::ClockSet(direction) => Ok(clock::set(project, direction, random)),
         Fault::Person(doing) => person(project, doing, random, traces),
         Fault::Git(_) | Fault::Call(..) => Ok(false),
     }
@@ -311,12 +314,14 @@ fn person(project: &Project, doing: Doing, random: &mut Random, traces: &mut Tra
 
 /// A verb that has to end by itself.
 fn verb(project: &Project, words: &[&str]) -> Result<Output, String> {
-    let child = project.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut command = project.command(words);
+    clock::dress(project, &mut command);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| format!("{words:?} cannot be started: {error}"))?;
     if wait(&mut child, VERB).is_none() {
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(format!("`aot {}` did not end in {VERB:?}", words.join(" ")));
+        let seen = project.describe_processes();
+        let _ = (child.kill(), child.wait());
+        return Err(format!("`aot {}` did not end in {VERB:?}\n{seen}", words.join(" ")));
     }
     child.wait_with_output().map_err(|error| error.to_string())
 }

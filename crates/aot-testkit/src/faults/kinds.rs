@@ -18,6 +18,8 @@ pub enum Fault {
     DiskFull,
     /// The driver may open no more files for a while.
     FewDescriptors,
+    /// The machine's clock is set by hours, and stays so.
+    ClockSet(Direction),
     /// What people do meanwhile.
     Person(Doing),
 }
@@ -76,6 +78,12 @@ pub enum Struck {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    Back,
+    Forward,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
     CommitsOnTheBranch,
     EditsTheCheckout,
@@ -88,7 +96,7 @@ pub enum Doing {
 }
 
 /// Each with its name and how often it is chosen.
-pub const KINDS: [(Fault, &str, usize); 39] = [
+pub const KINDS: [(Fault, &str, usize); 41] = [
     (Fault::Kill(Victim::Driver), "the driver is killed", 8),
     (Fault::Kill(Victim::DriverAndGuards), "driver and guards are killed together", 4),
     (Fault::Kill(Victim::Everybody), "everybody is killed", 4),
@@ -120,6 +128,8 @@ pub const KINDS: [(Fault, &str, usize); 39] = [
     (Fault::Call(Calls::Start, Struck::NoProcesses), "a process cannot be started", 2),
     (Fault::DiskFull, "the disk is full for a while", 1),
     (Fault::FewDescriptors, "no descriptors for a while", 1),
+    (Fault::ClockSet(Direction::Back), "the clock is set back by hours", 3),
+    (Fault::ClockSet(Direction::Forward), "the clock is set forward by hours", 3),
     (Fault::Person(Doing::CommitsOnTheBranch), "a person commits on the branch", 3),
     (Fault::Person(Doing::EditsTheCheckout), "a person edits the checkout and undoes it", 2),
     (Fault::Person(Doing::SavesTheState), "an editor saves the state file", 6),
@@ -148,7 +158,7 @@ impl Fault {
             Fault::Git(_) => true,
             // System calls are struck in workers too.
             Fault::Call(..) | Fault::DiskFull => kind.survives_dead_workers(),
-            Fault::FewDescriptors => true,
+            Fault::FewDescriptors | Fault::ClockSet(_) => true,
             Fault::Person(Doing::CommitsOnTheBranch) => kind.lands(),
             Fault::Person(Doing::EditsTheCheckout) => kind.lands(),
             Fault::Person(_) => true,

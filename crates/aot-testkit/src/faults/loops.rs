@@ -76,7 +76,7 @@ impl LoopKind {
         };
         let text = Loop {
             base_case: "      - {item: \"The last is there\", check: {type: command, value: \"test -e last\"}}",
-            constraints: "max_iterations: 2000, max_parallel_agents: 3, max_stall_count: 500",
+            constraints: "max_iterations: 2000, max_parallel_agents: 3, max_stall_count: 500, max_wall_time: 1h",
             objective: mode,
             atoms: &atoms,
             or_groups,

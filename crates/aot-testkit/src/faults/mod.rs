@@ -1,6 +1,7 @@
 //! Faults: runs of the built program are killed, starved, frozen and meddled with, and afterwards every promise is checked
 //! against a run that was left alone. A seed decides what is done to which loop; moments depend on the machine.
 
+mod clock;
 mod inject;
 mod kinds;
 mod loops;

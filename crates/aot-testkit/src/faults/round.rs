@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::faults::clock;
 use crate::faults::inject::{self, SmallDisk, Traces};
 use crate::faults::kinds::{Calls, Doing, Fault, GitFault, KINDS, Struck, Victim};
 use crate::faults::loops::LoopKind;
@@ -40,6 +41,8 @@ pub struct Round {
 pub struct Means {
     pub strace: bool,
     pub mounts: bool,
+    /// A compiler makes a library that lies about the calendar.
+    pub clock: bool,
 }
 
 pub fn undisturbed(aot: &Path, kind: LoopKind) -> Undisturbed {
@@ -109,8 +112,11 @@ impl RoundUnderWay<'_> {
                 }
                 Fault::Call(kind, struck) => calls = Some((kind, struck, number(kind, struck, random))),
                 Fault::Person(Doing::DeletesTheSidecar) => {
-                    // Between runs, as the contract allows.
-                    if self.project.path(".claude/aot").exists() {
+                    // Between runs, as the contract allows; not while half an attempt lies in the project, since what
+                    // undoes it lies there.
+                    let half_done =
+                        !self.kind.lands() && self.project.read(STATE).contains("status: in_progress");
+                    if self.project.path(".claude/aot").exists() && !half_done {
                         self.strike(Fault::Person(Doing::DeletesTheSidecar), random)?;
                     }
                 }
@@ -141,7 +147,8 @@ impl RoundUnderWay<'_> {
         if inject::wait(&mut child, self.normal.took * 3 + Duration::from_secs(1)).is_none() {
             self.strike(Fault::Kill(Victim::Everybody), random)?;
             let ended = inject::wait(&mut child, Duration::from_secs(20));
-            ended.ok_or("a killed run did not end")?;
+            ended
+                .ok_or_else(|| format!("a killed run did not end\n{}", self.project.describe_processes()))?;
         }
         if let Some((kind, struck, _)) = calls {
             self.count(Fault::Call(kind, struck).name(), inject::count_struck_calls(self.project));
@@ -169,6 +176,7 @@ impl RoundUnderWay<'_> {
                 Fault::Call(..) => self.means.strace,
                 // Only rounds on a small disk have one that can be full.
                 Fault::DiskFull => false,
+                Fault::ClockSet(_) => self.means.clock,
                 _ => true,
             };
             if possible && fault.fits(self.kind) {
@@ -202,9 +210,9 @@ impl RoundUnderWay<'_> {
             let mut child = inject::start(self.project, None);
             exit = inject::wait(&mut child, UNDISTURBED);
             if exit.is_none() {
-                let told = self.told();
+                let (told, seen) = (self.told(), self.project.describe_processes());
                 let _ = (child.kill(), child.wait());
-                return Err(format!("the undisturbed run did not end in {UNDISTURBED:?}\n{told}"));
+                return Err(format!("the undisturbed run did not end in {UNDISTURBED:?}\n{told}\n{seen}"));
             }
             if exit != Some(10) || !self.traces.stopped {
                 break;
@@ -331,5 +339,6 @@ pub fn means() -> Means {
             &["-f", "--seccomp-bpf", "-qq", "-e", "trace=fsync", "-o", "/dev/null", "true"],
         ),
         mounts: SmallDisk::at(place.path()).is_some(),
+        clock: clock::library().is_some(),
     }
 }
