@@ -6,10 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::Switch;
+use crate::process::{Call, CallError, CallLimits, Guard, Switch};
 
 /// No answer of a verb is longer, in bytes.
 pub const LONGEST_ANSWER: u64 = 64 << 20;
@@ -17,14 +18,29 @@ pub const LONGEST_ANSWER: u64 = 64 << 20;
 /// Of what a verb complains so many bytes are read.
 const LONGEST_COMPLAINT: u64 = 64 << 10;
 
+/// What a host's program registers lies on this machine; whatever takes this long hangs.
+const HOST_LIMITS: CallLimits = CallLimits { wall: Duration::from_secs(60), output: 1 << 20 };
+
 /// Runs it, and answers with its last words if it fails.
-pub fn ask(program: &Path, words: &[&str]) -> Result<(), String> {
-    let said =
-        Command::new(program).args(words).stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-    if said.status.success() {
+pub fn ask(guard: &Guard, program: &Path, words: &[&str]) -> Result<(), String> {
+    let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+    let called = guard.call(&Call {
+        program: program.as_os_str(),
+        arguments: &arguments,
+        folder: &folder,
+        environment: std::env::vars_os().collect(),
+        input: &[],
+        limits: HOST_LIMITS,
+    });
+    let said = called.map_err(|error| match error {
+        CallError::NotStarted(error) => error.to_string(),
+        error => error.to_string(),
+    })?;
+    if said.code == Some(0) {
         return Ok(());
     }
-    let text = [said.stderr, said.stdout].concat();
+    let text = [said.errors, said.output].concat();
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     Err(text.lines().last().unwrap_or("it failed and said nothing").to_owned())
 }

@@ -4,24 +4,37 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
+use crate::process::{Call, CallError, CallLimits, Environment, Guard, How, Input, Job, Limits, Streams};
 
 /// The first git that merges without a checkout.
 pub const GIT_NEEDED: (u32, u32) = (2, 38);
 
-/// A shell that does not answer within this is none.
-const SHELL_TIME: Duration = Duration::from_secs(20);
+/// A git or a shell that does not answer within this is none.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
+
+/// Neither says more than this, in bytes.
+const ANSWER_KEPT: usize = 1 << 10;
 
 /// The version of git as it says it, and as two numbers.
-pub fn git() -> Result<(String, (u32, u32)), String> {
-    let said = Command::new("git").arg("--version").output().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => "there is none on the search path".to_owned(),
-        _ => error.to_string(),
+pub fn git(guard: &Guard) -> Result<(String, (u32, u32)), String> {
+    let called = guard.call(&Call {
+        program: "git".as_ref(),
+        arguments: &["--version".into()],
+        folder: Path::new("/"),
+        environment: std::env::vars_os().collect(),
+        input: &[],
+        limits: CallLimits { wall: ANSWER_TIME, output: ANSWER_KEPT },
+    });
+    let said = called.map_err(|error| match error {
+        CallError::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => {
+            "there is none on the search path".to_owned()
+        }
+        CallError::NotStarted(error) => error.to_string(),
+        error => error.to_string(),
     })?;
-    let text = String::from_utf8_lossy(&said.stdout);
+    let text = String::from_utf8_lossy(&said.output);
     let version = text.trim().trim_start_matches("git version ").to_owned();
     let mut numbers = version.split('.').map_while(|number| number.parse().ok());
     match (numbers.next(), numbers.next()) {
@@ -39,7 +52,7 @@ pub fn shell(guard: &Guard, shell: &Path, folder: &Path) -> Result<(), String> {
         environment: Environment::OursAnd(Vec::new()),
         input: Input::None,
         streams: Streams::Apart,
-        limits: Limits { wall: SHELL_TIME, idle: None, grace: Duration::ZERO, head: 1 << 10, tail: 0 },
+        limits: Limits { wall: ANSWER_TIME, idle: None, grace: Duration::ZERO, head: ANSWER_KEPT, tail: 0 },
         cage: None,
     });
     match ended {

@@ -78,7 +78,7 @@ impl Verb for DoctorArgs {
         let folder = folder.canonicalize().unwrap_or(folder);
         let project = state.as_deref().map_or_else(|| folder.clone(), place::project_root);
 
-        let mut found = vec![git(), shell(&guard, scratch.path()), processes(&guard, scratch.path())];
+        let mut found = vec![git(&guard), shell(&guard, scratch.path()), processes(&guard, scratch.path())];
         found.extend(disk(&folder));
         found.push(state.as_deref().map_or_else(no_state, state_file));
         let (settings, said) = read_settings(&project);
@@ -109,9 +109,9 @@ impl Verb for DoctorArgs {
     }
 }
 
-fn git() -> Finding {
+fn git(guard: &Guard) -> Finding {
     const REMEDY: &str = "install git 2.38 or later; workers get a tree of their own by it";
-    match survey::git() {
+    match survey::git(guard) {
         Ok((version, numbers)) if numbers >= survey::GIT_NEEDED => good("git", version),
         Ok((version, _)) => problem("git", format!("{version} is too old"), REMEDY),
         Err(why) => problem("git", why, REMEDY),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aot_runner::host;
+use aot_runner::process::Guard;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -183,5 +184,6 @@ fn ask(words: &[&str]) -> Result<(), Failure> {
         let hint = "install it first; or use `claude --plugin-dir $(aot plugin path)`";
         return Err(Failure::input("claude", "Claude Code is not found", hint));
     };
-    host::ask(&program, words).map_err(|problem| Failure::world("register the plugin", problem))
+    let guard = Guard::new(place::this_program()?);
+    host::ask(&guard, &program, words).map_err(|problem| Failure::world("register the plugin", problem))
 }

@@ -1,6 +1,7 @@
 //! `aot doctor`, as a user meets it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -30,6 +31,10 @@ fn doctor(files: &[(&str, &str)], words: &[&str]) -> (i32, String) {
 }
 
 fn doctor_in(folder: &Path, words: &[&str]) -> (i32, String) {
+    doctor_with(folder, words, &[])
+}
+
+fn doctor_with(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
     let mark = format!("AOT_TEST_DOCTOR={}-{}", std::process::id(), folder.display());
     let (name, value) = mark.split_once('=').expect("it has one");
     let mut command = Command::new(env!("CARGO_BIN_EXE_aot"));
@@ -39,7 +44,7 @@ fn doctor_in(folder: &Path, words: &[&str]) -> (i32, String) {
     for name in ["CLAUDE_PROJECT_DIR", "AOT_CHECKING", "AOT_JOB", "XDG_CONFIG_HOME"] {
         command.env_remove(name);
     }
-    let said = command.output().expect("the program starts");
+    let said = command.envs(variables.iter().copied()).output().expect("the program starts");
     assert_eq!(alive(&mark), Vec::<String>::new(), "nobody is left");
     assert_eq!(String::from_utf8_lossy(&said.stderr), "");
     (said.status.code().unwrap_or(-1), String::from_utf8(said.stdout).expect("a text"))
@@ -87,6 +92,21 @@ fn what_is_missing_is_told_with_its_remedy() {
     if kinds()[0] == Kind::Bwrap {
         check(&[("aot.toml", "cage.kind = \"bwrap\"")], "cage", "good", "bwrap", 0);
     }
+}
+
+/// What it asks has limits; a git that prints without end shows it soonest.
+#[test]
+fn a_git_that_never_ends_is_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let git = folder.path().join("git");
+    fs::write(&git, "#!/bin/sh\nexec yes\n").expect("a file");
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let (exit, out) = doctor_with(folder.path(), &["--json"], &[("PATH", &path)]);
+    let object: Value = serde_json::from_str(&out).expect("one object");
+    let said = finding(&object, "git");
+    assert_eq!((exit, &said["status"]), (1, &Value::from("problem")), "{said}");
+    assert!(said["message"].as_str().is_some_and(|said| said.contains("it printed more than")), "{said}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The plugin on the disk: whole, valid to the real client, found by it, and gone when it is taken away.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use scripted_model::Script;
@@ -128,6 +129,21 @@ fn installed_for_a_project_it_is_registered_and_taken_away() {
     assert_eq!(files(&scene.repo.path("../data")), [""; 0]);
     let left = files(&scene.repo.path("../home/.claude/plugins/cache"));
     assert_eq!(left, [""; 0]);
+}
+
+/// Whatever takes the place of the client has limits; one that prints without end shows it soonest.
+#[test]
+fn a_client_that_never_ends_is_ended() {
+    let repo = Repo::with(&Plan::default());
+    repo.write("../bin/claude", "#!/bin/sh\nexec yes\n");
+    let program = repo.path("../bin/claude");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let mut command = repo.command(&["plugin", "install", "--project"]);
+    command.env("XDG_DATA_HOME", repo.path("../data")).env("CLAUDE_CONFIG_DIR", repo.path("../home"));
+    command.env("PATH", format!("{}:/usr/bin:/bin", repo.path("../bin").display()));
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("it printed more than"), "{said}");
 }
 
 /// Commands that a text teaches, each as its words: in code, beginning with the program's name.
