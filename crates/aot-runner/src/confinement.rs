@@ -31,7 +31,8 @@ impl Caging {
             (Kind::None, Network::On) => None,
             (kind, network) => {
                 let writable = own.into_iter().chain(writable.iter().cloned()).collect();
-                Some(Cage { kind: *kind, writable, read_only, hidden: hidden.clone(), network: *network })
+                let (hidden, network) = (hidden.clone(), network.clone());
+                Some(Cage { kind: *kind, writable, read_only, hidden, network })
             }
         }
     }

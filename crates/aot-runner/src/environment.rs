@@ -132,7 +132,8 @@ fn is_usual(name: &OsStr) -> bool {
     is_locale || lists.iter().any(|list| list.contains(&name))
 }
 
-fn fits(name: &OsStr, wanted: &str) -> bool {
+/// Whether a variable has this name, or begins so.
+pub fn fits(name: &OsStr, wanted: &str) -> bool {
     match wanted.strip_suffix('*') {
         Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),
         None => name == wanted,

@@ -16,8 +16,13 @@ use crate::confinement::CheckCage;
 use crate::environment;
 use crate::plain_file;
 use crate::process::cage::{Choice, Kind, Network};
+use crate::process::hosts::Hosts;
 
 pub const FILE: &str = "aot.toml";
+
+/// What a network can be.
+const NETWORKS: &str =
+    r#""on", "off" or a list of hosts like "crates.io", "*.example.org" and "localhost:5432""#;
 
 /// A longer one is not read.
 const MOST: u64 = 1 << 20;
@@ -304,10 +309,12 @@ impl File<'_> {
                         choice.ok_or_else(|| wrong("\"auto\", \"bwrap\", \"landlock\" or \"none\""))?;
                 }
                 ("network", network) => {
-                    all.settings.cage.network = match network.as_str() {
-                        Some("on") => Network::On,
-                        Some("off") => Network::Off,
-                        _ => return Err(wrong("\"on\" or \"off\"")),
+                    let hosts = texts(network).and_then(|words| Hosts::parse(&words));
+                    all.settings.cage.network = match (network.as_str(), hosts) {
+                        (Some("on"), _) => Network::On,
+                        (Some("off"), _) => Network::Off,
+                        (_, Some(hosts)) => Network::Hosts(hosts),
+                        (_, None) => return Err(wrong(NETWORKS)),
                     };
                 }
                 ("writable", list) => {
@@ -540,7 +547,16 @@ mod tests {
         let kinds = "! 1:13 `cage.kind` is \"auto\", \"bwrap\", \"landlock\" or \"none\"";
         check("cage.kind = \"tin\"", "", kinds);
         check("cage.kind = 1", "", kinds);
-        check("cage.network = true", "", "! 1:16 `cage.network` is \"on\" or \"off\"");
+        let networks = format!("! 1:16 `cage.network` is {NETWORKS}");
+        for bad in ["true", "\"yes\"", "[\"a b\"]", "[1]", "[\"localhost\"]", "[\"https://a.b\"]"] {
+            check(&format!("cage.network = {bad}"), "", &networks);
+        }
+        check(
+            "cage.network = [\"a.b\", \"*.c.d:1\"]",
+            "cage.network = \"off\"",
+            "Auto Hosts(Hosts([\"a.b\", \"*.c.d:1\"])) ",
+        );
+        check("cage.network = []", "", "Auto Hosts(Hosts([])) ");
         check("cage.writable = \"/\"", "", "! 1:17 `cage.writable` is a list of folders, as texts");
         let names = "! 1:20 `work.environment` is a list of names like \"NAME\" or \"PREFIX_*\"";
         for bad in ["[\"*\"]", "[\"A=b\"]", "[\"\"]", "[\"A*B\"]", "[\"1A\"]", "\"A\""] {

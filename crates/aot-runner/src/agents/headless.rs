@@ -116,6 +116,9 @@ impl<'t> Turn<'t> {
         };
         let Turn { reader, launch, before, .. } = self;
         reader.finish(&mut |event| emit(launch, *before, event));
+        if let Ok(ended) = &ended {
+            launch.tell_refused(ended);
+        }
         match (hopeless, ended) {
             (Some(outcome), _) if !question.switch.is_off() => Conclusion::End(outcome),
             (_, Ok(ended)) => self.conclude(&ended),

@@ -21,12 +21,16 @@ use crate::environment;
 use crate::keys;
 use crate::plain_file;
 use crate::process::cage::{self, Cage, Network};
-use crate::process::{Environment, Guard, Input, Job, Limits, Streams};
+use crate::process::hosts::{Hosts, host_of};
+use crate::process::{Ended, Environment, Guard, Input, Job, Limits, Streams};
 
 /// In the scratch folder: for temporary files, and for what is the agent's own. Codex does not take a folder of its own
 /// among temporary files.
 const TEMPORARY: &str = "tmp";
 const FOLDER: &str = "agent";
+
+/// How variables end that say where a model is.
+const ADDRESSES: [&str; 2] = ["_BASE_URL", "_ENDPOINT"];
 
 /// One for all agents of a process.
 #[derive(Clone, Debug)]
@@ -39,6 +43,8 @@ pub struct AgentLauncher {
     pub writable: Vec<PathBuf>,
     /// What no agent may read but its own.
     pub hidden: Vec<PathBuf>,
+    /// The network as the settings have it.
+    pub network: Network,
     /// All variables of the user; each agent sees a few of them.
     pub variables: Vec<(OsString, OsString)>,
     /// Names of variables that the settings let through.
@@ -185,6 +191,27 @@ impl Launch<'_> {
         }
     }
 
+    /// The hosts of its models: those that its profile knows, and those that the user's variables name.
+    fn model_hosts(&self) -> Vec<String> {
+        let profile = &self.question.agent.profile;
+        let names_one = |name: &OsString| {
+            let is_address =
+                name.to_str().is_some_and(|name| ADDRESSES.iter().any(|end| name.ends_with(end)));
+            is_address && profile.variables.iter().any(|wanted| environment::fits(name, wanted))
+        };
+        let named = self.environment().into_iter().filter(|(name, _)| names_one(name));
+        let named = named.filter_map(|(_, value)| host_of(value.to_str()?));
+        profile.hosts.iter().cloned().chain(named).collect()
+    }
+
+    /// Writes into the transcript which hosts the cage kept the agent from.
+    pub fn tell_refused(&self, ended: &Ended) {
+        let Network::Hosts(listed) = &self.launcher.network else { return };
+        for refusal in &ended.refused {
+            (self.listener)(AgentEvent::Text(&refusal.told(listed)));
+        }
+    }
+
     /// Only what its role may write; agents need the network for their model.
     fn cage(&self) -> Option<Cage> {
         let Launch { launcher, question, .. } = self;
@@ -204,6 +231,11 @@ impl Launch<'_> {
         let program = keys::around(&launcher.hidden, &question.agent.program);
         let own: Vec<PathBuf> = existing(&profile.state).chain(existing(&linked)).chain(program).collect();
         let hidden = keys::open_to(&launcher.hidden, &own);
-        Some(Cage { kind: launcher.cage, writable, read_only, hidden, network: Network::On })
+        let network = match &launcher.network {
+            // An agent without its model is none.
+            Network::On | Network::Off => Network::On,
+            Network::Hosts(hosts) => Network::Hosts(Hosts::and(hosts, self.model_hosts())),
+        };
+        Some(Cage { kind: launcher.cage, writable, read_only, hidden, network })
     }
 }

@@ -60,6 +60,8 @@ pub struct Profile {
     pub touch: Vec<String>,
     /// Names of the user's variables that it gets to see, or beginnings of names with a `*` after them.
     pub variables: Vec<String>,
+    /// Where its models and logins are, for a network that is a list of hosts.
+    pub hosts: Vec<String>,
     /// Its own state, which it must be able to write. What ends with a slash is made if it is missing.
     pub state: Vec<String>,
     /// Paths in its state that stay read-only: settings, hooks, instructions.

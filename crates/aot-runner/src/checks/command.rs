@@ -37,6 +37,7 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
         tail: TAIL_KEPT,
     };
     let mut evidence = work.evidence(command, "");
+    let mut kept_from = Vec::new();
     let ran = checker.guard.run(&Job {
         program: checker.shell.clone().into_os_string(),
         arguments: vec!["-c".into(), command.into()],
@@ -54,6 +55,7 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
             evidence.milliseconds = ended.took.as_millis() as u64;
             evidence.left_running = ended.left;
             evidence.output = Some(excerpt(&ended.output));
+            kept_from = ended.refused;
             match ended.how {
                 How::Exited(code) => {
                     evidence.exit = Some(code);
@@ -92,7 +94,9 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
         evidence.refused = refused(output, cage, &checker.project.root, checker.confined.home());
         if let Some(first) = evidence.refused.first() {
             evidence.hint = format!("the cage keeps it from writing `{}`: {}", first.path, first.remedy);
-        } else if cage.network != Network::On && names_the_network(output) {
+        } else if let (Network::Hosts(listed), Some(first)) = (&cage.network, kept_from.first()) {
+            evidence.hint = first.told(listed);
+        } else if cage.network == Network::Off && names_the_network(output) {
             evidence.hint =
                 "it has no network; if it needs one, write `[cage] network = \"on\"` into aot.toml".into();
         }

@@ -17,6 +17,7 @@ use super::{Attempt, DoneWork, work_of};
 use crate::checks::files::Pattern;
 use crate::checks::{Checker, Occasion, Whose};
 use crate::plain_file;
+use crate::process::cage::Network;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 use crate::settings;
 use crate::tree::{End, GroundError, Lent, Project, Sealed, TreeKind};
@@ -269,7 +270,7 @@ impl Workers {
 
     /// Keeps the output of an attempt for people; nothing depends on it (D32).
     fn keep_output(&self, assignment: &Assignment, ended: &Ended) {
-        if ended.output.total() == 0 {
+        if ended.output.total() == 0 && ended.refused.is_empty() {
             return;
         }
         let folder = self.config.project.sidecar.join("output");
@@ -279,6 +280,11 @@ impl Workers {
             text.extend_from_slice(format!("\n[… {} bytes left out …]\n", ended.output.omitted()).as_bytes());
         }
         text.extend_from_slice(&tail);
+        if let Network::Hosts(listed) = &self.config.cage.network {
+            for refusal in &ended.refused {
+                text.extend_from_slice(format!("\naot: {}\n", refusal.told(listed)).as_bytes());
+            }
+        }
         let kept = plain_file::folder(&self.config.project.sidecar, &folder)
             .and_then(|()| plain_file::write(&path, &text));
         if let Err(error) = kept {

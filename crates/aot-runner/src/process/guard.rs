@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,9 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process
 use super::cage::CageError;
 use super::cage::{Cage, Kind};
 #[cfg(target_os = "linux")]
-use super::cage::{bwrap, landlock, mounts};
+use super::cage::{Network, bwrap, landlock, mounts};
 use super::started::StartedProgram;
+use super::way_out::{self, InnerNetwork, RefusalLine};
 use super::{How, Input, listing, reaper};
 
 /// The first word on the command line of a guard.
@@ -140,17 +142,20 @@ enum Place {
     /// So many bytes on the line, before the input, say which cage it is to build.
     Outside(u64),
     /// It is the first process of a cage, and its own file is open under this number.
-    Inside(i32),
+    Inside(i32, InnerNetwork),
 }
 
 impl Order<'_> {
-    /// `__guard GRACE_MS INPUT_BYTES|none|@PATH CAGE_BYTES|none|in-FILE PROGRAM ARGUMENT…`
+    /// `__guard GRACE_MS INPUT_BYTES|none|@PATH CAGE_BYTES|none|in-FILE-NETWORK PROGRAM ARGUMENT…`
     fn read(words: &[OsString]) -> Option<Order<'_>> {
         let word = |place: usize| words.get(place).and_then(|word| word.to_str());
         let place = match word(4)? {
             "none" => Place::Free,
             other => match other.strip_prefix("in-") {
-                Some(file) => Place::Inside(file.parse().ok()?),
+                Some(inside) => {
+                    let (file, network) = inside.split_once('-')?;
+                    Place::Inside(file.parse().ok()?, InnerNetwork::read(network)?)
+                }
                 None => Place::Outside(other.parse().ok()?),
             },
         };
@@ -165,10 +170,10 @@ impl Order<'_> {
 
     /// The same order for a guard within the cage.
     #[cfg(target_os = "linux")]
-    fn for_inside(&self, file: i32) -> Vec<OsString> {
+    fn for_inside(&self, file: i32, network: &Network) -> Vec<OsString> {
         let mut words: Vec<OsString> =
             vec![WORD.into(), self.grace.as_millis().to_string().into(), self.input.word()];
-        words.push(format!("in-{file}").into());
+        words.push(format!("in-{file}-{}", InnerNetwork::of(network).word()).into());
         words.push(self.program.clone());
         words.extend_from_slice(self.arguments);
         words
@@ -181,7 +186,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
         return reaper::run();
     }
     let Some(order) = Order::read(words) else { return ExitCode::from(2) };
-    if let Place::Inside(file) = order.place {
+    if let Place::Inside(file, _) = order.place {
         let_go(file);
         keep_closed();
     }
@@ -218,7 +223,7 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
     let _ = rustix::process::setsid();
     adopt()?;
     let cage = match order.place {
-        Place::Free | Place::Inside(_) => None,
+        Place::Free | Place::Inside(..) => None,
         Place::Outside(length) => {
             let cage = Cage::decoded(&take(line, length)?);
             Some(cage.ok_or_else(|| io::Error::other("the cage cannot be read"))?)
@@ -230,7 +235,9 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
         (Some(cage), _) if cage.kind == Kind::Landlock => {
             direct(line, order, &Restriction::Landlock(cage), bytes)
         }
-        (None, Place::Inside(_)) => direct(line, order, &Restriction::Namespaces, bytes),
+        (None, Place::Inside(_, network)) => {
+            direct(line, order, &Restriction::Namespaces(network.clone()), bytes)
+        }
         (Some(_) | None, _) => direct(line, order, &Restriction::None, bytes),
     }
 }
@@ -239,7 +246,7 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
 enum Restriction {
     None,
     /// Both stand in a cage already, which lacks a few things.
-    Namespaces,
+    Namespaces(InnerNetwork),
     Landlock(Cage),
 }
 
@@ -260,9 +267,12 @@ fn direct(
     // A group of its own, so that a program that signals its group does not hit the guard.
     command.args(order.arguments).process_group(0);
     command.stdin(order.input.stdio()?);
+    if let Restriction::Namespaces(InnerNetwork::Proxied(ports)) = restriction {
+        command.envs(way_out::open(line, ports)?);
+    }
     let spawned = match restriction {
         Restriction::None => command.spawn(),
-        Restriction::Namespaces | Restriction::Landlock(_) => spawn_restricted(restriction, command),
+        Restriction::Namespaces(_) | Restriction::Landlock(_) => spawn_restricted(restriction, command),
     };
     let mut child = match spawned {
         Ok(child) => child,
@@ -303,7 +313,7 @@ fn spawn_restricted(restriction: &Restriction, mut command: Command) -> io::Resu
         let spawning = std::thread::Builder::new().spawn_scoped(scope, || {
             let restricted = match restriction {
                 Restriction::None => Ok(()),
-                Restriction::Namespaces => landlock::complete_namespaces(),
+                Restriction::Namespaces(network) => landlock::complete_namespaces(network),
                 Restriction::Landlock(cage) => landlock::restrict_this_thread(cage, &folder),
             };
             restricted.map_err(io::Error::other)?;
@@ -320,23 +330,33 @@ fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> i
         mounts::protect_devices()?;
     }
     let (inner, theirs) = UnixStream::pair()?;
-    let mut caged = bwrap::caged(cage, &std::env::current_dir()?, |file| order.for_inside(file))?;
+    let mut caged =
+        bwrap::caged(cage, &std::env::current_dir()?, |file| order.for_inside(file, &cage.network))?;
     caged.command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
     let child = caged.command.spawn()?;
     // Closes our copy of the inner end, so that the line ends when the cage does.
     drop(caged);
     let main = Pid::from_raw(child.id().cast_signed());
+    let refusals = Arc::new(RefusalLine::new(line.try_clone()?));
     let listening = relay_words(line, &inner, bytes, order.grace + RELAYING, main);
-    if let Err(error) = listening {
-        clear();
-        return Err(error);
-    }
-    let mut report = String::new();
+    let served = listening.and_then(|()| match &cage.network {
+        Network::Hosts(hosts) => way_out::serve(&inner, hosts, &refusals),
+        Network::On | Network::Off => Ok(Vec::new()),
+    });
+    let mut report = match served {
+        Ok(beginning) => beginning,
+        Err(error) => {
+            clear();
+            return Err(error);
+        }
+    };
     // That nothing can be read any more is as good as the end.
-    let _ = BufReader::new(&inner).read_line(&mut report);
+    let _ = BufReader::new(&inner).read_until(b'\n', &mut report);
+    let report = String::from_utf8_lossy(&report);
     let status = wait_for(main);
     MAIN_ENDED.store(true, Ordering::Release);
     let left = clear();
+    refusals.close();
     let told = match (report.is_empty(), status) {
         (false, _) => read_report(&report),
         (true, How::Exited(code)) if code <= KILLED_INSIDE => {

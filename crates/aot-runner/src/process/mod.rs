@@ -15,12 +15,15 @@ mod call;
 mod captured;
 mod feed;
 pub mod guard;
+pub mod hosts;
 mod interrupt;
 mod listing;
+mod proxy;
 mod reaper;
 mod requests;
 mod started;
 mod switch;
+mod way_out;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, Read, Write};
@@ -38,6 +41,7 @@ pub use call::{Call, CallError, CallLimits, Called};
 pub use captured::Captured;
 pub use feed::{Feed, UnreadFeed};
 pub use guard::MARK;
+use hosts::HostRefusal;
 pub use interrupt::Interrupt;
 use requests::{EarlyEnd, Launch};
 use started::{Reaper, StartedProgram};
@@ -129,13 +133,15 @@ pub struct Ended {
     pub took: Duration,
     /// How many processes had to be killed after the program itself had ended.
     pub left: usize,
+    /// The hosts that its cage kept it from, if its network is a list: the first of them, each once.
+    pub refused: Vec<HostRefusal>,
 }
 
 impl Ended {
     /// It was not even started.
     fn killed() -> Ended {
         let (output, errors) = (Captured::default(), Captured::default());
-        Ended { how: How::Killed, output, errors, took: Duration::ZERO, left: 0 }
+        Ended { how: How::Killed, output, errors, took: Duration::ZERO, left: 0, refused: Vec::new() }
     }
 }
 
@@ -331,6 +337,7 @@ impl Running {
         let mut lines = BufReader::new(&self.line);
         let mut cause = None;
         let mut report = String::new();
+        let mut refused = Vec::new();
         loop {
             let (limit, why) = match &cause {
                 None => self.next_limit(),
@@ -352,7 +359,13 @@ impl Running {
             let _ = self.line.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
             match lines.read_line(&mut report) {
                 Ok(0) => break,
-                Ok(_) if report.ends_with('\n') => break,
+                Ok(_) if report.ends_with('\n') => match HostRefusal::read(&report) {
+                    None => break,
+                    Some(refusal) => {
+                        refused.push(refusal);
+                        report.clear();
+                    }
+                },
                 Ok(_) => {}
                 Err(error)
                     if matches!(
@@ -385,7 +398,7 @@ impl Running {
         let output = captured.next().unwrap_or_default();
         let errors = captured.next().unwrap_or_default();
         drop(captured);
-        Ended { how, output, errors, took, left }
+        Ended { how, output, errors, took, left, refused }
     }
 
     /// How long until one of the limits is reached, and which.

@@ -163,6 +163,7 @@ fn was_tried(seen: &Seen<'_>, number: usize) -> bool {
     match seen.batch.door {
         Door::Work
         | Door::WorkOffline
+        | Door::WorkListed
         | Door::InPlace
         | Door::OutsideGit
         | Door::Check

@@ -25,6 +25,8 @@ pub enum Door {
     Work,
     /// The same with the network off.
     WorkOffline,
+    /// The same with a network that is a list of hosts.
+    WorkListed,
     /// The same, seen on a terminal instead of as JSON.
     Shown,
     /// The same in the project's own folder, in a repository and outside of one.
@@ -51,6 +53,7 @@ impl Door {
         match self {
             Door::Work => "worker",
             Door::WorkOffline => "worker, network off",
+            Door::WorkListed => "worker, list of hosts",
             Door::Shown => "worker, on a terminal",
             Door::InPlace => "worker in place",
             Door::OutsideGit => "worker outside of git",

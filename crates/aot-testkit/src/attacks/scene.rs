@@ -115,7 +115,14 @@ fn fill(text: &str, project: &Project, victim: &Outsider) -> String {
 
 /// Writes the project and its loop.
 fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
-    let network = if batch.door == Door::WorkOffline { "network = \"off\"\n" } else { "" };
+    let network = match (batch.door, batch.cage) {
+        (Door::WorkOffline, _) => "network = \"off\"\n",
+        // Without a cage nobody keeps a list, and the loop would not start.
+        (Door::WorkListed, Cage::Bwrap | Cage::Landlock) => {
+            "network = [\"localhost:61000\", \"127.0.0.9\"]\n"
+        }
+        _ => "",
+    };
     let agent = "[agent.fake]\nlike = \"claude\"\nprogram = \"@HOME@/bin/fake-claude\"\n[agents]\nworker = \"fake\"\n";
     let agent = match batch.door {
         Door::Agent => agent.replace("@HOME@", &project.home().display().to_string()),
@@ -188,7 +195,12 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
 
 fn atom(door: Door, number: usize, script: &str) -> String {
     let run = match door {
-        Door::Work | Door::WorkOffline | Door::Shown | Door::InPlace | Door::OutsideGit => {
+        Door::Work
+        | Door::WorkOffline
+        | Door::WorkListed
+        | Door::Shown
+        | Door::InPlace
+        | Door::OutsideGit => {
             format!("run: {:?}", format!("( {script}\n) 2>&1; echo done > done-{number}"))
         }
         Door::Check => {

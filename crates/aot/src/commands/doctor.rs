@@ -103,7 +103,7 @@ impl Verb for DoctorArgs {
         let json = json!({
             "healthy": is_well,
             "findings": found.iter().map(object).collect::<Vec<_>>(),
-            "cage": cage_object(&ladder, &trials, settings.cage.network),
+            "cage": cage_object(&ladder, &trials, &settings.cage.network),
         });
         Ok(Answer::new(lines.join("\n"), json).with_exit(u8::from(!is_well)))
     }
@@ -284,11 +284,28 @@ fn caged(ladder: &Ladder, trials: &[Trial], settings: &Settings) -> Vec<Finding>
         let said = "no cage, and every variable of yours, as the settings say: what a worker wrote can do what you can";
         found.push(note("checks", said, "take `checks.cage` from the settings"));
     }
-    if settings.cage.network == Network::Off && ladder.kind == Kind::None {
-        let gap = ladder.kind.gaps(Network::Off).last().copied().unwrap_or_default();
-        found.push(note("network", gap, "install bubblewrap: its cage has no network at all"));
-    }
+    found.push(network(&settings.cage.network, ladder.kind));
     found
+}
+
+fn network(network: &Network, kind: Kind) -> Finding {
+    if let Err(why) = network.kept_by(kind) {
+        return problem("network", why.to_string(), why.hint());
+    }
+    match (network, kind) {
+        (Network::On, _) => good("network", "on: a worker reaches whatever you can"),
+        (Network::Off, Kind::Bwrap | Kind::Landlock) => {
+            good("network", "off; agents still have it, for their models")
+        }
+        (Network::Off, Kind::None) => {
+            let gap = kind.gaps(network).last().copied().unwrap_or_default();
+            note("network", gap, "install bubblewrap: its cage has no network at all")
+        }
+        (Network::Hosts(hosts), _) => {
+            let listed = if hosts.words().is_empty() { "none".to_owned() } else { hosts.words().join(", ") };
+            good("network", format!("only these hosts: {listed}; and each agent those of its models"))
+        }
+    }
 }
 
 fn object(finding: &Finding) -> Value {
@@ -300,7 +317,7 @@ fn object(finding: &Finding) -> Value {
     json!({"what": finding.what, "status": mark, "message": finding.said, "hint": finding.remedy})
 }
 
-fn cage_object(ladder: &Ladder, trials: &[Trial], network: Network) -> Value {
+fn cage_object(ladder: &Ladder, trials: &[Trial], network: &Network) -> Value {
     let trials = trials.iter().map(|trial| {
         json!({
             "what": trial.what,

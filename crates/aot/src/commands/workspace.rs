@@ -135,7 +135,7 @@ impl Workspace {
         let Settings { cage: wanted, .. } = &self.settings;
         let writable = wanted.folders(place::home().as_deref());
         let hidden = hidden(wanted, &self.project.root, Some(&self.project));
-        Ok(Caging { kind: self.cage_kind()?, writable, hidden, network: wanted.network })
+        Ok(Caging { kind: self.cage_kind()?, writable, hidden, network: wanted.network.clone() })
     }
 
     /// What confines checks, `setup` and judges' commands.
@@ -179,6 +179,8 @@ impl Workspace {
             let hint = "`aot doctor` shows what holds here; `kind = \"auto\"` takes the best of it";
             return Err(Failure::input("the cage that aot.toml asks for", why, hint));
         }
+        let kept = self.settings.cage.network.kept_by(ladder.kind);
+        kept.map_err(|why| Failure::input("the network that aot.toml asks for", &why, why.hint()))?;
         Ok(*self.cage.get_or_init(|| ladder.kind))
     }
 
@@ -191,6 +193,7 @@ impl Workspace {
             cage: self.cage_kind()?,
             writable: wanted.folders(place::home().as_deref()),
             hidden: hidden(wanted, &self.project.root, Some(&self.project)),
+            network: wanted.network.clone(),
             variables: std::env::vars_os().collect(),
             further: work.environment.clone(),
             home: place::home(),

@@ -109,7 +109,10 @@ async fn run(launch: &Launch<'_>, command: AgentCommand, feed: Feed) -> Report {
         }
     };
     let outcome = match ended {
-        Ok(ended) => conclude(&conversation, ending, &ended),
+        Ok(ended) => {
+            launch.tell_refused(&ended);
+            conclude(&conversation, ending, &ended)
+        }
         Err(error) => AgentOutcome::NotStarted { reason: error.to_string() },
     };
     Report { outcome, used: conversation.used(), asked: conversation.asked() }

@@ -90,7 +90,7 @@ fn options(
     add(&[&"--unshare-pid", &"--as-pid-1", &"--die-with-parent", &"--unshare-ipc"]);
     match cage.network {
         Network::On => {}
-        Network::Off => add(&[&"--unshare-net"]),
+        Network::Off | Network::Hosts(_) => add(&[&"--unshare-net"]),
     }
     let is_root = rustix::process::geteuid().is_root();
     if is_root {

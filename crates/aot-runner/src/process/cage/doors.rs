@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Cage;
+use super::{Cage, Network};
 
 const DOORS: [&str; 21] = [
     "/run/buildkit",
@@ -31,6 +31,9 @@ const DOORS: [&str; 21] = [
     "/var/snap/lxd/common/lxd/unix.socket",
 ];
 
+/// Who listens here looks names up in the internet: a way out for a job that has no network, or a part of it.
+const NAME_SERVICES: [&str; 3] = ["/run/avahi-daemon", "/run/nscd", "/run/systemd/resolve"];
+
 /// Displays, terminals, editors and key agents of a session listen here, in files or folders that begin so. Whoever
 /// speaks to a display types into every window.
 const TEMPORARY: &str = "/tmp";
@@ -42,7 +45,11 @@ const MOST: usize = 10_000;
 
 /// Those that are here and that the job was not given, as the kernel sees them.
 pub fn closed_to(cage: &Cage, folder: &Path) -> Vec<PathBuf> {
-    let known = DOORS.iter().filter_map(|path| Path::new(path).canonicalize().ok());
+    let name_services: &[&str] = match cage.network {
+        Network::On => &[],
+        Network::Off | Network::Hosts(_) => &NAME_SERVICES,
+    };
+    let known = DOORS.iter().chain(name_services).filter_map(|path| Path::new(path).canonicalize().ok());
     let mut all: Vec<PathBuf> = known.chain(in_temporary()).collect();
     all.sort();
     all.dedup();

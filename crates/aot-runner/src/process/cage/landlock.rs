@@ -9,8 +9,9 @@ use landlock::{
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use super::seccomp::{Processes, filter_this_thread};
+use super::seccomp::{Processes, Sockets, filter_this_thread};
 use super::{Cage, CageError, MOST_BESIDE, Network, mounts};
+use crate::process::way_out::InnerNetwork;
 
 /// What ordinary programs write although it is no file. Terminals that they open themselves are among `pts`.
 const DEVICES: [&str; 8] = [
@@ -51,14 +52,24 @@ pub fn restrict_this_thread(cage: &Cage, folder: &Path) -> Result<(), CageError>
         RulesetStatus::NotEnforced => return Err(CageError::NoLandlock),
     }
     give_up_powers().map_err(|error| CageError::Refused(format!("cannot give up capabilities: {error}")))?;
-    filter_this_thread(Processes::All, cage.network)
+    let sockets = match cage.network {
+        Network::On => Sockets::All,
+        Network::Off | Network::Hosts(_) => Sockets::OfThisMachine,
+    };
+    filter_this_thread(Processes::All, sockets)
 }
 
 /// The same within a cage of namespaces, which leaves two ways: abstract Unix sockets belong to a network that may be
 /// shared, and keyrings to the user. Kernels before 6.12 do not know how to close the first.
-pub fn complete_namespaces() -> Result<(), CageError> {
+///
+/// A network of its own divides the internet's protocols, and no others: a virtual machine could still ask its host.
+pub fn complete_namespaces(network: &InnerNetwork) -> Result<(), CageError> {
     scope().map_err(refused)?;
-    filter_this_thread(Processes::Own, Network::On)
+    let sockets = match network {
+        InnerNetwork::Shared => Sockets::All,
+        InnerNetwork::Empty | InnerNetwork::Proxied(_) => Sockets::OfOwnNetwork,
+    };
+    filter_this_thread(Processes::Own, sockets)
 }
 
 /// A cage of landlock within this one could not move files between folders unless this one says that it may; and if it
@@ -87,7 +98,7 @@ fn restrict(
     let mut rules = Ruleset::default().handle_access(AccessFs::from_write(ABI::V4) | AccessFs::ReadFile)?;
     match cage.network {
         Network::On => {}
-        Network::Off => rules = rules.handle_access(AccessNet::from_all(ABI::V4))?,
+        Network::Off | Network::Hosts(_) => rules = rules.handle_access(AccessNet::from_all(ABI::V4))?,
     }
     // The guard is outside, so that the job can neither end it nor us.
     let mut rules = rules.scope(Scope::from_all(ABI::V6))?.create()?;

@@ -25,6 +25,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::Guard;
+use super::hosts::Hosts;
 pub use prove::{Expected, Holds, Trial, leaves_nobody, prove};
 
 /// So many bytes of paths can be named at most.
@@ -40,11 +41,13 @@ pub enum Kind {
     None,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Network {
     #[default]
     On,
     Off,
+    /// Only these, through a proxy. Only `bwrap` can keep this: landlock's rules know ports, not hosts.
+    Hosts(Hosts),
 }
 
 /// What a job may write and may not read, and whether it has a network. Everything else is there to be read.
@@ -91,6 +94,10 @@ pub enum CageError {
     TooMany(u64),
     #[error("no `bwrap` in {}", bwrap_places())]
     NoBwrap,
+    #[error("a list of hosts is kept by the bwrap cage only: landlock knows ports, not hosts")]
+    HostsNeedBwrap,
+    #[error("the cage of an ordinary user cannot have port {0} of this machine, which is below {FIRST_PORT}")]
+    LowPort(u16),
     #[error("this kernel has no landlock")]
     NoLandlock,
     #[error(
@@ -117,17 +124,17 @@ impl Kind {
     }
 
     /// What it does not hold, in sentences for people.
-    pub fn gaps(self, network: Network) -> Vec<&'static str> {
+    pub fn gaps(self, network: &Network) -> Vec<&'static str> {
         const LINKS: &str =
             "a file inside that was hard-linked to one outside beforehand can be written, and both change";
         const SOCKETS: &str =
             "a program outside can be asked over a Unix socket that lies in the file system";
         match (self, network) {
-            (Kind::Bwrap, Network::On | Network::Off) => vec![LINKS, SOCKETS],
-            (Kind::Landlock, Network::On | Network::Off) if self.has_own_view() => vec![LINKS, SOCKETS],
-            (Kind::Landlock, Network::On | Network::Off) => vec![METADATA, LINKS, SOCKETS, SHARED],
+            (Kind::Bwrap, _) => vec![LINKS, SOCKETS],
+            (Kind::Landlock, _) if self.has_own_view() => vec![LINKS, SOCKETS],
+            (Kind::Landlock, _) => vec![METADATA, LINKS, SOCKETS, SHARED],
             (Kind::None, Network::On) => vec![NOTHING],
-            (Kind::None, Network::Off) => vec![NOTHING, NETWORK],
+            (Kind::None, Network::Off | Network::Hosts(_)) => vec![NOTHING, NETWORK],
         }
     }
 
@@ -155,7 +162,42 @@ const METADATA: &str =
     "mode, owner, times and attributes of files outside can be changed, their content cannot";
 const SHARED: &str = "/dev/shm and the user's other terminals can be written";
 const NOTHING: &str = "nothing is caged: a job can write whatever its user can";
-const NETWORK: &str = "the network is on, although it was to be off";
+const NETWORK: &str = "the network is on, although it was not to be";
+
+/// In a network of its own an ordinary user can listen from this port on.
+const FIRST_PORT: u16 = 1024;
+
+impl Network {
+    /// Whether a cage of this kind keeps it; otherwise why not.
+    pub fn kept_by(&self, kind: Kind) -> Result<(), CageError> {
+        let Network::Hosts(hosts) = self else { return Ok(()) };
+        let low = hosts.local_ports().into_iter().find(|port| *port < FIRST_PORT);
+        match (kind, low) {
+            (Kind::Landlock | Kind::None, _) => Err(CageError::HostsNeedBwrap),
+            (Kind::Bwrap, Some(port)) if !rustix::process::geteuid().is_root() => {
+                Err(CageError::LowPort(port))
+            }
+            (Kind::Bwrap, _) => Ok(()),
+        }
+    }
+}
+
+impl CageError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            CageError::HostsNeedBwrap => "install bubblewrap, or set `cage.network` to \"on\" or \"off\"",
+            CageError::LowPort(_) => "let the service listen on a higher port, and name that",
+            CageError::Missing(_)
+            | CageError::Unusable { .. }
+            | CageError::Everywhere
+            | CageError::TooMany(_)
+            | CageError::NoBwrap
+            | CageError::NoLandlock
+            | CageError::TooManyBeside
+            | CageError::Refused(_) => "`aot doctor` shows what holds here",
+        }
+    }
+}
 
 impl Ladder {
     /// Whether the one that holds is one that was wanted; otherwise why not.
@@ -202,18 +244,26 @@ impl Cage {
         let read_only = existing(&self.read_only)?;
         let mut hidden = existing(&self.hidden)?;
         hidden.retain(|path| !writable.contains(path));
-        Ok(Cage { writable, read_only, hidden, ..*self })
+        self.network.kept_by(self.kind)?;
+        Ok(Cage { writable, read_only, hidden, kind: self.kind, network: self.network.clone() })
     }
 
     /// For the line to the guard: a path may hold any byte but zero.
     pub(crate) fn encoded(&self) -> Result<Vec<u8>, CageError> {
-        let network: &[u8] = match self.network {
-            Network::On => b"on",
-            Network::Off => b"off",
+        let network = match &self.network {
+            Network::On => "on".to_owned(),
+            Network::Off => "off".to_owned(),
+            // There is no space in the name of a host.
+            Network::Hosts(hosts) => ["hosts"]
+                .into_iter()
+                .chain(hosts.words().iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(" "),
         };
         let (read_only, hidden) = (self.read_only.len().to_string(), self.hidden.len().to_string());
         let words =
-            [self.kind.to_string().as_bytes(), network, read_only.as_bytes(), hidden.as_bytes()].join(&0);
+            [self.kind.to_string().as_bytes(), network.as_bytes(), read_only.as_bytes(), hidden.as_bytes()]
+                .join(&0);
         let mut bytes = words;
         for path in self.read_only.iter().chain(&self.hidden).chain(&self.writable) {
             bytes.push(0);
@@ -226,9 +276,11 @@ impl Cage {
     pub(crate) fn decoded(bytes: &[u8]) -> Option<Cage> {
         let mut parts = bytes.split(|byte| *byte == 0);
         let kind = Kind::parse(std::str::from_utf8(parts.next()?).ok()?)?;
-        let network = match parts.next()? {
-            b"on" => Network::On,
-            b"off" => Network::Off,
+        let mut words = std::str::from_utf8(parts.next()?).ok()?.split(' ').map(str::to_owned);
+        let network = match words.next()?.as_str() {
+            "on" => Network::On,
+            "off" => Network::Off,
+            "hosts" => Network::Hosts(Hosts::parse(&words.collect::<Vec<_>>())?),
             _ => return None,
         };
         let mut count = || std::str::from_utf8(parts.next()?).ok()?.parse::<usize>().ok();
@@ -269,7 +321,13 @@ mod tests {
     fn a_cage_comes_through_the_line_as_it_was() {
         let odd = PathBuf::from(OsStr::from_bytes(b"/a \xff\nb"));
         for writable in [vec![], vec![odd.clone()], vec!["/x".into(), odd]] {
-            for (kind, network) in [(Kind::Bwrap, Network::On), (Kind::Landlock, Network::Off)] {
+            let hosts = Hosts::parse(&["a.b".into(), "*.c.d:1".into()]).expect("they are hosts");
+            for (kind, network) in [
+                (Kind::Bwrap, Network::On),
+                (Kind::Landlock, Network::Off),
+                (Kind::Bwrap, Network::Hosts(hosts)),
+                (Kind::Bwrap, Network::Hosts(Hosts::default())),
+            ] {
                 let (read_only, hidden) = (vec!["/s".into()], vec!["/k".into(), "/l".into()]);
                 let cage = Cage { kind, writable: writable.clone(), read_only, hidden, network };
                 assert_eq!(Cage::decoded(&cage.encoded().expect("it is short")), Some(cage));

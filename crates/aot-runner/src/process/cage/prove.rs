@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::trial::{ABSTRACT, DEVICE, DOOR, LINKED, VICTIMS, WAY_OUT, WORD};
 use super::{Cage, Kind, Network};
+use crate::process::hosts::Hosts;
 use crate::process::{Ended, Environment, Guard, How, Input, Job, Limits, Streams};
 
 /// A trial takes milliseconds; whatever takes this long hangs.
@@ -138,10 +139,17 @@ pub fn prove(guard: &Guard, kind: Kind, scratch: &Path, hidden: &[PathBuf]) -> V
     let mut trials: Vec<Trial> =
         lines(kind, &said).filter(|(word, _)| could_be_tried(word)).map(|(_, trial)| trial).collect();
     trials.extend(stage.read(guard, kind));
-    trials.extend(stage.network(guard, kind, Network::On));
-    trials.extend(stage.network(guard, kind, Network::Off));
+    trials.extend(stage.network(guard, kind, &Network::On));
+    trials.extend(stage.network(guard, kind, &Network::Off));
+    if kind == Kind::Bwrap {
+        trials.extend(stage.hosts(guard));
+    }
     trials.push(stage.nobody_left(guard, kind));
-    trials.push(stage.cost(guard, kind));
+    trials.push(stage.cost("start a program", guard, kind, &Network::On));
+    if kind == Kind::Bwrap {
+        let what = "start one with a list of hosts";
+        trials.push(stage.cost(what, guard, kind, &Network::Hosts(Hosts::default())));
+    }
     trials
 }
 
@@ -303,10 +311,10 @@ impl Stage {
         tried.collect()
     }
 
-    fn network(&self, guard: &Guard, kind: Kind, network: Network) -> Vec<Trial> {
+    fn network(&self, guard: &Guard, kind: Kind, network: &Network) -> Vec<Trial> {
         let (tcp, udp, wanted) = match network {
             Network::On => ("use TCP with the network on", "use UDP with the network on", Expected::Works),
-            Network::Off => {
+            Network::Off | Network::Hosts(_) => {
                 ("use TCP with the network off", "use UDP with the network off", Expected::Refused)
             }
         };
@@ -316,7 +324,7 @@ impl Stage {
             socket.set_nonblocking(true)?;
             let ports = [listener.local_addr()?.port(), socket.local_addr()?.port()];
             let [tcp, udp] = ports.map(|port| PathBuf::from(port.to_string()));
-            let ended = self.run(guard, Some((kind, network)), &["network".into(), tcp, udp]);
+            let ended = self.run(guard, Some((kind, network.clone())), &["network".into(), tcp, udp]);
             let mut said = said(ended).map_err(io::Error::other)?;
             // What was sent is here already, if it came at all: on this machine nothing is on its way.
             if socket.recv(&mut [0; 8]).is_err() {
@@ -334,12 +342,39 @@ impl Stage {
         };
         let claim = match network {
             Network::On => Claim::Always,
-            Network::Off => Claim::Cages,
+            Network::Off | Network::Hosts(_) => Claim::Cages,
         };
         let how = |word: &str| said.get(word).map_or("nothing was said", String::as_str);
         vec![
             trial(tcp, wanted, how("tcp"), claim.is_of(kind)),
             trial(udp, wanted, how("udp"), claim.is_of(kind)),
+        ]
+    }
+
+    /// One port of this machine is on the list, another is not.
+    fn hosts(&self, guard: &Guard) -> Vec<Trial> {
+        const NAMED: &str = "reach a host that is on the list";
+        let said = (|| {
+            let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+            let (named, other) = (listen()?, listen()?);
+            let (open, closed) = (named.local_addr()?.port(), other.local_addr()?.port());
+            let hosts = Hosts::default().and([format!("localhost:{open}")]);
+            let words = ["hosts".to_owned(), open.to_string(), closed.to_string()].map(PathBuf::from);
+            said(self.run(guard, Some((Kind::Bwrap, Network::Hosts(hosts))), &words))
+                .map_err(io::Error::other)
+        })();
+        let said = match said {
+            Ok(said) => said,
+            Err(error) => return vec![failed(NAMED, &error.to_string())],
+        };
+        let how = |word: &str| said.get(word).map_or("nothing was said", String::as_str);
+        let refused = |what: &str, word: &str| trial(what, Expected::Refused, how(word), true);
+        vec![
+            trial(NAMED, Expected::Works, how("named"), true),
+            refused("reach another host by the proxy", "other"),
+            refused("reach another host past the proxy", "past"),
+            refused("send to one past the proxy (UDP)", "udp"),
+            refused("ask the host of a virtual machine", "vsock"),
         ]
     }
 
@@ -357,12 +392,11 @@ impl Stage {
         trial(WHAT, Expected::Refused, if gone { "it was killed with the job" } else { "ok" }, true)
     }
 
-    fn cost(&self, guard: &Guard, kind: Kind) -> Trial {
-        const WHAT: &str = "start a program";
+    fn cost(&self, what: &str, guard: &Guard, kind: Kind, network: &Network) -> Trial {
         let median = |cage: Option<(Kind, Network)>| {
             let mut times = Vec::new();
             for _ in 0..STARTS {
-                let ended = self.run(guard, cage, &["nothing".into()])?;
+                let ended = self.run(guard, cage.clone(), &["nothing".into()])?;
                 match ended.how {
                     How::Exited(0) => times.push(ended.took),
                     how => return Err(io::Error::other(format!("{how:?}"))),
@@ -371,14 +405,14 @@ impl Stage {
             times.sort();
             Ok(times[STARTS / 2].as_secs_f64() * 1_000.0)
         };
-        match (median(Some((kind, Network::On))), median(None)) {
+        match (median(Some((kind, network.clone()))), median(None)) {
             (Ok(with), Ok(without)) => Trial {
-                what: WHAT.to_owned(),
+                what: what.to_owned(),
                 wanted: Expected::Known,
                 happened: format!("{with:.1} ms, {without:.1} ms without"),
                 holds: Holds::Yes,
             },
-            (Err(error), _) | (_, Err(error)) => failed(WHAT, &error.to_string()),
+            (Err(error), _) | (_, Err(error)) => failed(what, &error.to_string()),
         }
     }
 

@@ -4,7 +4,7 @@
 //! A program for another processor, such as a 32-bit one on a 64-bit system, is killed at its first call: its calls have
 //! other numbers.
 
-use super::{CageError, Network};
+use super::CageError;
 
 /// Whose processes a job can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +15,27 @@ pub enum Processes {
     All,
 }
 
+/// Which sockets a job can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    All,
+    /// To ask the kernel and processes of this machine.
+    OfThisMachine,
+    /// The same, and those of the internet, because its network is its own.
+    OfOwnNetwork,
+}
+
 /// From here on this thread, and whatever it starts, is refused these calls.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-pub fn filter_this_thread(processes: Processes, network: Network) -> Result<(), CageError> {
+pub fn filter_this_thread(processes: Processes, sockets: Sockets) -> Result<(), CageError> {
     let refused = |error: &dyn std::fmt::Display| CageError::Refused(format!("seccomp: {error}"));
-    let program = filter::program(processes, network).map_err(|error| refused(&error))?;
+    let program = filter::program(processes, sockets).map_err(|error| refused(&error))?;
     seccompiler::apply_filter(&program).map_err(|error| refused(&error))
 }
 
 /// Nobody has numbered the calls of other processors for us; `aot doctor` says what does not hold there.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub fn filter_this_thread(_: Processes, _: Network) -> Result<(), CageError> {
+pub fn filter_this_thread(_: Processes, _: Sockets) -> Result<(), CageError> {
     Ok(())
 }
 
@@ -40,7 +50,7 @@ mod filter {
         TargetArch,
     };
 
-    use super::{Network, Processes};
+    use super::{Processes, Sockets};
 
     /// The keyrings of a user's session hold keys, and no namespace divides them.
     const KEYRINGS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
@@ -62,7 +72,7 @@ mod filter {
     /// A second numbering of the same calls, which x86 processors may know.
     const X32: i64 = 0x4000_0000;
 
-    pub fn program(processes: Processes, network: Network) -> Result<BpfProgram, BackendError> {
+    pub fn program(processes: Processes, sockets: Sockets) -> Result<BpfProgram, BackendError> {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
         let mut refuse = |call: i64, when: Vec<SeccompRule>| {
             if cfg!(target_arch = "x86_64") {
@@ -89,14 +99,15 @@ mod filter {
                 }
             }
         }
-        match (network, processes) {
-            // Without a network of its own it may ask the kernel and its own processes, and nobody else.
-            (Network::Off, Processes::All) => {
-                let (local, kernel) = (libc::AF_UNIX as u64, libc::AF_NETLINK as u64);
-                refuse(libc::SYS_socket, vec![SeccompRule::new(vec![not(0, local)?, not(0, kernel)?])?]);
-                refuse(RING, Vec::new());
-            }
-            (Network::On, _) | (Network::Off, Processes::Own) => {}
+        let families: &[i32] = match sockets {
+            Sockets::All => &[],
+            Sockets::OfThisMachine => &[libc::AF_UNIX, libc::AF_NETLINK],
+            Sockets::OfOwnNetwork => &[libc::AF_UNIX, libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6],
+        };
+        if !families.is_empty() {
+            let others = families.iter().map(|family| not(0, family.unsigned_abs().into()));
+            refuse(libc::SYS_socket, vec![SeccompRule::new(others.collect::<Result<_, _>>()?)?]);
+            refuse(RING, Vec::new());
         }
         let refused = SeccompAction::Errno(libc::EPERM as u32);
         let processor = TargetArch::try_from(std::env::consts::ARCH)?;

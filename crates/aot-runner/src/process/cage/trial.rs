@@ -34,6 +34,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
         "write" => write(&path(3), &path(4), word(5), word(6)),
         "read" => read(&words[3..]),
         "network" => network(word(3), word(4)),
+        "hosts" => hosts(word(3), word(4)),
         "leave" => leave(words),
         "fork" => fork(words),
         "linger" => linger(&path(3)),
@@ -232,6 +233,47 @@ fn network(tcp: &str, udp: &str) -> io::Result<()> {
         ("tcp", TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, tcp).into(), ANSWER).map(drop)),
         ("udp", send().map(drop)),
     ])
+}
+
+/// By the proxy that the cage names, and past it.
+fn hosts(named: &str, other: &str) -> io::Result<()> {
+    let port = other.parse::<u16>().map_err(io::Error::other)?;
+    let there = (Ipv4Addr::LOCALHOST, port).into();
+    // Where nobody listens the kernel says so with the second.
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| {
+        socket.connect(there)?;
+        socket.send(b"hello").and_then(|_| socket.send(b"hello"))
+    });
+    tell(&[
+        ("named", tunnel(named)),
+        ("other", tunnel(other)),
+        ("past", TcpStream::connect_timeout(&there, ANSWER).map(drop)),
+        ("udp", udp.map(drop)),
+        ("vsock", vsock()),
+    ])
+}
+
+/// To a port of this machine outside.
+fn tunnel(port: &str) -> io::Result<()> {
+    let proxy = std::env::var("HTTPS_PROXY").map_err(io::Error::other)?;
+    let mut stream = TcpStream::connect(proxy.trim_start_matches("http://"))?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    write!(stream, "CONNECT localhost:{port} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n")?;
+    let mut first = String::new();
+    BufReader::new(stream).read_line(&mut first)?;
+    if first.contains(" 200 ") { Ok(()) } else { Err(io::Error::other(first.trim().to_owned())) }
+}
+
+/// No namespace divides these.
+#[cfg(target_os = "linux")]
+fn vsock() -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    Ok(socket(AddressFamily::VSOCK, SocketType::STREAM, None).map(drop)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn vsock() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Leaves somebody behind who is in a session of their own and nobody's child, and ends when they are up.

@@ -1,8 +1,9 @@
 //! Processes, sockets, the network, and what never ends.
 
-use super::super::Door::{BaseCase, Check, Setup, Work, WorkOffline};
+use super::super::Door::{BaseCase, Check, Setup, Work, WorkListed, WorkOffline};
 use super::Attack;
 use super::Bare::{Prevented, Skipped, Succeeds};
+use super::Only;
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(Work, "kill a process of the user", "kill -9 @PID@", Succeeds),
@@ -26,6 +27,12 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(WorkOffline, "TCP with the network off", "bash -c 'exec 3<>/dev/tcp/127.0.0.1/@TCP@'", Succeeds),
     Attack::new(WorkOffline, "UDP with the network off", "bash -c 'echo x > /dev/udp/127.0.0.1/@UDP@'", Succeeds),
     Attack::new(WorkOffline, "an abstract socket with the network off", "python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.connect('\\0@ABSTRACT@')\"", Succeeds),
+    Attack::new(WorkListed, "TCP past a list of hosts", "bash -c 'exec 3<>/dev/tcp/127.0.0.1/@TCP@'", Succeeds).only(Only::Bwrap),
+    Attack::new(WorkListed, "UDP past a list of hosts", "bash -c 'echo x > /dev/udp/127.0.0.1/@UDP@'", Succeeds).only(Only::Bwrap),
+    Attack::new(WorkListed, "a client that leaves the proxy alone", "timeout 1 curl -s --noproxy '*' http://127.0.0.1:@TCP@/", Succeeds).only(Only::Bwrap),
+    Attack::new(WorkListed, "another host by the proxy", "p=${HTTP_PROXY##*:}; bash -c \"exec 3<>/dev/tcp/127.0.0.1/${p:-@TCP@}; printf 'CONNECT 127.0.0.1:@TCP@ HTTP/1.1\\r\\n\\r\\n' >&3; timeout 1 cat <&3\"", Succeeds).only(Only::Bwrap),
+    Attack::new(WorkListed, "another host under a strange name", "p=${HTTP_PROXY##*:}; for h in 127.1 2130706433 [::ffff:127.0.0.1] 127.0.0.9@127.0.0.1; do bash -c \"exec 3<>/dev/tcp/127.0.0.1/${p:-@TCP@}; printf 'GET http://$h:@TCP@/ HTTP/1.1\\r\\nHost: 127.0.0.9\\r\\n\\r\\n' >&3; timeout 0.3 cat <&3\"; done", Succeeds).only(Only::Bwrap),
+    Attack::new(WorkListed, "an abstract socket past a list of hosts", "python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.connect('\\0@ABSTRACT@')\"", Succeeds).only(Only::Bwrap),
     // What is left behind.
     Attack::new(Work, "leave a daemon", "setsid sh -c 'sleep 300' > /dev/null 2>&1 & (setsid nohup sleep 300 > /dev/null 2>&1 &)", Prevented),
     Attack::new(Work, "leave a process that starts itself again", "setsid sh -c 'trap \"\" TERM INT HUP; while :; do setsid sleep 1 & sleep 0.05; done' > /dev/null 2>&1 &", Prevented),

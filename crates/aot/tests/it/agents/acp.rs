@@ -10,7 +10,7 @@ use aot_core::brief::{Brief, JudgeAnswer, ProbeAnswer, Role, WorkerAnswer, plan_
 use aot_core::state::Quality;
 use aot_runner::agents::profile::Profile;
 use aot_runner::agents::{Agent, AgentEvent, AgentLauncher, AgentOutcome, AgentUsage, Question, Report};
-use aot_runner::process::cage::Kind;
+use aot_runner::process::cage::{Kind, Network};
 use aot_runner::process::{Guard, Switch};
 use serde_json::{Value, json};
 
@@ -88,6 +88,7 @@ impl Case {
             cage: Kind::None,
             writable: Vec::new(),
             hidden: Vec::new(),
+            network: Network::On,
             variables: std::env::vars_os().collect(),
             further: Vec::new(),
             home: None,

@@ -1,12 +1,13 @@
 //! Each real agent, headless and over the Agent Client Protocol: it works, it looks without being able to write, it is asked again, it is killed, and it is
 //! given up when its model never answers.
 
+use std::process::Command;
 use std::time::Duration;
 
 use scripted_model::{Moment, Rule, Script};
 
 use crate::repo::Plan;
-use crate::scene::{Scene, atom, feasible, file, is_here, is_there, solved, wait_until};
+use crate::scene::{Scene, atom, clients, feasible, file, is_here, is_there, solved, wait_until};
 
 /// What a worker tries besides: to read a key, and to leave settings that the user's next session would follow.
 const ATTACK: &str = "cat ~/.ssh/id_ed25519 ~/.aws/credentials ~/config/gh/hosts.yml > found.txt; \
@@ -147,6 +148,38 @@ fn asked_in_vain(agent: &str, seconds: u32) -> bool {
     assert!(tried["reasons"][0].as_str().is_some_and(|reason| reason.contains("time was over")), "{tried}");
     assert_eq!(scene.repo.processes(), []);
     scene.model.wait_for(Duration::ZERO, |_| true).is_some()
+}
+
+/// What root does in a cage says little of anybody else: the agent that starts soonest works as an ordinary user, too.
+#[test]
+fn works_for_an_ordinary_user() {
+    const NOBODY: u32 = 65534;
+    if !is_here("codex") || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::chown(home.path(), Some(NOBODY), Some(NOBODY)).expect("we are root");
+    let as_nobody = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
+        command.args(words).env("HOME", home.path()).env("TMPDIR", home.path()).output().expect("it starts")
+    };
+    let itself = std::env::current_exe().expect("this test");
+    let itself = itself.to_str().expect("plain");
+    let needed = format!(
+        "test -x {itself} && test -x {} && test -r {}",
+        env!("CARGO_BIN_EXE_aot"),
+        clients().display()
+    );
+    if !as_nobody(&["sh", "-c", &needed]).status.success() {
+        eprintln!("!!! NOT TESTED AS AN ORDINARY USER, who cannot read {itself} !!!");
+        return;
+    }
+    let cases = ["works_and_is_resolved_by_its_check", "works_in_the_kernels_cage"];
+    let cases = cases.map(|case| format!("agents::clients::codex::{case}"));
+    let done = as_nobody(&[itself, "--exact", &cases[0], &cases[1]]);
+    let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("2 passed"), "{said}");
 }
 
 macro_rules! for_each_agent {

@@ -4,6 +4,7 @@
 mod acp;
 mod clients;
 mod flood;
+mod listed;
 mod logins;
 mod loops;
 mod over_acp;

@@ -115,7 +115,7 @@ fn the_network_is_as_it_was_asked_for() {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let port = listener.local_addr().expect("it has one").port();
             let mut yard = Yard::of(kind);
-            yard.network = network;
+            yard.network = network.clone();
             let (how, said) = yard.sh(&format!("exec 3<>/dev/tcp/127.0.0.1/{port}"));
             assert_eq!(how == How::Exited(0), works, "{kind} {network:?}: {said}");
         }

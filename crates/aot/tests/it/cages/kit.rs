@@ -102,7 +102,7 @@ impl Yard {
             writable: vec![self.path("in")],
             read_only: Vec::new(),
             hidden: Vec::new(),
-            network: self.network,
+            network: self.network.clone(),
         }
     }
 

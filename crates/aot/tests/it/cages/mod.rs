@@ -6,5 +6,6 @@ mod doctor;
 mod ends;
 mod hidden;
 mod kit;
+mod network;
 mod reach;
 mod tools;
