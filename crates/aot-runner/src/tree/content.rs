@@ -69,8 +69,13 @@ impl Project {
         match self.sidecar == self.root.join(".claude").join("aot") {
             true => folder.join("trees"),
             // Each state file of a project has a folder of its own.
-            false => folder.join(&blake3::hash(self.sidecar.as_os_str().as_bytes()).to_hex()[..8]),
+            false => folder.join(self.key()),
         }
+    }
+
+    /// A short name for the folder of this loop, which no other loop of the repository has.
+    pub fn key(&self) -> String {
+        blake3::hash(self.sidecar.as_os_str().as_bytes()).to_hex()[..8].to_owned()
     }
 }
 

@@ -7,7 +7,7 @@ use aot_core::state::AtomId;
 use serde::{Deserialize, Serialize};
 
 use super::git::{Git, GitError, records, text};
-use super::{CommitMessage, FoundCommit};
+use super::{CommitMessage, FoundCommit, Work};
 
 /// The subject of a commit is cut at this many characters; the whole text follows below it.
 const SUBJECT: usize = 72;
@@ -140,6 +140,14 @@ pub(super) fn is_reverted(git: &Git, reference: &str, commit: &str) -> Result<bo
     let standing =
         |loop_commits: &&LoopCommit| !reverts.iter().any(|other| other.reverts(&loop_commits.commit));
     Ok(reverts.iter().filter(standing).any(|loop_commits| loop_commits.reverts(commit)))
+}
+
+/// Whose work a commit is, by its trailers: the loop, the atom and the attempt. `None` for a revert.
+pub(super) fn work_of(git: &Git, commit: &str) -> Result<Option<(String, Work)>, GitError> {
+    let log = git.read(["log", "-z", LOG, "-1", commit, "--"])?;
+    Ok(read_log(&log).into_iter().find_map(|one| one.of).map(|Trailers { loop_id, atom, attempt }| {
+        (loop_id, Work { atom: AtomId::new(&atom), attempt: attempt.parse().unwrap_or_default() })
+    }))
 }
 
 /// Prefixes a worker's own words, so that they are never read as a trailer.

@@ -11,18 +11,6 @@ use super::GroundError;
 use crate::atomic_file::{self, Durability};
 use crate::plain_file;
 
-/// A landing moves the user's checkout from one commit to another, and then the branch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LandingIntent {
-    pub reference: String,
-    pub old: String,
-    pub new: String,
-    #[serde(rename = "loop")]
-    pub loop_id: String,
-    pub atom: String,
-    pub attempt: u32,
-}
-
 /// An attempt in place, and the project before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InPlaceIntent {

@@ -1,9 +1,11 @@
-//! Lands work on the branch and reverts it: merge, check again, move the user's checkout, compare and swap. An intent is
-//! on disk meanwhile, so that the next run can finish or undo what a killed one had begun.
+//! Lands work on the branch and reverts it: merge, check again, move the user's checkout, compare and swap. A reference
+//! names the commit meanwhile, so that the next run can finish or undo what a killed one had begun. It is in the repository
+//! and not among aot's own files: those may be deleted between two runs.
 
 use std::collections::HashMap;
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,17 +13,23 @@ use aot_core::state::AtomId;
 
 use super::checkout::FollowOutcome;
 use super::error::{GroundError, named};
-use super::git::{GitError, LOCK_PATIENCE, records};
+use super::git::{GitError, LOCK_PATIENCE, records, text};
 use super::history::{
-    MergeOutcome, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of,
+    MergeOutcome, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of, work_of,
 };
-use super::intents::{self, LandingIntent};
 use super::kept::keep;
 use super::worktrees::{CheckoutPolicy, Worktrees, locked};
-use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiting, Work};
+use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiting};
 
 /// The pause before a blocked landing is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// A landing moves the user's checkout from one commit to the next, and then the branch.
+struct BegunLanding {
+    reference: String,
+    old: String,
+    new: String,
+}
 
 /// The outcome of moving the branch by one commit.
 enum BranchMove {
@@ -108,15 +116,7 @@ impl Worktrees {
                 return Ok(nothing);
             }
             let commit = commit(git, &tree, &[&tip], &message.text())?;
-            let intent = LandingIntent {
-                reference: self.reference.clone(),
-                old: tip.clone(),
-                new: commit.clone(),
-                loop_id: message.loop_id.clone(),
-                atom: message.atom.to_string(),
-                attempt: message.attempt,
-            };
-            match self.step(&intent, on_wait)? {
+            match self.step(&tip, &commit, &message.atom, on_wait)? {
                 BranchMove::Done => {
                     let paths = differences(git, &tip, &commit)?;
                     let paths = layout.all_seen(paths.iter().map(|one| one.path.as_slice()));
@@ -156,15 +156,7 @@ impl Worktrees {
                 atom,
             );
             let commit = commit(git, &tree, &[&tip], &message)?;
-            let intent = LandingIntent {
-                reference: self.reference.clone(),
-                old: tip,
-                new: commit.clone(),
-                loop_id: self.loop_id.clone(),
-                atom: atom.to_string(),
-                attempt: 0,
-            };
-            match self.step(&intent, on_wait)? {
+            match self.step(&tip, &commit, atom, on_wait)? {
                 BranchMove::Done => return Ok(Reverted::Reverted { commit }),
                 BranchMove::Moved => {}
                 BranchMove::GivenUp => return Ok(Reverted::GivenUp),
@@ -173,9 +165,15 @@ impl Worktrees {
     }
 
     /// Moves the branch by one commit, as soon as nothing is in the way.
-    fn step(&self, intent: &LandingIntent, on_wait: OnWait<'_>) -> Result<BranchMove, GroundError> {
+    fn step(
+        &self,
+        old: &str,
+        new: &str,
+        atom: &AtomId,
+        on_wait: OnWait<'_>,
+    ) -> Result<BranchMove, GroundError> {
         loop {
-            let tried = self.try_step(intent).or_else(MoveAttempt::refused)?;
+            let tried = self.try_step(old, new, atom).or_else(MoveAttempt::refused)?;
             match tried {
                 MoveAttempt::Done => return Ok(BranchMove::Done),
                 MoveAttempt::Moved => return Ok(BranchMove::Moved),
@@ -188,13 +186,11 @@ impl Worktrees {
         }
     }
 
-    fn try_step(&self, intent: &LandingIntent) -> Result<MoveAttempt, GroundError> {
-        let LandingIntent { reference, old, new, .. } = intent;
-        if self.note.exists() {
-            // A landing of this run could neither be finished nor undone: its git was ended.
-            self.recover()?;
-        }
-        if self.tip()? != *old {
+    fn try_step(&self, old: &str, new: &str, atom: &AtomId) -> Result<MoveAttempt, GroundError> {
+        let reference = &self.reference;
+        // A landing of this run may have been neither finished nor undone, because its git was ended.
+        self.recover()?;
+        if self.tip()? != old {
             return Ok(MoveAttempt::Moved);
         }
         if let Some(reason) = self.held_elsewhere()? {
@@ -203,7 +199,8 @@ impl Worktrees {
         if self.checkout_policy == CheckoutPolicy::LeaveAlone
             || self.checkout.branch()?.as_ref() != Some(reference)
         {
-            return Ok(if self.swap(intent)? { MoveAttempt::Done } else { MoveAttempt::Moved });
+            let swapped = self.swap(old, new, atom)?;
+            return Ok(if swapped { MoveAttempt::Done } else { MoveAttempt::Moved });
         }
         let layout = &self.checkout.layout;
         let in_the_way = self.checkout.in_the_way(&differences(&self.checkout.git, old, new)?)?;
@@ -212,9 +209,10 @@ impl Worktrees {
             let reason = format!("uncommitted work is in the way: {}", named(&paths));
             return Ok(MoveAttempt::Blocked(Waiting { reason, paths }));
         }
-        intents::write(&self.note, intent)?;
+        let record = self.record_of(reference);
+        self.checkout.git.write(["update-ref", &record, new])?;
         let moved = self.checkout.follow(old, new).and_then(|followed| match followed {
-            FollowOutcome::Followed => self.swap(intent).map(|swapped| match swapped {
+            FollowOutcome::Followed => self.swap(old, new, atom).map(|swapped| match swapped {
                 true => MoveAttempt::Done,
                 false => MoveAttempt::Moved,
             }),
@@ -231,18 +229,42 @@ impl Worktrees {
         {
             self.checkout.settle(old, new, &head)?;
         }
-        intents::remove(&self.note)?;
+        self.checkout.git.write(["update-ref", "-d", &record])?;
         Ok(tried)
     }
 
+    /// The reference that names the commit while it lands on this branch.
+    fn record_of(&self, reference: &str) -> String {
+        format!("{}/{}", self.landings, reference.strip_prefix("refs/").unwrap_or(reference))
+    }
+
+    /// The landing that has begun and not ended.
+    fn begun(&self) -> Result<Option<BegunLanding>, GroundError> {
+        let git = &self.checkout.git;
+        let listed = git.read(["for-each-ref", "--format=%(refname) %(objectname)", &self.landings])?;
+        let listed = text(&listed);
+        let Some((name, new)) = listed.lines().next().and_then(|line| line.rsplit_once(' ')) else {
+            return Ok(None);
+        };
+        let branch = name.strip_prefix(&self.landings).unwrap_or(name);
+        let (reference, new) = (format!("refs{branch}"), new.to_owned());
+        match commit_of(git, &format!("{new}^"))? {
+            Some(old) => Ok(Some(BegunLanding { reference, old, new })),
+            None => {
+                // No landing of ours: each has a commit before it.
+                git.write(["update-ref", "-d", name])?;
+                Ok(None)
+            }
+        }
+    }
+
     /// Moves the branch if it still is at the old commit, and says whether it did.
-    fn swap(&self, intent: &LandingIntent) -> Result<bool, GroundError> {
-        let LandingIntent { reference, old, new, atom, .. } = intent;
+    fn swap(&self, old: &str, new: &str, atom: &AtomId) -> Result<bool, GroundError> {
         let why = format!("aot: {atom}");
-        let swapped = self.checkout.git.write(["update-ref", "-m", &why, reference, new, old]);
+        let swapped = self.checkout.git.write(["update-ref", "-m", &why, &self.reference, new, old]);
         match swapped {
             Ok(_) => Ok(true),
-            Err(error) => match self.tip()? == *old {
+            Err(error) => match self.tip()? == old {
                 true => Err(error.into()),
                 false => Ok(false),
             },
@@ -264,40 +286,37 @@ impl Worktrees {
 
     /// Finishes or undoes the landing that a run left when it died.
     pub fn recover(&self) -> Result<(), GroundError> {
-        let Some(intent) = intents::read::<LandingIntent>(&self.note)? else {
-            return intents::remove(&self.note);
-        };
-        self.wait_for_locks(&intent)?;
-        let (git, LandingIntent { reference, old, new, .. }) = (&self.checkout.git, &intent);
+        let Some(begun) = self.begun()? else { return Ok(()) };
+        self.wait_for_locks(&begun)?;
+        let (git, BegunLanding { reference, old, new }) = (&self.checkout.git, &begun);
         let is_here = self.checkout.branch()?.as_ref() == Some(reference);
         let tip = commit_of(git, reference)?;
         let between = differences(git, old, new)?;
         let mut has_landed = tip.as_ref() == Some(new);
         if is_here && tip.as_ref() == Some(old) && self.checkout.has_arrived(&between)? {
-            let why = format!("aot: {}", intent.atom);
-            git.write(["update-ref", "-m", &why, reference, new, old])?;
+            git.write(["update-ref", "-m", "aot: a landing that was interrupted", reference, new, old])?;
             has_landed = true;
         }
         if let Some(head) = commit_of(git, "HEAD")? {
             self.checkout.settle(old, new, &head)?;
         }
-        if !has_landed && intent.attempt > 0 {
-            let work = Work { atom: AtomId::new(&intent.atom), attempt: intent.attempt };
-            keep(git, &intent.loop_id, &work, &tree_of(git, new)?, old, "its landing was interrupted")?;
+        if !has_landed && let Some((loop_id, work)) = work_of(git, new)? {
+            keep(git, &loop_id, &work, &tree_of(git, new)?, old, "its landing was interrupted")?;
         }
-        intents::remove(&self.note)
+        git.write(["update-ref", "-d", &self.record_of(reference)])?;
+        Ok(())
     }
 
     /// Waits for git children that outlive a killed run; a git that was killed itself leaves its lock.
-    fn wait_for_locks(&self, intent: &LandingIntent) -> Result<(), GroundError> {
+    fn wait_for_locks(&self, begun: &BegunLanding) -> Result<(), GroundError> {
         let own = self.checkout.git_dir.join("index.lock");
-        let reference = self.common_dir.join(format!("{}.lock", intent.reference));
+        let reference = self.common_dir.join(format!("{}.lock", begun.reference));
         for lock in [own, self.checkout.git_dir.join("HEAD.lock"), reference] {
             let began = Instant::now();
             while lock.exists() {
                 let interrupted = self.checkout.git.guard().interrupt().is_asked();
                 if began.elapsed() > LOCK_PATIENCE || interrupted {
-                    if interrupted || !self.is_stale(&lock) {
+                    if interrupted || !self.is_stale(&lock, &begun.new)? {
                         return Err(GroundError::StillLocked { lock });
                     }
                     fs::remove_file(&lock).map_err(GroundError::io("remove", &lock))?;
@@ -308,17 +327,21 @@ impl Worktrees {
         Ok(())
     }
 
-    /// A lock younger than the intent while no git runs in the repository was ours, and its holder is dead.
-    fn is_stale(&self, lock: &Path) -> bool {
-        let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-        let (Some(locked), Some(noted)) = (time(lock), time(&self.note)) else { return false };
+    /// A lock younger than the commit that was to land, while no git runs in the repository, was ours, and its holder is
+    /// dead.
+    fn is_stale(&self, lock: &Path, commit: &str) -> Result<bool, GroundError> {
+        let made = self.checkout.git.read_line(["show", "-s", "--format=%ct", commit])?;
+        let (Ok(locked), Ok(made)) = (fs::metadata(lock).map(|meta| meta.mtime()), made.parse::<i64>())
+        else {
+            return Ok(false);
+        };
         let top = &self.checkout.layout.top;
         let is_git_here = |process: PathBuf| {
             let is_git = fs::read_to_string(process.join("comm")).is_ok_and(|name| name.starts_with("git"));
             is_git && fs::read_link(process.join("cwd")).is_ok_and(|folder| folder.starts_with(top))
         };
-        let Ok(processes) = fs::read_dir("/proc") else { return false };
-        locked >= noted && !processes.flatten().any(|entry| is_git_here(entry.path()))
+        let Ok(processes) = fs::read_dir("/proc") else { return Ok(false) };
+        Ok(locked >= made && !processes.flatten().any(|entry| is_git_here(entry.path())))
     }
 }
 

@@ -188,7 +188,7 @@ fn worktrees(
             OpenedFor::Session | OpenedFor::Again => project.lent(),
         },
         lease_records: project.sidecar.join("loans"),
-        note: project.sidecar.join("landing.json"),
+        landings: format!("refs/aot/landing/{}", project.key()),
         loop_id: wanted.loop_id,
         provision,
         slots: Mutex::new(SlotPool::default()),

@@ -27,8 +27,8 @@ pub(super) struct Worktrees {
     pub checkout_policy: CheckoutPolicy,
     /// The folder of all trees.
     pub trees: PathBuf,
-    /// The record of a landing that has begun.
-    pub note: PathBuf,
+    /// Below this name is the reference of a landing that has begun.
+    pub landings: String,
     pub loop_id: String,
     pub provision: TreeSetup,
     pub slots: Mutex<SlotPool>,

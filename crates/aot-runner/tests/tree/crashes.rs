@@ -62,10 +62,8 @@ fn interrupted() -> Interrupted {
     let new = place.tip("next");
     place.git(&["switch", "-q", "main"]);
     place.git(&["branch", "-qD", "next"]);
-    let note = format!(
-        r#"{{"reference":"refs/heads/main","old":"{old}","new":"{new}","loop":"01loop","atom":"A1","attempt":4}}"#
-    );
-    place.write(".claude/aot/landing.json", &note);
+    let record = format!("refs/aot/landing/{}/heads/main", place.project().key());
+    place.git(&["update-ref", &record, &new]);
     Interrupted { place, old, new }
 }
 
@@ -94,7 +92,7 @@ impl Interrupted {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert!(!self.place.root.join(".claude/aot/landing.json").exists());
+        assert_eq!(self.place.git(&["for-each-ref", "refs/aot/landing"]), "");
         let tip = self.place.tip("main");
         let which = if tip == self.old {
             "old"
@@ -109,6 +107,14 @@ impl Interrupted {
 
 fn a_landing_that_was_interrupted_is_finished_or_undone() {
     fn check(name: &str, crash: fn(&Interrupted), which: &str) {
+        check_with(name, crash, which);
+        let deleting = |interrupted: &Interrupted| {
+            crash(interrupted);
+            fs::remove_dir_all(interrupted.place.root.join(".claude/aot")).expect("removed");
+        };
+        check_with(&format!("{name}, and aot's own files are deleted"), deleting, which);
+    }
+    fn check_with(name: &str, crash: impl Fn(&Interrupted), which: &str) {
         let interrupted = interrupted();
         crash(&interrupted);
         assert_eq!(

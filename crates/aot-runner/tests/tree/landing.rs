@@ -249,7 +249,7 @@ fn a_landing_waits_for_what_is_in_its_way() {
         assert_eq!(told[0].paths, named, "{name}");
         assert_eq!(place.tip("main"), commit, "{name}");
         assert_eq!(place.read("folder"), "a file now\n", "{name}");
-        assert!(!place.root.join(".claude/aot/landing.json").exists(), "{name}");
+        assert_eq!(place.git(&["for-each-ref", "refs/aot/landing"]), "", "{name}");
     }
     let edit: fn(&Place) = |place| place.write("a.txt", "mine\n");
     let back: fn(&Place) = |place| drop(place.git(&["checkout", "-q", "a.txt"]));
