@@ -36,6 +36,14 @@ impl Caging {
             }
         }
     }
+
+    /// Whether a worker that may write in this folder is kept from a repository there. Landlock by itself cannot spare a
+    /// part of what it opens: a worker could change hooks and configuration, or delete the repository. Where there is no
+    /// cage at all, that was said.
+    pub fn spares_git_in(&self, folder: &Path) -> bool {
+        let is_open = self.kind == Kind::Landlock && !self.kind.has_own_view();
+        !(is_open && folder.join(".git").symlink_metadata().is_ok())
+    }
 }
 
 /// How checks, `setup` and judges' commands are confined.
@@ -63,7 +71,8 @@ pub enum Area<'a> {
     /// The project's own folder, beside which workers have trees: neither its repository nor what belongs to the loop
     /// can be written.
     Checkout,
-    /// The project's own folder, in which the workers work, too. Only `bwrap` can spare a part of it.
+    /// The project's own folder, in which the workers work, too. Without a view of its own the landlock cage opens all of
+    /// it, unless there is a repository.
     InPlace,
     /// Nowhere: it gets its input and gives its output.
     Nowhere,
@@ -114,6 +123,10 @@ impl Confinement {
     pub fn confine(&self, project: &Project, area: Area<'_>) -> io::Result<Confined> {
         let Confinement::AsWorkers { caging, variables } = self else {
             return Ok(Confined { cage: None, variables: None, _scratch: None, made: Vec::new() });
+        };
+        let area = match area {
+            Area::InPlace if !caging.spares_git_in(&project.root) => Area::Checkout,
+            area => area,
         };
         let scratch = scratch(project)?;
         let caches = caches(project, scratch.path());

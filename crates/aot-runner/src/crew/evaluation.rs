@@ -102,6 +102,8 @@ impl Workers {
             };
             checker.evaluate(state, checks, Whose::BaseCase, Occasion::Decide, Timestamp::now(), &mut on)
         });
+        self.ground.after_checks()?;
+        self.pass_on_notes();
         if switch.is_off() {
             return Err(NotEvaluated::Lost("it was killed".into()));
         }

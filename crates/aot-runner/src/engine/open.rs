@@ -3,14 +3,14 @@
 use aot_core::coordinator::{Event, RedirectLock, Trees, UnrecordedLanding};
 use aot_core::rules::gate::{Aligned, gate};
 use aot_core::rules::{Change, Refusal};
-use aot_core::state::{AtomId, AtomStatus, Binding, LoopStatus, State};
+use aot_core::state::{AtomId, AtomStatus, Binding, IsolationMode, LoopStatus, State};
 use jiff::Timestamp;
 
 use super::RunError;
 use crate::checks::seal::Seal;
 use crate::crew::RunConfig;
 use crate::store::{Store, StoreError, hold};
-use crate::tree::{Ground, IsolationRequest, OpenedFor, TreeKind};
+use crate::tree::{Ground, GroundError, IsolationRequest, OpenedFor, TreeKind};
 
 /// Who takes a loop up.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,14 @@ impl Opening {
 /// The ground that the state asks for.
 pub(crate) fn ground(config: &RunConfig, state: &State, entry: OpenedFor) -> Result<Ground, RunError> {
     let isolation = state.objective.isolation.as_ref();
+    let is_shared = match isolation.and_then(|isolation| isolation.mode) {
+        Some(IsolationMode::InPlace | IsolationMode::None) => true,
+        Some(IsolationMode::Worktree) | None => false,
+    };
+    // A host's session has workers of its own, and the host confines them.
+    if entry == OpenedFor::Run && is_shared && !config.cage.spares_git_in(&config.project.root) {
+        return Err(GroundError::OpenRepository { root: config.project.root.clone() }.into());
+    }
     let wanted = IsolationRequest {
         mode: isolation.and_then(|isolation| isolation.mode),
         share: isolation.map(|isolation| isolation.share.clone()).unwrap_or_default(),

@@ -44,6 +44,8 @@ pub enum GroundError {
     Setup { command: String, how: String, tail: String },
     #[error("{root} holds repositories of its own, which a snapshot cannot hold: {}", named(.paths))]
     Nested { root: PathBuf, paths: Vec<String> },
+    #[error("the landlock cage cannot keep a worker that works in {root} itself from its `.git`")]
+    OpenRepository { root: PathBuf },
     #[error("{root} is lent to {holder} already, and without worktrees there is one worker at a time")]
     Lent { root: PathBuf, holder: String },
     #[error("`{name}` in the configuration of git has a name that cannot be given on a command line")]
@@ -121,6 +123,9 @@ impl GroundError {
             GroundError::Setup { .. } => "try the command in a fresh `git worktree` of the project".into(),
             GroundError::Nested { .. } => {
                 "run in one of them, list them in a `.gitignore`, or set `isolation: {mode: none}`".into()
+            }
+            GroundError::OpenRepository { .. } => {
+                "leave `isolation.mode` out, so that each worker has a worktree, or install bubblewrap".into()
             }
             GroundError::OddDriver { .. } => "give it a name without `=`".into(),
             GroundError::Included { .. } => {

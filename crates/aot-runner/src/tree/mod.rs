@@ -5,6 +5,7 @@
 //! the branch, and the user's checkout follows. Elsewhere one attempt at a time works in place ([`TreeKind::InPlace`]),
 //! with a snapshot in a repository of our own to go back to. [`TreeKind::Unisolated`] is neither.
 
+mod aside;
 mod checkout;
 mod content;
 mod drivers;
@@ -21,6 +22,7 @@ mod setup;
 mod shadow;
 mod slots;
 mod snapshot;
+mod unisolated;
 mod walk;
 mod worktrees;
 
@@ -37,9 +39,11 @@ pub use kept::{KeptWork, kept};
 
 use crate::confinement::Confinement;
 use crate::process::Guard;
+use aside::{BeforeWork, RepositoryWatch};
 use shadow::Shadow;
 use slots::Slot;
 use snapshot::Snapshot;
+use unisolated::Unisolated;
 use worktrees::Worktrees;
 
 /// What a loop says about its isolation.
@@ -73,13 +77,14 @@ pub enum OpenedFor {
 #[derive(Debug)]
 pub struct Ground {
     inner: Inner,
+    watch: RepositoryWatch,
 }
 
 #[derive(Debug)]
 enum Inner {
     Worktrees(Box<Worktrees>),
     InPlace(Box<Shadow>),
-    Unisolated { root: PathBuf, repository: ProjectRepository },
+    Unisolated(Box<Unisolated>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +230,11 @@ impl Ground {
         entry: OpenedFor,
     ) -> Result<Ground, GroundError> {
         let inner = open::open(project, wanted, guard, shell, entry)?;
-        Ok(Ground { inner })
+        if entry != OpenedFor::Again {
+            aside::drop_old(&project.sidecar);
+        }
+        let watch = RepositoryWatch::new(&project.root, &project.sidecar, BeforeWork::of(&project.root));
+        Ok(Ground { inner, watch })
     }
 
     /// The tree that another process of the session was lent for this work, if nobody has given it back.
@@ -233,12 +242,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lent_before(work),
             Inner::InPlace(shadow) => shadow.lent_before(work),
-            Inner::Unisolated { root, .. } => Some(Lent {
-                work: work.clone(),
-                top: root.clone(),
-                root: root.clone(),
-                loan: Loan::Unisolated,
-            }),
+            Inner::Unisolated(shared) => Some(shared.again(work)),
         }
     }
 
@@ -246,7 +250,7 @@ impl Ground {
     pub fn lent_besides(&self, wanted: &[Work]) -> Vec<Lent> {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lent_besides(wanted),
-            Inner::InPlace(_) | Inner::Unisolated { .. } => Vec::new(),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Vec::new(),
         }
     }
 
@@ -254,7 +258,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(_) => TreeKind::Worktrees,
             Inner::InPlace(_) => TreeKind::InPlace,
-            Inner::Unisolated { .. } => TreeKind::Unisolated,
+            Inner::Unisolated(_) => TreeKind::Unisolated,
         }
     }
 
@@ -263,7 +267,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.tip().map(Some),
             Inner::InPlace(shadow) => shadow.tip(),
-            Inner::Unisolated { .. } => Ok(None),
+            Inner::Unisolated(_) => Ok(None),
         }
     }
 
@@ -271,7 +275,7 @@ impl Ground {
     pub fn branch(&self) -> Option<&str> {
         match &self.inner {
             Inner::Worktrees(trees) => Some(trees.branch()),
-            Inner::InPlace(_) | Inner::Unisolated { .. } => None,
+            Inner::InPlace(_) | Inner::Unisolated(_) => None,
         }
     }
 
@@ -280,9 +284,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.lend(work),
             Inner::InPlace(shadow) => shadow.lend(work),
-            Inner::Unisolated { root, .. } => {
-                Ok(Lent { work: work.clone(), top: root.clone(), root: root.clone(), loan: Loan::Unisolated })
-            }
+            Inner::Unisolated(shared) => shared.lend(work),
         }
     }
 
@@ -291,7 +293,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.changed(lent),
             Inner::InPlace(shadow) => shadow.changed(),
-            Inner::Unisolated { .. } => Ok(Vec::new()),
+            Inner::Unisolated(_) => Ok(Vec::new()),
         }
     }
 
@@ -300,7 +302,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.seal(lent),
             Inner::InPlace(shadow) => shadow.seal(),
-            Inner::Unisolated { .. } => Ok(Sealed::default()),
+            Inner::Unisolated(_) => Ok(Sealed::default()),
         }
     }
 
@@ -309,7 +311,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.undo_since_sealed(lent),
             Inner::InPlace(shadow) => shadow.undo_since_sealed(&lent.work),
-            Inner::Unisolated { .. } => Ok(Vec::new()),
+            Inner::Unisolated(_) => Ok(Vec::new()),
         }
     }
 
@@ -318,7 +320,7 @@ impl Ground {
         let repository = match &self.inner {
             Inner::Worktrees(trees) => ProjectRepository::Known(trees.known()),
             Inner::InPlace(shadow) => shadow.around(),
-            Inner::Unisolated { repository, .. } => repository.clone(),
+            Inner::Unisolated(shared) => shared.repository.clone(),
         };
         Project { repository, ..project.clone() }
     }
@@ -334,10 +336,18 @@ impl Ground {
 
     /// What happened to files of the project that a person should know of; each is told once.
     pub fn take_notes(&self) -> Vec<String> {
-        match &self.inner {
+        let mut notes = match &self.inner {
             Inner::InPlace(shadow) => shadow.take_notes(),
-            Inner::Worktrees(_) | Inner::Unisolated { .. } => Vec::new(),
-        }
+            Inner::Unisolated(shared) => shared.watch.take_notes(),
+            Inner::Worktrees(_) => Vec::new(),
+        };
+        notes.extend(self.watch.take_notes());
+        notes
+    }
+
+    /// To be called when checks have run in the project's own folder: a repository that they made there is taken away.
+    pub fn after_checks(&self) -> Result<(), GroundError> {
+        self.watch.take_away("a check")
     }
 
     /// Merges, checks again if the branch moved, compares and swaps, and lets the user's checkout follow.
@@ -351,7 +361,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.land(lent, message, recheck, on_wait),
             Inner::InPlace(shadow) => shadow.land(message),
-            Inner::Unisolated { .. } => Ok(Landing::Landed { commit: None, paths: Vec::new() }),
+            Inner::Unisolated(_) => Ok(Landing::Landed { commit: None, paths: Vec::new() }),
         }
     }
 
@@ -361,7 +371,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.give_back(lent, end),
             Inner::InPlace(shadow) => shadow.give_back(&lent.work, end),
-            Inner::Unisolated { .. } => Ok(None),
+            Inner::Unisolated(shared) => shared.give_back(&lent.work).map(|()| None),
         }
     }
 
@@ -370,7 +380,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.revert(atom, commit, on_wait),
             Inner::InPlace(shadow) => shadow.revert(atom, commit),
-            Inner::Unisolated { .. } => Ok(Reverted::NotThere),
+            Inner::Unisolated(_) => Ok(Reverted::NotThere),
         }
     }
 
@@ -379,7 +389,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => trees.found(in_progress),
             Inner::InPlace(shadow) => shadow.found(in_progress),
-            Inner::Unisolated { .. } => Ok(Vec::new()),
+            Inner::Unisolated(_) => Ok(Vec::new()),
         }
     }
 
@@ -394,7 +404,7 @@ impl Ground {
             Inner::InPlace(shadow) => {
                 Ok(Project { root: shadow.root().to_path_buf(), ..self.known(project) })
             }
-            Inner::Unisolated { root, .. } => Ok(Project { root: root.clone(), ..self.known(project) }),
+            Inner::Unisolated(shared) => Ok(Project { root: shared.root.clone(), ..self.known(project) }),
         }
     }
 
@@ -403,7 +413,7 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => Ok(trees.verify_root()?.0),
             Inner::InPlace(shadow) => Ok(shadow.root().to_path_buf()),
-            Inner::Unisolated { root, .. } => Ok(root.clone()),
+            Inner::Unisolated(shared) => Ok(shared.root.clone()),
         }
     }
 
@@ -411,7 +421,7 @@ impl Ground {
     pub fn uncommitted(&self) -> Result<Vec<String>, GroundError> {
         match &self.inner {
             Inner::Worktrees(trees) => trees.uncommitted(),
-            Inner::InPlace(_) | Inner::Unisolated { .. } => Ok(Vec::new()),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Ok(Vec::new()),
         }
     }
 
@@ -420,7 +430,7 @@ impl Ground {
         match self.inner {
             Inner::Worktrees(trees) => trees.close(),
             Inner::InPlace(shadow) => shadow.close(),
-            Inner::Unisolated { .. } => Ok(()),
+            Inner::Unisolated(_) => Ok(()),
         }
     }
 }

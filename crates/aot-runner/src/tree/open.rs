@@ -22,6 +22,7 @@ use super::setup::{TreeSetup, shared};
 use super::shadow::{self, Shadow};
 use super::slots;
 use super::snapshot::{Layout, submodules};
+use super::unisolated::Unisolated;
 use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees};
 use super::{Inner, IsolationRequest, KnownRepository, OpenedFor, Project, ProjectRepository};
 use crate::confinement::Area;
@@ -103,11 +104,12 @@ pub(super) fn open(
         repository.known(guard)
     };
     if wanted.mode == Some(IsolationMode::None) {
+        let watch = Unisolated::watch(project, entry)?;
         let repository = match discover(&project.root, guard) {
             Ok(Surroundings::Repository(repository)) => ProjectRepository::Known(known(&repository)?),
             Ok(Surroundings::Outside) | Err(_) => ProjectRepository::Outside,
         };
-        return Ok(Inner::Unisolated { root: project.root.clone(), repository });
+        return Ok(Inner::Unisolated(Box::new(Unisolated::new(project, watch, repository))));
     }
     let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
     let project = &Project { root, ..project.clone() };

@@ -5,20 +5,21 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use aot_core::state::AtomId;
 use jiff::Timestamp;
 
+use super::aside::{self, told};
 use super::error::{GroundError, named};
 use super::git::{Git, records, text};
 use super::history::{
     Difference, MergeOutcome, commit, commit_of, differences, found, is_reverted, three_way, tree_of,
 };
 use super::intents::{self, InPlaceIntent};
-use super::kept::{A_WEEK, drop_old, keep};
+use super::kept::{drop_old, keep};
 use super::landing::revert_message;
 use super::slots::remove_folder;
 use super::snapshot::{Layout, NotWork, Snapshot, pattern, restore, set, take};
@@ -41,9 +42,6 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n
 
 /// The record of an attempt, within the shadow repository.
 const UNDER_WAY: &str = "aot-under-way.json";
-
-/// Where repositories go that a worker made in the project, beside the shadow repository.
-const SET_ASIDE: &str = "set-aside";
 
 /// A rollback may restore ignore rules that reveal more to roll back, so it is repeated up to this often.
 const ROUNDS: usize = 8;
@@ -132,7 +130,6 @@ impl Shadow {
         }
         shadow.clear_locks()?;
         shadow.recover()?;
-        shadow.drop_set_aside();
         let nested = shadow.take_from("HEAD", true)?.nested;
         if !nested.is_empty() {
             let paths = shadow.layout.all_seen(nested.iter().map(Vec::as_slice));
@@ -465,35 +462,15 @@ impl Shadow {
 
     /// Moves a repository out of the project, because nothing of a worker's may be left for git to find.
     fn set_aside(&self, path: &[u8], work: &Work) -> Result<(), GroundError> {
-        let folder = self.git_dir.with_file_name(SET_ASIDE);
-        fs::create_dir_all(&folder).map_err(GroundError::io("make the folder", &folder))?;
-        let flat: String =
-            String::from_utf8_lossy(path).chars().map(|c| if c == '/' { '_' } else { c }).collect();
-        let kept = folder.join(format!("{}-{}-{flat}", work.atom, work.attempt));
-        remove_folder(&kept)?;
-        let full = self.full(path);
-        if fs::rename(&full, &kept).is_err() {
-            return remove_folder(&full);
+        let name = format!("{}-{}-{}", work.atom, work.attempt, String::from_utf8_lossy(path));
+        if let Some(aside) = aside::set_aside(self.sidecar(), &self.full(path), &name)? {
+            self.note(told(work.atom.as_str(), &self.layout.seen(path), &aside));
         }
-        let seen = self.layout.seen(path);
-        self.note(format!(
-            "{} made a repository at {seen}; it was moved to {} for a week",
-            work.atom,
-            kept.display()
-        ));
         Ok(())
     }
 
-    fn drop_set_aside(&self) {
-        let folder = self.git_dir.with_file_name(SET_ASIDE);
-        let now = Timestamp::now().as_second();
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let moved = entry.metadata().map(|meta| meta.ctime());
-            if moved.is_ok_and(|moved| now - moved > A_WEEK) {
-                // The next run tries again.
-                let _ = remove_folder(&entry.path());
-            }
-        }
+    fn sidecar(&self) -> &Path {
+        self.git_dir.parent().unwrap_or(&self.git_dir)
     }
 
     /// The project compared with a commit or a tree. `had_git` as it was before a worker came.

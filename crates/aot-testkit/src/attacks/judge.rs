@@ -161,10 +161,13 @@ pub fn judge(seen: &Seen<'_>) -> Vec<(usize, Vec<String>)> {
 fn was_tried(seen: &Seen<'_>, number: usize) -> bool {
     let said = |words: &str| seen.heard.runs.first().is_some_and(|text| text.contains(words));
     match seen.batch.door {
+        // Where the cage cannot spare the repository, the run is refused.
+        Door::InPlace | Door::Unisolated if said("cannot keep a worker") => true,
         Door::Work
         | Door::WorkOffline
         | Door::WorkListed
         | Door::InPlace
+        | Door::Unisolated
         | Door::OutsideGit
         | Door::Check
         | Door::Setup

@@ -32,6 +32,8 @@ pub enum Door {
     /// The same in the project's own folder, in a repository and outside of one.
     InPlace,
     OutsideGit,
+    /// The same without isolation, in a repository.
+    Unisolated,
     /// An atom's check runs a script that the atom wrote.
     Check,
     /// The base case runs a script that was landed before.
@@ -57,6 +59,7 @@ impl Door {
             Door::Shown => "worker, on a terminal",
             Door::InPlace => "worker in place",
             Door::OutsideGit => "worker outside of git",
+            Door::Unisolated => "worker, no isolation",
             Door::Check => "atom's check",
             Door::BaseCase => "base case",
             Door::Setup => "setup",
@@ -69,7 +72,22 @@ impl Door {
 
     /// What is attacked through this door is a loop of its own: several attacks would be in each other's way.
     fn is_alone(self) -> bool {
-        matches!(self, Door::InPlace | Door::OutsideGit | Door::Look | Door::Use | Door::Distrusted)
+        match self {
+            Door::InPlace
+            | Door::OutsideGit
+            | Door::Unisolated
+            | Door::Look
+            | Door::Use
+            | Door::Distrusted => true,
+            Door::Work
+            | Door::WorkOffline
+            | Door::WorkListed
+            | Door::Shown
+            | Door::Check
+            | Door::BaseCase
+            | Door::Setup
+            | Door::Agent => false,
+        }
     }
 }
 

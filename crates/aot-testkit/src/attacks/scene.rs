@@ -164,6 +164,7 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
     };
     let mode = match batch.door {
         Door::InPlace => "mode: in_place".to_owned(),
+        Door::Unisolated => "mode: none".to_owned(),
         Door::Setup => format!("mode: worktree, setup: {:?}", format!("{}; true", scripts.join("; "))),
         _ => "mode: worktree".to_owned(),
     };
@@ -191,6 +192,10 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
     if !project.path(STATE).exists() {
         project.write(STATE, &text);
     }
+    for (victim, number) in victims.iter().zip(&batch.attacks) {
+        let after = fill(attacks()[*number].after, project, victim);
+        assert!(after.is_empty() || sh(project, &after), "what comes after the first commit fails: {after}");
+    }
 }
 
 fn atom(door: Door, number: usize, script: &str) -> String {
@@ -200,7 +205,8 @@ fn atom(door: Door, number: usize, script: &str) -> String {
         | Door::WorkListed
         | Door::Shown
         | Door::InPlace
-        | Door::OutsideGit => {
+        | Door::OutsideGit
+        | Door::Unisolated => {
             format!("run: {:?}", format!("( {script}\n) 2>&1; echo done > done-{number}"))
         }
         Door::Check => {

@@ -20,6 +20,8 @@ pub struct Attack {
     pub script: &'static str,
     /// A script that prepares the home or the project before the first commit, outside of any cage.
     pub before: &'static str,
+    /// The same after the first commit, so that our own git does not fall for it.
+    pub after: &'static str,
     pub wanted: Wanted,
     /// It has a loop of its own.
     pub alone: bool,
@@ -49,11 +51,15 @@ pub enum Only {
 impl Attack {
     const fn new(door: Door, what: &'static str, script: &'static str, bare: Bare) -> Attack {
         let (wanted, only) = (Wanted::Prevented, Only::Everywhere);
-        Attack { what, door, script, before: "", wanted, alone: false, bare, only }
+        Attack { what, door, script, before: "", after: "", wanted, alone: false, bare, only }
     }
 
     const fn before(self, before: &'static str) -> Attack {
         Attack { before, ..self }
+    }
+
+    const fn after(self, after: &'static str) -> Attack {
+        Attack { after, ..self }
     }
 
     const fn says(self, words: &'static str) -> Attack {

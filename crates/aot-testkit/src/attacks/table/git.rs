@@ -1,6 +1,6 @@
 //! Git that the attacker configures, and git's own files.
 
-use super::super::Door::{BaseCase, Check, InPlace, OutsideGit, Work};
+use super::super::Door::{BaseCase, Check, InPlace, OutsideGit, Unisolated, Work};
 use super::Attack;
 use super::Bare::{Prevented, Succeeds};
 
@@ -39,11 +39,14 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(Work, "a file in the tree becomes a link when it lands", "rm -f file-@N@; ln -s @VICTIM@ file-@N@", Prevented)
         .before("echo x > file-@N@"),
     Attack::new(Work, "a folder of tests becomes a link", "rm -rf tests; ln -s @FOLDER@ tests", Prevented).says("tests/").alone(),
-    // In place, and outside of git.
+    // In place, without isolation, and outside of git.
     Attack::new(InPlace, "in place: the configuration", "printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> .git/config", Prevented),
     Attack::new(InPlace, "in place: a repository of its own", "mv .git away-@N@; git init -q .; git config core.fsmonitor 'touch @PROOF@; false'; git config filter.x.clean 'touch @PROOF@; cat'; echo '* filter=x' > .gitattributes", Prevented),
     Attack::new(InPlace, "in place: hooks", "for h in post-commit post-checkout post-index-change reference-transaction; do printf '#!/bin/sh\\ntouch @PROOF@\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done", Prevented),
     Attack::new(InPlace, "in place: the shadow repository", "d=.claude/aot/shadow.git; printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> $d/config; printf '#!/bin/sh\\ntouch @PROOF@\\n' > $d/hooks/post-index-change; chmod +x $d/hooks/post-index-change", Prevented),
+    Attack::new(Unisolated, "without isolation: the configuration", "printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> .git/config", Prevented),
+    Attack::new(Unisolated, "without isolation: a repository of its own", "mv .git away-@N@; git init -q .; git config core.fsmonitor 'touch @PROOF@; false'; git config filter.x.clean 'touch @PROOF@; cat'; echo '* filter=x' > .gitattributes", Prevented),
+    Attack::new(Unisolated, "without isolation: hooks", "for h in post-commit post-checkout post-index-change reference-transaction; do printf '#!/bin/sh\\ntouch @PROOF@\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done", Prevented),
     Attack::new(OutsideGit, "outside of git: a repository of its own", "git init -q .; git config core.fsmonitor 'touch @PROOF@; false'; git config filter.x.clean 'touch @PROOF@; cat'; echo '* filter=x' > .gitattributes", Prevented),
     Attack::new(OutsideGit, "outside of git: a repository of its own with hooks", "git init -q .; for h in post-commit post-checkout post-index-change reference-transaction; do printf '#!/bin/sh\\ntouch @PROOF@\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done", Prevented),
     Attack::new(OutsideGit, "outside of git: the shadow repository", "d=.claude/aot/shadow.git; printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> $d/config; printf '#!/bin/sh\\ntouch @PROOF@\\n' > $d/hooks/post-index-change; chmod +x $d/hooks/post-index-change", Prevented),

@@ -54,9 +54,6 @@ fn a_repository_that_a_worker_makes_runs_nothing_outside() {
             repo.plan(&Plan { atoms: &atoms, ..plan });
             let said = repo.run();
             assert!(!mark.exists(), "{cage}, {place}: {}{}", said.out, said.err);
-            if place == "none" {
-                continue;
-            }
             // A later run, and verbs that look at the files, are not led into it either.
             repo.aot(&["verify", "--json"]);
             repo.run();
@@ -69,7 +66,10 @@ fn a_repository_that_a_worker_makes_runs_nothing_outside() {
                     assert!(!repo.path(".git").exists(), "{cage}, {place}");
                     assert!(said.out.contains("cannot hold repositories"), "{cage}, {place}: {}", said.out);
                 }
-                _ => {}
+                _ => {
+                    assert!(!repo.path(".git").exists(), "{cage}, {place}");
+                    assert!(said.out.contains("A1 made a repository at .git"), "{cage}: {}", said.out);
+                }
             }
         }
     }
@@ -120,6 +120,29 @@ fn what_a_worker_leaves_ignored_helps_no_other_check() {
     assert_eq!(repo.landed("main"), "A1");
     let told = "A1 landed without what git ignores, which its check could see: ignored";
     assert!(said.out.contains(told), "{}", said.out);
+}
+
+#[test]
+fn a_repository_that_a_check_makes_is_taken_away() {
+    for cage in cages() {
+        for place in ["outside", "worktree", "none"] {
+            let plan = Plan {
+                atoms: &checked("A1", "", "echo 1 > one", "test -e one"),
+                base_case: &check("git init -q . 2> /dev/null; test -e one"),
+                objective: if place == "none" { "  isolation: {mode: none}" } else { "" },
+                ..Plan::default()
+            };
+            let repo = if place == "outside" { Repo::bare(&plan) } else { Repo::with(&plan).at("below") };
+            let repo = caged(repo, cage);
+            repo.plan(&plan);
+            let said = repo.run();
+            assert_eq!(said.exit, 0, "{cage}, {place}: {}{}", said.out, said.err);
+            assert!(!repo.path(".git").exists(), "{cage}, {place}: {}", said.out);
+            // Under landlock there may be nobody who could make it.
+            let is_told = said.out.contains("a check made a repository at .git; it was moved");
+            assert!(is_told || cage == "landlock", "{cage}, {place}: {}", said.out);
+        }
+    }
 }
 
 #[test]
