@@ -70,9 +70,11 @@ pub fn draw(random: &mut Random) -> State {
         _ => random.between(1, 8) as usize,
     };
     let mut state = blank(random_limits(random));
-    if random.percent(25) {
-        state.objective.verify = Some(VerifyWhen::EachIteration);
-    }
+    state.objective.verify = match random.below(4) {
+        0 => Some(VerifyWhen::EachIteration),
+        1 => Some(VerifyWhen::AtEnd),
+        _ => None,
+    };
     if random.percent(15) {
         state.objective.base_case = Some(judged(random.between(1, 2) as usize));
     }

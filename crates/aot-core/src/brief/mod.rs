@@ -42,7 +42,7 @@ use serde_json::Value;
 use crate::state::{Atom, AtomId, Span, State};
 
 /// No brief is longer, in bytes, whatever the state holds.
-pub const TEXT_LIMIT: usize = 24 * 1024;
+pub const TEXT_LIMIT: usize = 26 * 1024;
 
 /// Ids and names are shown up to this.
 const NAME_LIMIT: usize = 96;

@@ -18,7 +18,7 @@ const BASE_CASE: usize = 1536;
 const WHY: usize = 3 * 1024;
 const UNRESOLVED: usize = 5 * 1024;
 const GROUPS: usize = 2048;
-const FAILURES: usize = 1536;
+const FAILURES: usize = 2560;
 const RESOLVED: usize = 2560;
 const REFUSALS: usize = 1536;
 
@@ -224,7 +224,11 @@ pub(super) fn failures(page: &mut BriefText, state: &State, graph: &Graph) {
     }
     page.heading("Failures of what is unresolved, the latest first");
     page.list("failures", failures, FAILURES, |entry, (atom, reason)| {
-        entry.line(0, &format!("{}: {}", short(atom), one_line(reason, LINE_LIMIT)));
+        let (what, output) = reason.split_once('\n').unwrap_or((reason, ""));
+        entry.line(0, &format!("{}: {}", short(atom), one_line(what, LINE_LIMIT)));
+        if !output.is_empty() {
+            entry.quote(1, "output of a failure", output, IN_FULL);
+        }
     });
 }
 

@@ -16,7 +16,7 @@ const DIRECT: usize = 5 * 1024;
 const BEHIND: usize = 1280;
 const CHECKS: usize = 2048;
 const CHOSEN: usize = 512;
-const FAILURES: usize = 2048;
+const FAILURES: usize = 3 * 1024;
 const FINDINGS: usize = 1536;
 const RETURNED: usize = 512;
 const WRITES: usize = 512;
@@ -45,7 +45,7 @@ const _: () = assert!(
 const SUMMARY: usize = 1024;
 const ARTIFACTS: usize = 512;
 /// Of one failure.
-const FAILURE: usize = 640;
+const FAILURE: usize = 1280;
 
 /// What an agent should know beyond the state.
 #[derive(Clone, Copy, Debug, Default)]

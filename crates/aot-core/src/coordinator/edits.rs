@@ -43,7 +43,8 @@ impl Coordinator {
         if self.state().control.redirect_requested {
             self.ledger.record(Change::RedirectEnded);
         }
-        self.must_stop.take_if(|stop| stop.verdict == StopKind::Tampered);
+        self.must_stop.take_if(|stop| matches!(stop.verdict, StopKind::Tampered | StopKind::NoAgent { .. }));
+        self.require_agents();
         if self.phase == Phase::AwaitingRedirect {
             self.take_up();
         }
@@ -76,6 +77,7 @@ impl Coordinator {
         self.judges = None;
         self.memory.forget(Forget::StateReplaced);
         self.forget_evaluations();
+        self.evaluations.outdated = true;
     }
 
     /// A status that a person typed is checked: `completed` is evaluated, `stopped` is taken as a request to stop.

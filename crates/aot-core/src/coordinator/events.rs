@@ -12,7 +12,7 @@ use crate::rules::advance::{self, Proof};
 use crate::rules::backoff::{self, MAX_LOST_EVALUATIONS};
 use crate::rules::certificate::{RedCheck, WORKING_TREE};
 use crate::rules::converge::{self, Stop};
-use crate::rules::evaluate::{self, BaseCase, Blocker, PlanState};
+use crate::rules::evaluate::{self, BaseCase, Blocker, Look, PlanState};
 use crate::rules::memory::{Forget, MAX_CHECK_ERRORS};
 use crate::rules::plan::{self, ReplanReason};
 use crate::rules::replan::{self, PlanChange};
@@ -88,14 +88,8 @@ impl Coordinator {
         }
         if self.state().control.status == LoopStatus::Stopped {
             backtrack::repair(&mut self.ledger);
-            if let Some(stop) = converge::lasting_stop(&self.ledger, self.settings.agents) {
-                return self.halt(stop);
-            }
         }
-        let lacking = plan::lacking(&self.ledger, self.settings.agents);
-        if !lacking.is_empty() {
-            return self.halt(converge::no_agent(lacking));
-        }
+        self.require_agents();
         match (&self.state().control.fingerprint, fingerprint) {
             (Some(agreed), Some(now)) if *agreed != now => {
                 let what =
@@ -125,11 +119,18 @@ impl Coordinator {
         self.ledger.reset_all(orphans);
     }
 
-    /// Takes the loop up, from the beginning, after a stop or after a crash (D15).
+    /// Atoms that need an agent when there is none stop the loop before its first start, unless it is done already (D27).
+    pub(super) fn require_agents(&mut self) {
+        let lacking = plan::lacking(&self.ledger, self.settings.agents);
+        if !lacking.is_empty() {
+            self.require_stop(converge::no_agent(lacking));
+        }
+    }
+
+    /// Takes the loop up, from the beginning, after a stop or after a crash (D15). The base case is looked at first: a
+    /// person may have made it true meanwhile (D14).
     pub(super) fn take_up(&mut self) {
-        let control = &self.state().control;
-        let evaluate_first = control.iteration == 0 || control.status == LoopStatus::Completed;
-        self.base_case = if evaluate_first { BaseCase::Due } else { BaseCase::Unknown };
+        self.base_case = BaseCase::Due;
         self.forget_evaluations();
         if self.state().control.stop_requested {
             self.ledger.record(Change::StopWithdrawn);
@@ -370,6 +371,7 @@ impl Coordinator {
     fn resolved(&mut self, atom: &AtomId) {
         self.memory.forget(Forget::Resolved(atom));
         self.base_case.landed();
+        self.evaluations.outdated = true;
         self.count_result();
         converge::resolved(&mut self.ledger);
     }
@@ -441,6 +443,8 @@ impl Coordinator {
             }
         };
         self.evaluations.lost = 0;
+        let now = self.ledger.now();
+        self.evaluations.last = self.evaluations.last.map(|look| Look { ended: Some(now), ..look });
         if let BaseCase::Red { checks: red, .. } | BaseCase::Waiting { items: red, .. } = &base_case {
             self.evaluations.red = red.clone();
         }

@@ -151,7 +151,8 @@ impl Coordinator {
             flight,
             phase,
             base_case: BaseCase::Unknown,
-            evaluations: Evaluations::default(),
+            // Nobody knows what happened since the last process looked.
+            evaluations: Evaluations { outdated: true, ..Evaluations::default() },
             must_stop: None,
             memory: Memory::default(),
             reserved: Vec::new(),

@@ -7,9 +7,9 @@ use super::flight::{Attempt, Replan, Stage, blank_job};
 use super::protocol::{Effect, JobId, Task};
 use super::{Coordinator, Dispatch, OnRefusedStart, Phase};
 use crate::rules::advance::{self, AttemptNumber};
-use crate::rules::certificate::certify;
+use crate::rules::certificate::{Budget, certify};
 use crate::rules::converge::{self, Parking, Running, Stop};
-use crate::rules::evaluate::{self, BaseCase};
+use crate::rules::evaluate::{self, BaseCase, Look};
 use crate::rules::plan::{self, Pick, Presence, ReplanReason, Step};
 use crate::rules::{Change, backoff, backtrack};
 use crate::state::{AtomId, LoopStatus};
@@ -41,23 +41,26 @@ impl Coordinator {
         if self.phase == Phase::HostTurn {
             return Next::Wait;
         }
-        let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
+        let overspent = converge::overspent(&self.ledger, self.seconds_spent());
+        let out_of_time = matches!(overspent, Some((Budget::Time, _)));
         let evaluating = self.verifying().is_some();
-        if evaluating && !overspent {
+        if evaluating && !out_of_time {
+            self.kill_all_that_costs(overspent);
             return Next::Wait;
         }
         let over = converge::is_over(&self.ledger, self.flight.len(), self.parking());
         if !evaluating && !self.replans.just_answered && over {
             self.close();
         }
-        if !overspent && evaluate::is_wanted(&self.ledger, &self.base_case, self.flight.len()) {
+        if !out_of_time && evaluate::is_wanted(&self.ledger, &self.base_case, self.flight.len()) {
+            self.kill_all_that_costs(overspent);
             // What lost the evaluation before is given time to pass (D12).
             if self.evaluations.lost == 0 || !self.is_parked() {
                 self.verify();
             }
             return Next::Wait;
         }
-        if !overspent && self.base_case == BaseCase::Stale {
+        if !out_of_time && self.base_case == BaseCase::Stale {
             self.drop_unstarted("the base case held and is evaluated again");
             return if self.flight.is_empty() { Next::Again } else { Next::Wait };
         }
@@ -84,10 +87,17 @@ impl Coordinator {
         self.wind_down(stop)
     }
 
+    /// Without money or tokens the base case is still looked at, but nothing else goes on.
+    fn kill_all_that_costs(&mut self, overspent: Option<(Budget, String)>) {
+        if let Some((_, reason)) = overspent {
+            self.kill_all(&reason);
+        }
+    }
+
     /// Closes the iteration and judges it.
     pub(super) fn close(&mut self) {
         converge::close(&mut self.ledger);
-        if evaluate::at_each_close(&self.ledger) {
+        if evaluate::is_due_at_close(&self.ledger, &self.evaluations) {
             self.base_case.ask();
         }
     }
@@ -135,9 +145,12 @@ impl Coordinator {
         }
     }
 
-    /// A person changed the state: the next evaluation needs no iteration of its own, because the bound may rise now.
+    /// A person changed the state: the next evaluation needs no iteration of its own, because the bound may rise now. It
+    /// rises by one evaluation; if one is under way, that is the one.
     pub(super) fn forget_evaluations(&mut self) {
-        self.evaluations.evaluated_in = None;
+        if self.verifying().is_none() {
+            self.evaluations.evaluated_in = None;
+        }
         self.evaluations.lost = 0;
     }
 
@@ -162,6 +175,7 @@ impl Coordinator {
     fn wind_down(&mut self, stop: Stop) -> Next {
         if self.verifying().is_some() {
             self.base_case = BaseCase::Unknown;
+            self.evaluations.outdated = true;
         }
         let overspent = converge::overspent(&self.ledger, self.seconds_spent()).is_some();
         let must_kill = self.must_stop.as_ref().is_some_and(|stop| stop.running == Running::Kill);
@@ -170,9 +184,14 @@ impl Coordinator {
         } else {
             self.drop_unstarted(&stop.reason);
         }
-        if self.flight.is_empty() {
-            self.halt(stop);
+        if !self.flight.is_empty() {
+            return Next::Wait;
         }
+        if stop.wants_look() && self.evaluations.outdated && self.base_case.can_be_asked() {
+            self.base_case.ask();
+            return Next::Again;
+        }
+        self.halt(stop);
         Next::Wait
     }
 
@@ -225,6 +244,8 @@ impl Coordinator {
             converge::close(&mut self.ledger);
         }
         self.evaluations.count += 1;
+        self.evaluations.outdated = false;
+        self.evaluations.last = Some(Look { began: self.ledger.now(), ended: None });
         self.evaluations.evaluated_in = Some(self.state().control.iteration);
         let number = self.evaluations.count;
         self.base_case = BaseCase::Evaluating { number };

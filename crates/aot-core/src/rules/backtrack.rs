@@ -3,6 +3,7 @@
 use super::{Change, Ledger, Refusal, advance};
 use crate::state::{
     Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, SelectionCause, State, StopKind, Target, TrailEntry,
+    headline,
 };
 
 /// An atom below a choice fails that choice at this many failures of its own.
@@ -71,7 +72,7 @@ pub fn fail_choice(ledger: &mut Ledger, choice: usize, group: usize, reason: &st
             }
         }
         if let Some(next) = next_choice(ledger, group) {
-            let cause = SelectionCause::Failed { atom: id, reason: Some(reason.to_owned()) };
+            let cause = SelectionCause::Failed { atom: id, reason: Some(headline(reason).to_owned()) };
             select(ledger, group, &next, cause, reason);
             return FailureOutcome::Switched { group: name, to: next };
         }

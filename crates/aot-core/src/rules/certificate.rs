@@ -23,6 +23,9 @@ pub struct Certificate {
     pub exit: u8,
     /// Checks of the base case that did not pass when it was last evaluated.
     pub red: Vec<RedCheck>,
+    /// What was left undone by a loop that is completed: the base case did not need it (D14).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_needed: Vec<AtomId>,
     /// The unresolved atoms that were tried, and how each try ended.
     pub tried: Vec<Tried>,
     /// Choices that were not tried yet.
@@ -85,8 +88,14 @@ pub(crate) mod tagged_verdict {
 pub fn certify(ledger: &Ledger, stop: Stop, red: Vec<RedCheck>) -> Certificate {
     let state = ledger.state();
     let branches = branches(state);
-    let Stop { verdict, reason, needs, running: _ } = stop;
+    let Stop { verdict, mut reason, needs, running: _ } = stop;
+    let not_needed = if verdict == StopKind::Completed { undone(ledger) } else { Vec::new() };
+    if !not_needed.is_empty() {
+        let names: Vec<&str> = not_needed.iter().map(AtomId::as_str).collect();
+        reason = format!("{reason}; not needed: {}", names.join(", "));
+    }
     Certificate {
+        not_needed,
         next: next(&verdict, &branches, &needs, state.constraints().max_iterations),
         exit: verdict.exit(),
         verdict,
@@ -99,6 +108,13 @@ pub fn certify(ledger: &Ledger, stop: Stop, red: Vec<RedCheck>) -> Certificate {
     }
 }
 
+fn undone(ledger: &Ledger) -> Vec<AtomId> {
+    let undone = |index: &usize| {
+        ledger.frontier().counts(*index) && ledger.atom(*index).status != AtomStatus::Resolved
+    };
+    (0..ledger.state().atoms.len()).filter(undone).map(|index| ledger.id(index)).collect()
+}
+
 /// Every failure of what is still unresolved, and of choices that were given up.
 pub fn tried(state: &State) -> Vec<Tried> {
     let mut found: IndexMap<AtomId, Vec<String>> = IndexMap::new();
@@ -108,10 +124,15 @@ pub fn tried(state: &State) -> Vec<Tried> {
             TrailEntry::Failure { atom, reason, .. } => {
                 found.entry(atom.clone()).or_default().push(reason.clone());
             }
-            TrailEntry::Selection { cause: Some(cause), .. } => {
+            TrailEntry::Selection { cause: Some(cause), reason: whole, .. } => {
                 if let Some(failed) = cause.failure() {
                     let reason = failed.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
-                    found.entry(failed.atom.clone()).or_default().push(format!("{}{reason}", failed.how));
+                    let output =
+                        whole.split_once('\n').map_or_else(String::new, |(_, output)| format!("\n{output}"));
+                    found
+                        .entry(failed.atom.clone())
+                        .or_default()
+                        .push(format!("{}{reason}{output}", failed.how));
                 }
             }
             // An older program noted no cause: the choice before it failed if the group says so.

@@ -72,6 +72,26 @@ pub enum Parking {
     Parked,
 }
 
+impl Stop {
+    /// Whether the loop decides this halt itself, and has the time to look at the base case before it (D14).
+    pub fn wants_look(&self) -> bool {
+        match &self.verdict {
+            StopKind::Exhausted { .. }
+            | StopKind::Stalled
+            | StopKind::IterationLimit
+            | StopKind::Deadlock { .. }
+            | StopKind::NeedsPerson
+            | StopKind::NoAgent { .. }
+            | StopKind::Budget { what: Budget::Money | Budget::Tokens | Budget::Allowance } => true,
+            StopKind::Completed
+            | StopKind::StoppedByHand
+            | StopKind::RedirectInterrupted
+            | StopKind::Tampered
+            | StopKind::Budget { what: Budget::Time } => false,
+        }
+    }
+}
+
 /// Whether the open iteration is over: `m` results are in, or nothing runs (D7). A parked loop has more to start.
 pub fn is_over(ledger: &Ledger, running: usize, parking: Parking) -> bool {
     let parallel = ledger.state().constraints().max_parallel_agents;

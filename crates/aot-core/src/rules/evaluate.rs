@@ -1,6 +1,8 @@
 //! The base case: what is known of it, what an event makes of that knowledge, and when it is evaluated (D8, D14). Runs
 //! no check.
 
+use jiff::Timestamp;
+
 use super::certificate::RedCheck;
 use super::{Change, Ledger};
 use crate::state::VerifyWhen;
@@ -96,6 +98,11 @@ impl BaseCase {
         }
     }
 
+    /// Whether [`BaseCase::ask`] leads to an evaluation.
+    pub fn can_be_asked(&self) -> bool {
+        matches!(self, BaseCase::Unknown | BaseCase::Red { .. } | BaseCase::Waiting { .. })
+    }
+
     pub fn is_due(&self) -> bool {
         matches!(self, BaseCase::Due | BaseCase::Stale)
     }
@@ -109,9 +116,23 @@ pub struct Evaluations {
     pub evaluated_in: Option<u32>,
     /// How many got lost in a row.
     pub lost: u32,
+    /// Something landed or was edited since the last one began.
+    pub outdated: bool,
+    /// When the last one began and ended.
+    pub last: Option<Look>,
     /// What the last one found red; a halt names it.
     pub red: Vec<RedCheck>,
 }
+
+/// The time that an evaluation took.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    pub began: Timestamp,
+    pub ended: Option<Timestamp>,
+}
+
+/// A look is cheap beside the work if the time since the last one is so many times what that one took.
+const WORK_PER_LOOK: i32 = 4;
 
 /// Whether the base case is evaluated now. In the last iteration it waits for what still runs, so that each iteration
 /// has one evaluation and not two (D8).
@@ -141,16 +162,29 @@ pub fn needs_own_iteration(ledger: &Ledger, evaluations: &Evaluations) -> bool {
 /// Whether an evaluation can still come before the next iteration opens.
 pub fn may_come(ledger: &Ledger, base_case: &BaseCase, evaluations: &Evaluations, running: usize) -> bool {
     let control = &ledger.state().control;
-    let expected =
-        control.iteration == 0 || base_case.is_due() || running > 0 || ledger.frontier().unresolved() == 0;
+    let expected = control.iteration == 0
+        || base_case.is_due()
+        || running > 0
+        || evaluations.outdated
+        || ledger.frontier().unresolved() == 0;
     let unused = evaluations.evaluated_in != Some(control.iteration);
     let under_way = matches!(base_case, BaseCase::Evaluating { .. });
     control.open.is_none() && (under_way || (unused && expected))
 }
 
-/// Whether the base case is evaluated at every close.
-pub fn at_each_close(ledger: &Ledger) -> bool {
-    ledger.state().objective.verify == Some(VerifyWhen::EachIteration)
+/// Whether the base case is evaluated at the close of an iteration (D14).
+pub fn is_due_at_close(ledger: &Ledger, evaluations: &Evaluations) -> bool {
+    match ledger.state().objective.verify {
+        Some(VerifyWhen::EachIteration) => true,
+        Some(VerifyWhen::AtEnd) => false,
+        Some(VerifyWhen::Auto) | None => evaluations.outdated && is_cheap(ledger.now(), evaluations.last),
+    }
+}
+
+/// A process that has made no look does not know what one takes.
+fn is_cheap(now: Timestamp, last: Option<Look>) -> bool {
+    let Some(Look { began, ended: Some(ended) }) = last else { return false };
+    ended.duration_since(began) * WORK_PER_LOOK <= now.duration_since(ended)
 }
 
 /// Counts a failed evaluation with nothing unresolved: fruitless unless fewer checks are red than ever before (D14).

@@ -125,6 +125,7 @@ fn correct(ledger: &mut Ledger, correction: CorrectionRequest) -> Result<(), Ref
     let trail_cleared = match kind {
         CorrectionKind::ObjectiveChange => {
             ledger.record(Change::TrailCleared);
+            forgive_choices(ledger);
             true
         }
         CorrectionKind::DagAdjustment => {
@@ -136,6 +137,17 @@ fn correct(ledger: &mut Ledger, correction: CorrectionRequest) -> Result<(), Ref
     };
     ledger.record(Change::CorrectionNoted { kind, description, trail_cleared });
     Ok(())
+}
+
+/// Choices failed against the agreement before: all of them may be tried again.
+fn forgive_choices(ledger: &mut Ledger) {
+    let groups = ledger.state().or_groups.iter();
+    let failed: Vec<(GroupName, AtomId)> = groups
+        .flat_map(|(name, entry)| entry.failed.iter().map(|choice| (name.clone(), choice.clone())))
+        .collect();
+    for (group, choice) in failed {
+        ledger.record(Change::ChoiceForgiven { group, choice });
+    }
 }
 
 /// Makes one correction and says in a line what it was.

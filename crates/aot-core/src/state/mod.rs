@@ -18,7 +18,7 @@ pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
 pub use limit::{LIMITS, Limit};
-pub use stop::{Budget, Failed, SelectionCause, StopKind};
+pub use stop::{Budget, Failed, SelectionCause, StopKind, headline};
 pub use trust::TrustItem;
 
 use indexmap::IndexMap;
@@ -150,10 +150,13 @@ impl Constraints {
     }
 }
 
-/// When the base case is evaluated, besides the beginning and the end.
+/// When the base case is evaluated at the close of an iteration, besides the beginning and the end. Without a word it is
+/// [`VerifyWhen::Auto`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyWhen {
+    /// When something landed, and a look is cheap beside the work (D14).
+    Auto,
     AtEnd,
     EachIteration,
 }

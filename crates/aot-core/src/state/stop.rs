@@ -114,6 +114,11 @@ impl SelectionCause {
     }
 }
 
+/// What happened, without the end of the output that may stand below it.
+pub fn headline(reason: &str) -> &str {
+    reason.lines().next().unwrap_or_default()
+}
+
 /// A choice that failed or was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed<'s> {

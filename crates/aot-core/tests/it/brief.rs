@@ -347,7 +347,8 @@ fn coordinator_brief() {
       - A4: JWT generation
 
     ## Failures of what is unresolved, the latest first
-    - A5: POST /login answers 500: openSession is not a function
+    - A5: POST /login answers 500:
+      > openSession is not a function
     - A5: POST /login answers 404
 
     ## Resolved
@@ -1313,7 +1314,7 @@ fn a_brief_of_which_everything_is_cut() {
     let brief = brief::worker(&state, &Graph::new(&state), &"A1".into(), given).unwrap();
     assert_sound(&brief);
     insta::assert_snapshot!(format!("{} bytes\n{}", brief.text.len(), brief.cut.join("\n")), @r"
-    19128 bytes
+    19774 bytes
     goal: 150000 bytes, cut to fit 1536
     description of A1: 150000 bytes, cut to fit 3072
     summary of C0: 150000 bytes, cut to fit 1024
@@ -1329,10 +1330,9 @@ fn a_brief_of_which_everything_is_cut() {
     name of a check: 150000 bytes, cut to fit 240
     a check: 150000 bytes, cut to fit 600
     checks: 18 of 20 left out
-    reason of a failure of A1: 150000 bytes, cut to fit 640
-    reason of a failure of A1: 150000 bytes, cut to fit 640
-    reason of a failure of A1: 150000 bytes, cut to fit 640
-    earlier failures: 197 of 200 left out
+    reason of a failure of A1: 150000 bytes, cut to fit 1280
+    reason of a failure of A1: 150000 bytes, cut to fit 1280
+    earlier failures: 198 of 200 left out
     why the last attempt came back: 150000 bytes, cut to fit 512
     findings of the probe: 150000 bytes, cut to fit 1536
     a commit: 150000 bytes, cut to fit 96

@@ -113,7 +113,7 @@ fn is_disk_full(work: &CheckContext<'_>, output: Option<&Excerpt>) -> bool {
     is_said && (is_full(&project.root) || is_full(&project.sidecar))
 }
 
-pub(super) fn excerpt(captured: &Captured) -> Excerpt {
+pub(crate) fn excerpt(captured: &Captured) -> Excerpt {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let (bytes, omitted) = (captured.total(), captured.omitted());
     match captured.whole() {

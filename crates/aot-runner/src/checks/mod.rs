@@ -1,6 +1,6 @@
 //! Checks -> evidence: runs what the schedule says, in the order it says, and keeps what was seen. Folds no verdicts.
 
-mod command;
+pub(crate) mod command;
 pub mod facts;
 pub mod files;
 pub mod judge;
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use aot_core::rules::certificate::RedCheck;
 use aot_core::state::{AtomId, Check, Checks, Stamp, State};
 use aot_core::verdict::{
-    CheckTree, Evidence, Jobs, Leaf, NextCheck, Outcome, Schedule, Source, Verdict, confirmed_outcome,
+    CheckTree, Evidence, Excerpt, Jobs, Leaf, NextCheck, Outcome, Schedule, Source, Verdict,
+    confirmed_outcome,
 };
 use jiff::Timestamp;
 
@@ -114,9 +115,13 @@ impl Evaluation {
         let places = (0..self.seen.len())
             .filter(|place| self.seen[*place].0 == wanted && !self.sheet.is_decided(*place, &seen));
         places
-            .map(|place| RedCheck {
-                item: self.sheet.leaves[place].name.clone(),
-                reason: self.seen[place].1.why.clone(),
+            .map(|place| {
+                let evidence = &self.seen[place].1;
+                let output = evidence.output.as_ref().filter(|_| wanted == Outcome::Fail);
+                RedCheck {
+                    item: self.sheet.leaves[place].name.clone(),
+                    reason: with_ending(evidence.why.clone(), output),
+                }
             })
             .collect()
     }
@@ -132,6 +137,35 @@ impl Evaluation {
         places.map(|place| &self.sheet.leaves[place]).collect()
     }
 }
+
+/// Of an output that showed a failure, so much goes to whoever works next: into the trail, the briefs and the certificate.
+const ENDING_LINES: usize = 20;
+const ENDING_BYTES: usize = 1_000;
+
+/// A reason of more than one line: what happened, and below it the end of the output that showed it.
+pub(crate) fn with_ending(what: String, output: Option<&Excerpt>) -> String {
+    let lines = output.map(|output| output.last_lines(ENDING_LINES)).unwrap_or_default();
+    let mut room = ENDING_BYTES;
+    let mut ending: Vec<String> = Vec::new();
+    for line in lines.into_iter().rev().map(plain_line).filter(|line| !line.is_empty()) {
+        let Some(left) = room.checked_sub(line.len() + 1) else { break };
+        room = left;
+        ending.push(line);
+    }
+    ending.push(what);
+    ending.reverse();
+    ending.join("\n")
+}
+
+/// A line of an output as a terminal would show it, without what a terminal obeys.
+fn plain_line(line: &str) -> String {
+    let line = anstream::adapter::strip_str(line).to_string();
+    let shown = line.trim_end().rsplit('\r').next().unwrap_or_default();
+    shown.chars().filter(|c| !c.is_control() || *c == '\t').take(LINE_CHARS).collect()
+}
+
+/// Longer lines of an output are cut.
+const LINE_CHARS: usize = 300;
 
 const NOT_NEEDED: &str = "not needed: another alternative passed";
 const PANICKED: &str = "aot has a bug and could not look; standard error tells where";

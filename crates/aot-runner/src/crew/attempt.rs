@@ -14,8 +14,9 @@ use jiff::Timestamp;
 use super::meter::Meter;
 use super::workers::{Scratch, Workers};
 use super::{Attempt, DoneWork, work_of};
+use crate::checks::command::excerpt;
 use crate::checks::files::Pattern;
-use crate::checks::{Checker, Occasion, Whose};
+use crate::checks::{Checker, Occasion, Whose, with_ending};
 use crate::plain_file;
 use crate::process::cage::Network;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
@@ -228,13 +229,21 @@ impl Workers {
         self.keep_output(assignment, &ended);
         let failed = |reason: String| JobOutcome::Failed { reason };
         let last = last_line(&ended.output);
-        let with_last = |what: String| if last.is_empty() { what } else { format!("{what}: {last}") };
+        let with_last = |what: String| {
+            let what = if last.is_empty() { what } else { format!("{what}: {last}") };
+            let output = excerpt(&ended.output);
+            // The last line is told already.
+            with_ending(what, Some(&output).filter(|output| output.last_lines(2).len() > 1))
+        };
         match &ended.how {
             How::Exited(0) => {}
             How::Exited(code) => return Err(failed(with_last(format!("exit {code}")))),
             How::Signalled(signal) => return Err(failed(with_last(format!("ended by signal {signal}")))),
             How::OutOfTime => {
-                return Err(failed(format!("its time was over after {} s", limits.wall.as_secs())));
+                return Err(failed(with_ending(
+                    format!("its time was over after {} s", limits.wall.as_secs()),
+                    Some(&excerpt(&ended.output)),
+                )));
             }
             How::Silent => {
                 let idle = limits.idle.unwrap_or_default().as_secs();
@@ -413,7 +422,10 @@ fn first_red(evaluation: &crate::checks::Evaluation) -> String {
     match &evaluation.in_the_way()[..] {
         [] => String::new(),
         [one] => format!("{}: {}", one.item, one.reason),
-        [first, rest @ ..] => format!("{}: {} (and {} more)", first.item, first.reason, rest.len()),
+        [first, rest @ ..] => {
+            let (what, ending) = first.reason.split_once('\n').unwrap_or((&first.reason, ""));
+            format!("{}: {what} (and {} more)\n{ending}", first.item, rest.len()).trim_end().to_owned()
+        }
     }
 }
 

@@ -28,6 +28,12 @@ impl Audit {
         ensure(refused || control.status == status, "a halt is written", "D13", say)?;
         let reason = refused || completed || control.stop_reason.as_deref() == Some(&*certificate.reason);
         ensure(reason, "the certificate's reason is the file's", "D13", say)?;
+        let has_time = control
+            .spent
+            .as_ref()
+            .is_none_or(|spent| spent.seconds < state.constraints().max_wall_time().seconds());
+        let looked = !self.unseen || !has_time || !decides_itself(&certificate.verdict);
+        ensure(looked, "the loop looks before it halts", "D14", say)?;
         let holds = match &certificate.verdict {
             StopKind::Exhausted { group } => state
                 .or_groups
@@ -81,4 +87,22 @@ pub(super) fn goes_on(world: &World) -> Checked {
     ensure(awaited, "a loop that has not halted waits for something", "D12, D13", || {
         format!("{:?}", world.recorded().control)
     })
+}
+
+/// Whether the loop itself decided to halt, and had the time to look at the base case before.
+fn decides_itself(verdict: &StopKind) -> bool {
+    match verdict {
+        StopKind::Exhausted { .. }
+        | StopKind::Stalled
+        | StopKind::IterationLimit
+        | StopKind::Deadlock { .. }
+        | StopKind::NeedsPerson
+        | StopKind::NoAgent { .. }
+        | StopKind::Budget { what: Budget::Money | Budget::Tokens | Budget::Allowance } => true,
+        StopKind::Completed
+        | StopKind::StoppedByHand
+        | StopKind::RedirectInterrupted
+        | StopKind::Tampered
+        | StopKind::Budget { what: Budget::Time } => false,
+    }
 }

@@ -132,6 +132,8 @@ pub struct Audit {
     above: usize,
     /// The last evaluation passed, and nothing has moved the branch since.
     passed: bool,
+    /// Something landed or was edited since the base case was last looked at.
+    unseen: bool,
     /// Somebody changed what nobody may, and no redirect has accepted it.
     tampered: bool,
     /// What this process was told first of agents that cannot be asked.
@@ -162,6 +164,7 @@ impl Audit {
             results: None,
             above: 0,
             passed: false,
+            unseen: true,
             tampered: false,
             blocked: None,
             runs: 0,
@@ -192,7 +195,7 @@ impl Audit {
             self.probes.memory(),
             self.results,
             self.above,
-            self.passed,
+            (self.passed, self.unseen),
             self.blocked.clone(),
             self.bound,
             (self.bound_at_opening, self.bound_at_last_opening),
@@ -278,6 +281,13 @@ impl Audit {
             | Event::Woke
             | Event::StartAsked { .. }
             | Event::TurnEnded => self.tampered,
+        };
+        self.unseen = match event {
+            Event::Begun { .. } | Event::Edited { .. } | Event::Redirected { .. } => true,
+            Event::Landed { .. } => self.unseen || arrival == Arrival::Expected,
+            // It could not be looked at.
+            Event::Verified { evaluation: Evaluation::Lost { .. }, .. } => false,
+            _ => self.unseen,
         };
         self.passed = match event {
             Event::Verified { evaluation, .. } => {
@@ -394,7 +404,11 @@ impl Audit {
                 self.current.refused = true;
                 Ok(())
             }
-            Effect::Record(_) | Effect::Verify { .. } | Effect::WakeAt(_) => Ok(()),
+            Effect::Verify { .. } => {
+                self.unseen = false;
+                Ok(())
+            }
+            Effect::Record(_) | Effect::WakeAt(_) => Ok(()),
         }
     }
 

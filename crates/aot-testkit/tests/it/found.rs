@@ -9,7 +9,7 @@ use aot_core::rules::certificate::{RedCheck, StopKind};
 use aot_core::rules::redirect::{CorrectionRequest, redirect};
 use aot_core::rules::reshape::{self, NewAtom};
 use aot_core::state::{
-    Atom, AtomId, AtomStatus, Constraints, Decomposition, GroupName, OrGroup, Span, State,
+    Atom, AtomId, AtomStatus, Constraints, Decomposition, GroupName, OrGroup, Span, State, VerifyWhen,
 };
 use aot_testkit::plans;
 use aot_testkit::simulation::{Command, Crash, HOST_AGENTS, Simulation, Tracing};
@@ -32,6 +32,7 @@ impl Scene {
             let atom = Atom::new(AtomId::new(format!("A{number}")), "do it");
             state.atoms.insert(atom.id.clone(), atom);
         }
+        state.objective.verify = Some(VerifyWhen::AtEnd);
         shape(&mut state);
         let agents = Agents {
             worker: Presence::Available,

@@ -1,7 +1,9 @@
 //! What is agreed on, as a page that a person reads before saying yes. Draws a state and what stands beside it.
 
 use aot_core::rules::bound;
-use aot_core::state::{Boundaries, Check, Checks, Clarification, Graph, Item, State, TrailEntry, Wants};
+use aot_core::state::{
+    Boundaries, Check, Checks, Clarification, Graph, Item, State, TrailEntry, Wants, headline,
+};
 use aot_core::verdict::Outcome;
 use aot_core::view::View;
 
@@ -88,7 +90,7 @@ pub fn now(state: &State, ink: Ink, columns: usize) -> String {
     });
     page.list("ways", &ways.collect::<Vec<_>>());
     let failures = state.trail.iter().rev().filter_map(|entry| match entry {
-        TrailEntry::Failure { atom, reason, .. } => Some(format!("{atom}  {reason}")),
+        TrailEntry::Failure { atom, reason, .. } => Some(format!("{atom}  {}", headline(reason))),
         TrailEntry::Selection { cause, .. } => Some(cause.as_ref()?.failure()?.to_string()),
         TrailEntry::Replan { .. } | TrailEntry::UserCorrection { .. } => None,
     });

@@ -7,7 +7,7 @@ use aot_core::coordinator::{Forecast, JobId, Task};
 use aot_core::rules::Change;
 use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, RedCheck};
-use aot_core::state::{AtomId, State};
+use aot_core::state::{AtomId, State, headline};
 use aot_core::verdict::Verdict;
 use aot_runner::agents::{ROLES, Team};
 use aot_runner::checks::seal::Altered;
@@ -21,6 +21,9 @@ use crate::text::{self, COLUMNS};
 
 /// So many red checks, tried atoms and branches are told at a halt.
 const TOLD: usize = 8;
+
+/// So many lines of an output that showed a failure are told at a halt.
+const OUTPUT_SHOWN: usize = 6;
 
 /// So many steps of a forecast are shown.
 const STEPS: usize = 30;
@@ -192,7 +195,13 @@ impl RunScreen {
             }
             Change::FailureNoted { atom, reason } => {
                 let since = self.ends(atom);
-                Some(self.row("✗", "x", Paint::Red, atom.as_str(), &format!("failed: {reason}{since}")))
+                Some(self.row(
+                    "✗",
+                    "x",
+                    Paint::Red,
+                    atom.as_str(),
+                    &format!("failed: {}{since}", headline(reason)),
+                ))
             }
             Change::AtomReturned { atom, reason } => {
                 self.ends(atom);
@@ -392,13 +401,15 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
         }
     };
     for red in certificate.red.iter().take(TOLD) {
-        lines.push(ink.fit(&format!("  red    {}: {}", red.item, red.reason), COLUMNS));
+        lines.push(ink.fit(&format!("  red    {}: {}", red.item, headline(&red.reason)), COLUMNS));
+        lines.extend(ending(ink, &red.reason));
     }
     more(&mut lines, certificate.red.len());
     for tried in certificate.tried.iter().take(TOLD) {
         let last = tried.reasons.last().map_or("", String::as_str);
         let times = counted(tried.attempts as u64, "time");
-        lines.push(ink.fit(&format!("  tried  {} {times}: {last}", tried.atom), COLUMNS));
+        lines.push(ink.fit(&format!("  tried  {} {times}: {}", tried.atom, headline(last)), COLUMNS));
+        lines.extend(ending(ink, last));
     }
     more(&mut lines, certificate.tried.len());
     for branch in certificate.branches.iter().take(TOLD) {
@@ -408,6 +419,13 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
     more(&mut lines, certificate.branches.len());
     lines.extend(certificate.next.iter().map(|next| format!("  next   {next}")));
     lines
+}
+
+/// The end of the output that showed a failure.
+fn ending(ink: Ink, reason: &str) -> Vec<String> {
+    let lines: Vec<&str> = reason.lines().skip(1).collect();
+    let shown = &lines[lines.len().saturating_sub(OUTPUT_SHOWN)..];
+    shown.iter().map(|line| ink.paint(Paint::Dim, &ink.fit(&format!("         | {line}"), COLUMNS))).collect()
 }
 
 fn counted(number: u64, what: &str) -> String {

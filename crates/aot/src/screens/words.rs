@@ -1,7 +1,7 @@
 //! A change in plain words, for the log and for whoever watches. Knows what a change says, and not when it happened.
 
 use aot_core::rules::Change;
-use aot_core::state::{AtomId, CorrectionKind, Failed, SelectionCause};
+use aot_core::state::{AtomId, CorrectionKind, Failed, SelectionCause, headline};
 
 /// What happened, in a line; `None` for bookkeeping that people need not see. `beside` is everything that was recorded
 /// in the same step: a failure is one line, although it is several changes.
@@ -68,7 +68,9 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::BindingSet { atom, binding } => {
             Some(with(&format!("{atom} has another result"), Some(&binding.summary)))
         }
-        Change::FailureNoted { atom, reason } => Some(with(&format!("{atom} failed"), Some(reason))),
+        Change::FailureNoted { atom, reason } => {
+            Some(with(&format!("{atom} failed"), Some(headline(reason))))
+        }
         Change::ReplanNoted { atom, reason } => Some(with(&format!("{atom} has another plan"), Some(reason))),
 
         Change::Decomposed { parent, children, reason } => {
@@ -98,7 +100,7 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::ChoiceSelected { group, choice, reason, cause } => Some(match failure(cause) {
             Some(failed) => format!(
                 "{}; {group} goes on with {choice}",
-                with(&format!("{} {}", failed.atom, failed.how), failed.reason)
+                with(&format!("{} {}", failed.atom, failed.how), failed.reason.map(headline))
             ),
             None => with(&format!("{group} goes on with {choice}"), Some(reason)),
         }),
@@ -242,10 +244,12 @@ fn failure(cause: &Option<SelectionCause>) -> Option<Failed<'_>> {
 /// Why a choice was given up, as far as what was recorded beside it tells.
 pub fn why_failed(choice: &AtomId, beside: &[Change]) -> String {
     let reason = beside.iter().find_map(|change| match change {
-        Change::FailureNoted { atom, reason } if atom == choice => Some(format!("failed: {reason}")),
+        Change::FailureNoted { atom, reason } if atom == choice => {
+            Some(format!("failed: {}", headline(reason)))
+        }
         Change::ChoiceSelected { cause, .. } => failure(cause)
             .filter(|failed| failed.atom == choice)
-            .map(|failed| with(failed.how, failed.reason)),
+            .map(|failed| with(failed.how, failed.reason.map(headline))),
         _ => None,
     });
     reason.unwrap_or_else(|| "failed".into())

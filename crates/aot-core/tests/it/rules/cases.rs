@@ -118,6 +118,51 @@ fn cases_14_to_25() {
 }
 
 #[test]
+fn cases_26_and_27_look_before_a_halt() {
+    table(&[
+        // A makes the base case true, B always fails.
+        ("case 26", "m=1; s=1; A; B", "A+ B- B-", "#3 stall 2 | verify"),
+        (
+            "case 26",
+            "m=1; s=1; A; B",
+            "A+ B- B- v+",
+            "#3 stall 2 halt completed | exit 0 | left 1 | not_needed B",
+        ),
+        ("case 26", "m=1; s=1; A; B", "A+ B- B- v-", "#3 stall 2 halt stalled | red 1"),
+        // Nothing has changed since the last look: it is not repeated.
+        ("case 26", "m=1; s=1; B", "B- B-", "#2 stall 1 halt stalled"),
+        // An exhausted group, the iteration limit, a deadlock, money; not the time.
+        ("case 27", "m=1; G=A|B; L <- A", "A- B-", "#2 stall 1 halt exhausted"),
+        ("case 27", "m=1; L; G=A|B", "L+ A- B-", "#3 stall 1 | verify"),
+        ("case 27", "m=1; L; G=A|B", "L+ A- B- v+", "#3 stall 1 halt completed"),
+        ("case 27", "m=1; L; G=A|B", "L+ A- B- v-", "#3 stall 1 halt exhausted"),
+        ("case 27", "m=1; N=1; A; B", "A+", "#1 stall 0 | verify"),
+        ("case 27", "m=1; N=1; A; B", "A+ v+", "#1 stall 0 halt completed | not_needed B"),
+        ("case 27", "m=1; N=1; A; B", "A+ v-", "#1 stall 0 halt iteration_limit"),
+        ("case 27", "X; A <- B; B <- A", "X+", "#1 stall 0 | verify"),
+        ("case 27", "X; A <- B; B <- A", "X+ v+", "#1 stall 0 halt completed"),
+        ("case 27", "m=1; usd=5; A; B", "cost5 A+", "#1 stall 0 | verify"),
+        ("case 27", "m=1; usd=5; A; B", "cost5 A+ v+", "#1 stall 0 halt completed"),
+        ("case 27", "m=1; usd=5; A; B", "cost5 A+ v-", "#1 stall 0 halt budget"),
+        ("case 27", "m=2; wall=60; A; B", "A+ wait60", "#1 stall 0 halt budget | killed B"),
+        // Made true by a person, then taken up.
+        ("case 27", "m=1; G=A|B", "A- B- crash v_", "#2 stall 0 | verify"),
+        ("case 27", "m=1; G=A|B", "A- B- crash v+", "#2 stall 0 halt completed"),
+        ("case 27", "m=1; N=1; A; B", "A+ v- crash v+", "#1 stall 0 halt completed"),
+        // Without an agent, too.
+        ("case 27", "agents=; A", "v+", "#0 stall 0 halt completed | exit 0"),
+        ("case 27", "agents=; A", "v-", "#0 stall 0 halt no_agent | exit 3"),
+        // At a close: when a look is cheap beside the work since the last one.
+        ("D14", "auto; m=1; A; B", "wait9 A+", "#1 stall 0 | verify"),
+        ("D14", "auto; m=1; A; B", "wait9 A-", "#2 stall 0 | A"),
+        ("D14", "auto; m=1; A; B", "A+", "#2 stall 0 | B"),
+        ("D14", "auto; m=1; A; B", "wait9 A+ v+", "#1 stall 0 halt completed | not_needed B"),
+        // Another goal lets every choice be tried again.
+        ("D31", "m=1; G=A|B", "A- B- fix(goal) crash", "#3 stall 0 | B | failed "),
+    ]);
+}
+
+#[test]
 fn cases_28_to_32() {
     table(&[
         // A pass that was seen is checked again before any other stop.
@@ -302,6 +347,7 @@ fn case_24_a_commit_of_another_attempt_is_not_ours() {
     let binding = Binding { summary: "old".into(), artifacts: Vec::new(), commit: Some("c0".into()) };
     let found = vec![UnrecordedLanding { atom: "A".into(), attempt: 7, binding }];
     world.send(Event::Begun { unrecorded: found, fingerprint: None, redirect: RedirectLock::Free });
+    world.red_unless_said();
     assert_eq!(world.file.atoms["A"].status, AtomStatus::InProgress);
     assert_eq!(world.file.control.attempts["A"], 2, "it was started again, as attempt 2");
 }

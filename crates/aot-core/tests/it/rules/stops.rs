@@ -127,7 +127,7 @@ fn the_base_case_decides() {
             "#3 stall 0 halt stalled | fruitless 2",
         ),
         // The count is kept in the state.
-        ("D14", "agents=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 crash", "#3 stall 0 | verify | fruitless 1"),
+        ("D14", "agents=wc; s=2; A", "A+ v-2 r(+B) B+ v-2 crash v_", "#3 stall 0 | verify | fruitless 1"),
         // At each close, if asked for.
         ("D14", "m=1; each; A; B", "A+", "#1 stall 0 | verify | done A"),
         ("D14", "m=1; each; A; B", "A+ v-", "#2 stall 0 | B"),
@@ -313,6 +313,7 @@ fn whoever_does_not_wait_stops_at_a_limit() {
     let mut parked = waiting.file.clone();
     parked.control.status = LoopStatus::Stopped;
     world.take_up(parked);
+    world.red_unless_said();
     assert_eq!(world.tell("#2 stall 0 | A"), "#2 stall 0 | A", "D12");
     assert!(!world.is_parked(), "D12");
 }
@@ -335,8 +336,11 @@ fn what_is_spent_counts_at_once() {
         // A landing is let through.
         ("D12", "m=2; usd=5; A; B", "A= cost5 spent", "#1 stall 0 | A^ | killed B"),
         ("D12", "m=2; usd=5; A; B", "A= cost5 spent A^", "#1 stall 0 halt budget | done A"),
-        // An evaluation under way is not waited for.
-        ("D12", "usd=5; A", "A+ cost5 spent", "#1 stall 0 halt budget"),
+        // An evaluation under way costs no more than time, and may show that the loop is done.
+        ("D14", "usd=5; A", "A+ cost5 spent", "#1 stall 0 | verify"),
+        ("D14", "usd=5; A", "A+ cost5 spent v+", "#1 stall 0 halt completed"),
+        ("D14", "m=2; each; usd=5; A; B; C", "A+ B+ cost5 spent", "#1 stall 0 | verify | killed C"),
+        ("D14", "m=2; each; usd=5; A; B; C", "A+ B+ cost5 spent v-", "#1 stall 0 halt budget"),
         ("D12", "agents=wc; usd=5; A", "A+ v- cost5 spent", "#2 stall 0 halt budget | killed replan"),
         ("D12", "usd=5; A", "stop cost5 spent", "#1 stall 0 halt stopped_by_hand | killed A"),
         // Without a limit it is only written down.
@@ -401,12 +405,12 @@ fn a_stopped_loop_is_taken_up() {
             "#4 stall 0 | A | prev -1 | reason none | status running",
         ),
         ("D15", "m=1; N=1; A; B", "A+ crash", "#1 stall 0 halt iteration_limit | status stopped"),
-        ("D15", "m=1; G=A|B", "A- B- crash", "#2 stall 1 halt exhausted"),
+        ("D15", "m=1; G=A|B", "A- B- crash", "#2 stall 0 halt exhausted"),
         ("D15", "X; A <- B; B <- A", "X+ crash", "#1 stall 0 halt deadlock"),
         ("D15", "m=1; N=1; A; B", "A+ fix(N=3) crash", "#2 stall 0 | B"),
         ("D15", "A", "v+ crash v+", "#0 stall 0 halt completed"),
         ("D15", "A", "v+ crash v-", "#1 stall 0 | A"),
-        ("D15", "m=1; each; A; B", "A+ v+ crash", "#1 stall 0 | verify | status running"),
+        ("D15", "m=1; each; A; B", "A+ v+ crash v_", "#1 stall 0 | verify | status running"),
         ("D15", "m=1; each; A; B", "A+ v+ crash v-", "#2 stall 0 | B"),
         ("D15", "m=1; A", "A+ v+ crash v-", "#1 stall 0 halt stalled"),
         ("D15", "m=2; A; B", "A- crash", "#2 stall 0 | A B | trail A-"),
@@ -504,6 +508,7 @@ fn a_redirect_that_somebody_holds_is_waited_for() {
     world.send(Event::Begun { unrecorded: Vec::new(), fingerprint: None, redirect: RedirectLock::Held });
     assert_eq!(world.tell("#1 stall 0 | -"), "#1 stall 0 | -", "D16");
     world.word("redirected");
+    world.red_unless_said();
     assert_eq!(world.tell("#2 stall 0 | A | status running"), "#2 stall 0 | A | status running", "D16");
 }
 

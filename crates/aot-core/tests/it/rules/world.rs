@@ -5,7 +5,7 @@
 //! a race; in a cut, `A -> B|C, D` makes a group of children. Marks behind a name: `!` has a check, `%` has one that a
 //! judge answers, `$` has a `run` command, `?` is to be probed, `@db` uses a resource, `(src/**)` writes; `:A` is listed
 //! as a choice without an atom.
-//! `m=2`, `N=5`, `s=3` are the constraints, `each` verifies each iteration, `agents=wpc` names the roles with an agent,
+//! `m=2`, `N=5`, `s=3` are the constraints, `each` verifies each iteration and `auto` when a look is cheap (at the end otherwise), `agents=wpc` names the roles with an agent,
 //! `shared` has one tree for all, `Q=1` gives the base case quality items, `wall=60`, `usd=5` and `tok=9` are
 //! limits, `host` dispatches on request, `impatient` does not wait for a limit to lift.
 //!
@@ -13,7 +13,8 @@
 //! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused, `A>` not started,
 //! `A>>` and `A>>2` setup failed in one way and another, `A^>` not landed, `A/` not logged in, `A//` no program; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<`, `A?>` and `A?/` as above; `A@1-` the same for
 //! attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
-//! case; the first evaluation is red unless the script begins with one (`v_` leaves it under way). `r0`, `r-`, `r<`, `r>`, `r>>`, `r/`, `r//`, `r(…)` the plan: `A->B,C` cut,
+//! case; the first evaluation of a process, and one before a halt that is expected, are red unless the script says one
+//! (`v_` leaves it under way). `r0`, `r-`, `r<`, `r>`, `r>>`, `r/`, `r//`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
 //! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`, `edit` (the
 //! file as it is);
@@ -51,13 +52,17 @@ const TICK: SignedDuration = SignedDuration::from_millis(10);
 pub fn table(rows: &[Row]) {
     let mut wrong = Vec::new();
     for (decision, graph, script, expected) in rows {
-        let actual =
-            std::panic::catch_unwind(|| World::play(graph, script).tell(expected)).unwrap_or_else(|panic| {
-                match panic.downcast::<String>() {
-                    Ok(words) => format!("panicked: {words}"),
-                    Err(panic) => format!("panicked: {:?}", panic.downcast_ref::<&str>()),
-                }
-            });
+        let actual = std::panic::catch_unwind(|| {
+            let mut world = World::play(graph, script);
+            if expected.contains(" halt ") && !world.is_halted() {
+                world.red_unless_said();
+            }
+            world.tell(expected)
+        })
+        .unwrap_or_else(|panic| match panic.downcast::<String>() {
+            Ok(words) => format!("panicked: {words}"),
+            Err(panic) => format!("panicked: {:?}", panic.downcast_ref::<&str>()),
+        });
         if actual != *expected {
             wrong.push(format!(
                 "{decision}: {graph}\n   script   {script}\n   expected {expected}\n   actual   {actual}"
@@ -109,10 +114,21 @@ impl World {
         if !words.first().is_some_and(|word| word.starts_with('v')) && world.verify.is_some() {
             world.word("v-");
         }
-        for word in words {
+        for (at, word) in words.iter().enumerate() {
             world.word(word);
+            let next = words.get(at + 1);
+            if word.starts_with("crash") && !next.is_some_and(|word| word.starts_with('v')) {
+                world.red_unless_said();
+            }
         }
         world
+    }
+
+    /// An evaluation at the beginning of a process, or before a halt, is red if the script does not say otherwise.
+    pub fn red_unless_said(&mut self) {
+        if self.verify.is_some() {
+            self.word("v-");
+        }
     }
 
     pub fn new(graph: &str) -> World {
@@ -613,6 +629,7 @@ impl World {
             "exit" => self.halt.as_ref().map_or("none".into(), |halt| halt.exit.to_string()),
             "reason" => state.control.stop_reason.clone().unwrap_or("none".into()),
             "red" => self.halt.as_ref().map_or(0, |halt| halt.red.len()).to_string(),
+            "not_needed" => self.halt.as_ref().map_or("none".into(), |halt| ids(&halt.not_needed)),
             "branches" => {
                 let branches = self.halt.iter().flat_map(|halt| &halt.branches);
                 branches.map(|b| format!("{}:{}", b.group, ids(&b.choices))).collect::<Vec<_>>().join(" ")
@@ -723,7 +740,9 @@ fn argument<'w>(word: &'w str, verb: &str) -> Option<&'w str> {
 
 /// Reads the graph language.
 pub fn parse(text: &str) -> (State, Settings) {
-    let mut reader = Reader { state: Some(plans::blank(Constraints::default())), ..Reader::default() };
+    let mut blank = plans::blank(Constraints::default());
+    blank.objective.verify = Some(VerifyWhen::AtEnd);
+    let mut reader = Reader { state: Some(blank), ..Reader::default() };
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         reader.statement(statement);
     }
@@ -805,6 +824,7 @@ impl Reader {
             }
             _ => match statement {
                 "each" => state.objective.verify = Some(VerifyWhen::EachIteration),
+                "auto" => state.objective.verify = None,
                 "shared" => self.settings.0.trees = Trees::Shared,
                 "impatient" => self.settings.0.on_refused_start = OnRefusedStart::Stop,
                 "host" => self.settings.0.dispatch = Dispatch::OnRequest,

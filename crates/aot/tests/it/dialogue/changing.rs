@@ -152,12 +152,32 @@ enum Trail {
 #[test]
 fn alignment_changes_clear_the_trail() {
     let kind = &["objective_change"];
-    let after = check(&["--goal", "Another"], kind, Trail::Cleared, &["objective.goal"]);
+    let after = check(&["--goal", "Another"], kind, Trail::Cleared, &["objective.goal", "or_groups.tokens"]);
     assert_eq!(after["objective"]["goal"], "Another");
-    check(&["--intent", "Another"], kind, Trail::Cleared, &["objective.background_intent"]);
-    check(&["--deliverables", "Another"], kind, Trail::Cleared, &["objective.deliverables"]);
-    check(&["--done", "Another"], kind, Trail::Cleared, &["objective.definition_of_done"]);
-    let after = check(&["--base-case", "checks.yml"], kind, Trail::Cleared, &["objective.base_case"]);
+    check(
+        &["--intent", "Another"],
+        kind,
+        Trail::Cleared,
+        &["objective.background_intent", "or_groups.tokens"],
+    );
+    check(
+        &["--deliverables", "Another"],
+        kind,
+        Trail::Cleared,
+        &["objective.deliverables", "or_groups.tokens"],
+    );
+    check(
+        &["--done", "Another"],
+        kind,
+        Trail::Cleared,
+        &["objective.definition_of_done", "or_groups.tokens"],
+    );
+    let after = check(
+        &["--base-case", "checks.yml"],
+        kind,
+        Trail::Cleared,
+        &["objective.base_case", "or_groups.tokens"],
+    );
     assert_eq!(after["objective"]["base_case"]["checklist"][0]["item"], "Both");
 }
 
@@ -248,6 +268,7 @@ fn several_are_one_transaction_and_an_entry_each() {
         Trail::Pruned(2),
         &[
             "objective.goal",
+            "or_groups.tokens",
             "objective.constraints",
             "atoms.A8",
             "atoms.A6 gone",

@@ -241,6 +241,33 @@ fn a_setup_that_fails_again_needs_a_person() {
     assert_eq!(said.exit, 0, "it goes on when that is mended: {}{}", said.out, said.err);
 }
 
+/// The end of an output that showed a failure is told: in the trail, at the end and in JSON, without what a terminal obeys.
+#[test]
+fn the_output_of_a_failure_is_told() {
+    let noisy = "printf 'line 1\\n\\033[31mexpected 4, found 5\\033[0m\\nsee above\\n'; exit 1";
+    let checked = format!(
+        "  - {{id: A1, description: \"One\", status: pending, depends_on: [], run: \"echo one > one\", check: {{type: command, value: \"{}\"}}}}",
+        noisy.replace('\\', "\\\\")
+    );
+    let failing = atom("A1", "", noisy);
+    for (name, atoms) in [("its check", checked), ("its command", failing)] {
+        let repo = Repo::with(&Plan { atoms: &atoms, ..Plan::default() });
+        let said = repo.run();
+        let halted = said.halted();
+        assert_eq!(said.exit, 11, "{name}: {}{}", said.out, said.err);
+        let told = halted["tried"][0]["reasons"][0].as_str().unwrap_or_default();
+        assert!(told.contains("\nexpected 4, found 5\nsee above"), "{name}: {halted}");
+        assert!(repo.read(STATE).contains("expected 4, found 5"), "{name}: {}", repo.read(STATE));
+        let shown = repo.aot(&["run"]);
+        assert!(shown.out.contains("| expected 4, found 5"), "{name}: {}", shown.out);
+    }
+    let base_case = check(noisy);
+    let repo = Repo::with(&Plan { base_case: &base_case, ..Plan::default() });
+    let halted = repo.run().halted();
+    let red = halted["red"][0]["reason"].as_str().unwrap_or_default();
+    assert!(red.starts_with("exit 1\n") && red.contains("expected 4, found 5"), "{halted}");
+}
+
 #[test]
 fn unreadable() {
     let repo = Repo::with(&Plan::default());

@@ -5,5 +5,6 @@ mod dying;
 mod halts;
 mod hanging;
 mod isolation;
+mod looks;
 mod stopping;
 mod traps;
