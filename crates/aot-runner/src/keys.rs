@@ -140,6 +140,12 @@ const PLACES: [(&str, &[&str]); 12] = [
         &[
             "~/.docker/config.json",
             "~/.docker/contexts",
+            "~/.docker/run",
+            "~/.docker/desktop",
+            "~/.colima",
+            "~/.lima",
+            "~/.rd",
+            "~/.local/share/containers/podman/machine",
             "$DOCKER_CONFIG/config.json",
             "~/.config/containers/auth.json",
             "~/.kube",

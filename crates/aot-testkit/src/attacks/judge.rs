@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::scene::{Heard, Outsider};
+use super::scene::{Heard, Outsider, PROTECTED};
 use super::table::Bare;
 use super::{Batch, Cage, Door, Wanted, attacks};
 use crate::project::{Project, STATE};
@@ -41,7 +41,7 @@ pub fn look(project: &Project, victims: &mut [Outsider]) -> Sight {
     walk(project.home(), "", &mut home);
     let devices = DEVICES.iter().map(|path| stamp(Path::new(path))).collect();
     let connected = victims.iter().map(|victim| (victim.number, connections(victim))).collect();
-    let protected = vec![project.read("tests/t"), project.read("aot.toml")];
+    let protected = PROTECTED.iter().map(|path| project.read(&path.replace("**", "t"))).collect();
     let victims = victims.iter_mut().map(|victim| (victim.number, health(victim))).collect();
     Sight { home, devices, victims, connected, protected }
 }

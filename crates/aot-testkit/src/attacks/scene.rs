@@ -24,6 +24,18 @@ const SLACK: Duration = Duration::from_secs(30);
 /// How long a verb may take.
 const VERB: Duration = Duration::from_secs(20);
 
+/// What no worker may change: the tests, the settings, and files that steer how tests run, which are not there yet.
+pub const PROTECTED: [&str; 8] = [
+    "tests/**",
+    "aot.toml",
+    "conftest.py",
+    "GNUmakefile",
+    "unittest.py",
+    "package.json",
+    "tox.ini",
+    "build.rs",
+];
+
 /// What listens, lives and lies outside, for one attack.
 pub struct Outsider {
     pub number: usize,
@@ -172,7 +184,10 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
         if batch.door == Door::OutsideGit { String::new() } else { format!("\n  isolation: {{{mode}}}") };
     let fake = "#!/bin/sh\ncase \"$1\" in --version) echo 1.0; exit;; esac\n@RUN@\n";
     if batch.door == Door::Agent {
-        let run = "n=$AOT_ATOM; n=${n#A}; sh @HOME@/bin/attack-$n; echo done > done-$n"
+        // What the attacker prints is its answer, if it gives one; otherwise it says that all went well.
+        let answer = r#"{"type":"result","subtype":"success","is_error":false,"structured_output":{"success":true,"summary":"done","artifacts":[],"reason":null,"too_large":false}}"#;
+        let run = "n=$AOT_ATOM; n=${n#A}; sh @HOME@/bin/attack-$n > said-$n; cat said-$n; echo done > done-$n\ngrep -q type...result said-$n || echo '@ANSWER@'; rm -f said-$n"
+            .replace("@ANSWER@", answer)
             .replace("@HOME@", &project.home().display().to_string());
         project.write_program("../bin/fake-claude", &fake.replace("@RUN@", &run));
     }
@@ -181,7 +196,7 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
         constraints: &format!(
             "max_iterations: 4, max_parallel_agents: 3, max_stall_count: 1, agent_timeout: 4s, check_timeout: 4s, max_wall_time: {WALL}s"
         ),
-        objective: &format!("  protected: [\"tests/**\", \"aot.toml\"]{mode}"),
+        objective: &format!("  protected: [{}]{mode}", PROTECTED.map(|path| format!("{path:?}")).join(", ")),
         atoms: &text,
         or_groups: "",
     }
@@ -215,7 +230,9 @@ fn atom(door: Door, number: usize, script: &str) -> String {
             format!("run: {write:?}, check: {{type: command, value: {check:?}}}")
         }
         Door::Distrusted => format!("run: \"sh ./attack-{number}.sh; echo done > done-{number}\""),
-        Door::BaseCase | Door::Setup | Door::Look | Door::Use => {
+        // What setup made is not part of the work, unless the work takes it.
+        Door::Setup => format!("run: \"cp stolen-{number} loot-{number}; echo done > done-{number}\""),
+        Door::BaseCase | Door::Look | Door::Use => {
             format!("run: \"echo done > done-{number}\"")
         }
         // The agent's own answer is of no interest; its deeds are.

@@ -2,7 +2,7 @@
 
 use super::super::Door::{BaseCase, Check, InPlace, OutsideGit, Unisolated, Work};
 use super::Attack;
-use super::Bare::{Prevented, Succeeds};
+use super::Bare::Prevented;
 
 pub(super) const ATTACKS: &[Attack] = &[
     // The `.git` of the worktree is replaced by a repository of the worker's own.
@@ -23,7 +23,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(Work, "`.git` is gone", "rm -rf .git; echo x > file-@N@", Prevented),
     Attack::new(Work, "`.git` is a FIFO", "rm -rf .git; mkfifo .git; echo x > file-@N@", Prevented),
     // The repository's own files.
-    Attack::new(Work, "the repository's configuration", "printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> @ROOT@/.git/config; git -C @ROOT@ config core.fsmonitor 'touch @PROOF@'; git config core.fsmonitor 'touch @PROOF@'", Succeeds),
+    Attack::new(Work, "the repository's configuration", "printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> @ROOT@/.git/config; git -C @ROOT@ config core.fsmonitor 'touch @PROOF@'; git config core.fsmonitor 'touch @PROOF@'", Prevented),
     Attack::new(Work, "a hook of the repository", "printf '#!/bin/sh\\ntouch @PROOF@\\n' > @ROOT@/.git/hooks/post-index-change; chmod +x @ROOT@/.git/hooks/post-index-change", Prevented),
     Attack::new(Work, "the worktree's own folder in the repository", "d=$(sed 's/gitdir: //' .git); git config extensions.worktreeConfig true; printf '[core]\\nfsmonitor = touch @PROOF@\\n' > $d/config.worktree; echo @ROOT@/evil > $d/commondir; mkdir -p $d/info; echo '* filter=x' > $d/info/attributes", Prevented),
     Attack::new(Work, "the index of the worktree is a link out", "d=$(sed 's/gitdir: //' .git); rm -f $d/index; ln -s @VICTIM@ $d/index; rm -f $d/index.lock; ln -s @VICTIM@ $d/index.lock", Prevented),
@@ -52,7 +52,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(OutsideGit, "outside of git: the shadow repository", "d=.claude/aot/shadow.git; printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> $d/config; printf '#!/bin/sh\\ntouch @PROOF@\\n' > $d/hooks/post-index-change; chmod +x $d/hooks/post-index-change", Prevented),
     Attack::new(OutsideGit, "outside of git: `.git` leads to a repository of its own", "git init -q evil-@N@; git -C evil-@N@ config core.fsmonitor 'touch @PROOF@; false'; echo \"gitdir: $PWD/evil-@N@/.git\" > .git", Prevented),
     // Checks run git too.
-    Attack::new(Check, "the configuration, from an atom's check", "git config core.fsmonitor 'touch @PROOF@'; printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> @ROOT@/.git/config", Succeeds),
+    Attack::new(Check, "the configuration, from an atom's check", "git config core.fsmonitor 'touch @PROOF@'; printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> @ROOT@/.git/config", Prevented),
     Attack::new(Check, "own repository, from an atom's check", "rm -rf .git; git init -q .; git config core.fsmonitor 'touch @PROOF@; false'; git config filter.x.clean 'touch @PROOF@; cat'; echo '* filter=x' > .gitattributes", Prevented),
     Attack::new(BaseCase, "the configuration, from the base case", "git config core.fsmonitor 'touch @PROOF@'; printf '[core]\\nfsmonitor = touch @PROOF@\\n' >> .git/config", Prevented),
     Attack::new(BaseCase, "hooks, from the base case", "for h in post-commit post-checkout post-index-change; do printf '#!/bin/sh\\ntouch @PROOF@\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done", Prevented),
