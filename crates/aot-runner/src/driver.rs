@@ -14,6 +14,7 @@ use crate::checks::seal::Altered;
 use crate::crew::{Crew, RunConfig, clear_outputs, clear_scratch};
 use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::message::{Message, Notice};
+use crate::process::end_left_behind;
 use crate::store::Store;
 use crate::store::error::FileError;
 use crate::store::home::Home;
@@ -92,6 +93,13 @@ pub fn run(
     clear_outputs(&config.project);
     clear_transcripts(&config.project.sidecar);
     engine::claim(&mut store, Owner::Driver { branch: options.branch.as_deref() })?;
+    let loop_id = store.state().and_then(|state| state.control.loop_id.clone()).unwrap_or_default();
+    let ended = end_left_behind(format!("AOT_LOOP={loop_id}").as_bytes(), &config.project.root);
+    if ended > 0 {
+        let text = format!("processes that outlived the last run were ended: {ended}");
+        // It is shown after the bound, when the engine reads its inbox.
+        let _ = sender.send(Message::Notice(Notice::Note { text }));
+    }
     let Opening { aligned, ground, begun, notes } = Opening::of(&mut store, &config, OpenedFor::Run)?;
     for text in notes {
         // The notes are shown after the bound, when the engine reads its inbox.

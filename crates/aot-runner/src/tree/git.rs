@@ -89,6 +89,13 @@ pub enum GitError {
     Refused { command: String, folder: PathBuf, code: i32, message: String },
 }
 
+impl GitError {
+    /// Whether git was ended by a signal, so that it could not clean up.
+    pub(super) fn is_death(&self) -> bool {
+        matches!(self, GitError::Refused { code, .. } if *code < 0)
+    }
+}
+
 /// A repository: where it lies, and what of the user's settings is overridden.
 #[derive(Clone, Debug)]
 pub(super) struct Git {

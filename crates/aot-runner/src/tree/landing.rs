@@ -222,6 +222,11 @@ impl Worktrees {
         });
         // Whatever kept the branch from moving, the files in the checkout are taken back below.
         let tried = moved.or_else(MoveAttempt::refused).unwrap_or_else(MoveAttempt::Failed);
+        if matches!(&tried, MoveAttempt::Failed(GroundError::Git(error)) if error.is_death()) {
+            // It leaves its locks, and only now are they known for ours.
+            let (old, new) = (old.to_owned(), new.to_owned());
+            self.wait_for_locks(&BegunLanding { reference: reference.clone(), old, new })?;
+        }
         // The user may have committed or switched branches at this moment: the checkout follows its own HEAD.
         let is_with_us = self.checkout.branch()?.as_ref() == Some(reference);
         if !(matches!(tried, MoveAttempt::Done) && is_with_us)

@@ -1,8 +1,9 @@
 //! Killed with -9 at any moment, the loop goes on: nothing is done twice, nothing is lost, nothing is left.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::repo::{Plan, Repo, check};
+use crate::repo::{LONG, Plan, Repo, atom, check};
 
 /// How often the driver is killed; more on demand.
 fn kills() -> u64 {
@@ -132,4 +133,60 @@ fn an_atom_that_had_landed_is_not_done_again() {
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     assert_eq!(std::fs::read_to_string(&count).expect("it was run"), "x\n");
     assert_eq!(repo.landed("main"), "A1 A2");
+}
+
+/// Nobody is left who could end the worker at once, where no cage of namespaces holds it.
+#[test]
+fn what_outlives_all_of_us_ends_with_the_next_run() {
+    let run = "[ -e ../go ] || { setsid sleep 1000 & (cd /; exec setsid sleep 1001) & echo > ../ready; sleep 1002; }; echo one > one";
+    let atoms = atom("A1", "", run);
+    let in_place = Plan { atoms: &atoms, objective: "  isolation: {mode: in_place}", ..Plan::default() };
+    let repo = Repo::with(&in_place);
+    let mut live = repo.start(&["run", "--json"]);
+    let sleepers = || {
+        let all = named("sleep 100").into_iter();
+        all.filter(|pid| environment(*pid).contains(&repo.path("").display().to_string())).collect::<Vec<_>>()
+    };
+    let began = Instant::now();
+    while !repo.path("../ready").exists() || sleepers().len() < 3 {
+        assert!(began.elapsed() < LONG, "the worker never began");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let driver = i32::try_from(live.child.id()).expect("a number");
+    let reaper = children(driver);
+    let guards: Vec<i32> = reaper.iter().flat_map(|pid| children(*pid)).collect();
+    let ours: Vec<i32> = guards.into_iter().chain(reaper).chain([driver]).collect();
+    // Stopped first, so that none of them sees another one die.
+    for signal in ["-STOP", "-KILL"] {
+        let pids = ours.iter().map(i32::to_string);
+        assert!(Command::new("kill").arg(signal).args(pids).status().expect("kill is here").success());
+    }
+    live.child.wait().expect("it is gone");
+    assert_eq!(sleepers().len(), 3, "nobody can end them");
+    repo.write("../go", "");
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("outlived the last run"), "{}", said.out);
+    assert_eq!(sleepers(), Vec::<i32>::new());
+    assert_eq!(repo.leftovers(), ["status ?? one"]);
+}
+
+fn pids() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn children(parent: i32) -> Vec<i32> {
+    let line = format!("PPid:\t{parent}");
+    let status = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    pids().filter(|pid| status(pid).lines().any(|found| found == line)).collect()
+}
+
+fn named(beginning: &str) -> Vec<i32> {
+    let words = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    pids().filter(|pid| words(pid).replace('\0', " ").starts_with(beginning)).collect()
+}
+
+fn environment(pid: i32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default()
 }

@@ -105,6 +105,27 @@ fn what_could_not_be_given_back_in_place_is_given_back_before_the_next_attempt()
     assert!(!Path::new(&dies.to_string()).exists(), "git never died");
 }
 
+/// The lock that it left was taken for somebody else's as soon as the landing was tried again.
+#[test]
+fn a_git_that_dies_with_the_branch_locked_stops_neither_this_landing_nor_the_next_run() {
+    let plan = Plan {
+        constraints: "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3, max_wall_time: 100s",
+        ..Plan::default()
+    };
+    let repo = Repo::with(&plan);
+    let git = FaultyGit::new(&repo);
+    let (lock, once) = (repo.path(".git/refs/heads/main.lock"), git.folder.join("once"));
+    let (lock, once) = (lock.display(), once.display());
+    git.plan(&format!(
+        "case \"$*\" in *update-ref*refs/heads/main*) if mkdir {once} 2> /dev/null; then : > {lock}; kill -9 $$; fi;; esac\n"
+    ));
+    let said = git.start(&["run", "--json"]).end();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(git.folder.join("once").exists(), "git never died");
+    assert_eq!(repo.landed("main"), "A1");
+    assert_eq!(repo.leftovers(), Vec::<String>::new());
+}
+
 /// Git stands still once, after the loop was read and before the run has written anything; meanwhile somebody acts.
 fn while_it_begins(repo: &Repo, act: impl FnOnce()) -> crate::repo::Said {
     let git = FaultyGit::new(repo);
