@@ -39,10 +39,18 @@ pub fn built() -> PathBuf {
 pub enum ProcessKind {
     Driver,
     Guard,
+    Reaper,
     Git,
     Worker,
     /// The program that injects faults into system calls.
     Tracer,
+}
+
+impl ProcessKind {
+    /// Whether the program itself runs in it.
+    pub fn is_ours(self) -> bool {
+        matches!(self, ProcessKind::Driver | ProcessKind::Guard | ProcessKind::Reaper)
+    }
 }
 
 impl Project {
@@ -217,6 +225,7 @@ impl Project {
         match (name, words.get(1).copied().unwrap_or_default()) {
             (b"strace", _) => ProcessKind::Tracer,
             (_, b"__guard") => ProcessKind::Guard,
+            (_, b"__reaper") => ProcessKind::Reaper,
             (b"aot", _) => ProcessKind::Driver,
             (b"git", _) => ProcessKind::Git,
             _ => ProcessKind::Worker,

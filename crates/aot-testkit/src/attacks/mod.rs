@@ -161,7 +161,8 @@ pub struct AttackCampaign {
 pub enum Extent {
     /// Every attack in each of these places.
     Whole(Vec<(Cage, User)>),
-    /// Each attack in one place, in turn; what has not begun after this time is left out. A seed decides the order.
+    /// Each attack that ends by itself in one place, in turn; what has not begun after this time is left out. A seed decides
+    /// the order.
     Sample { places: Vec<(Cage, User)>, time: Duration, seed: u64 },
 }
 
@@ -236,7 +237,8 @@ impl AttackCampaign {
     fn batches_in(&self, (cage, user): (Cage, User)) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
         for (number, attack) in attacks().iter().enumerate() {
-            if !attack.what.contains(&self.filter) || !attack.is_for(cage) {
+            let left_out = attack.endless && matches!(self.extent, Extent::Sample { .. });
+            if !attack.what.contains(&self.filter) || !attack.is_for(cage) || left_out {
                 continue;
             }
             let alone = attack.alone || attack.door.is_alone();

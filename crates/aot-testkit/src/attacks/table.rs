@@ -25,6 +25,8 @@ pub struct Attack {
     pub wanted: Wanted,
     /// It has a loop of its own.
     pub alone: bool,
+    /// It goes on until its time is over.
+    pub endless: bool,
     pub bare: Bare,
     pub only: Only,
 }
@@ -51,7 +53,7 @@ pub enum Only {
 impl Attack {
     const fn new(door: Door, what: &'static str, script: &'static str, bare: Bare) -> Attack {
         let (wanted, only) = (Wanted::Prevented, Only::Everywhere);
-        Attack { what, door, script, before: "", after: "", wanted, alone: false, bare, only }
+        Attack { what, door, script, before: "", after: "", wanted, alone: false, endless: false, bare, only }
     }
 
     const fn before(self, before: &'static str) -> Attack {
@@ -68,6 +70,11 @@ impl Attack {
 
     const fn alone(self) -> Attack {
         Attack { alone: true, ..self }
+    }
+
+    /// With a loop of its own.
+    const fn endless(self) -> Attack {
+        Attack { alone: true, endless: true, ..self }
     }
 
     const fn only(self, only: Only) -> Attack {

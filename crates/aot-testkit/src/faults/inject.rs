@@ -13,7 +13,7 @@ use crate::faults::kinds::{Calls, Doing, Fault, GitFault, Lock, Sent, Struck, Vi
 use crate::project::{ProcessKind, Project, STATE};
 use crate::random::Random;
 
-/// How long a verb may take beside a loop that is disturbed.
+/// How long a verb may take beside a loop that is disturbed. The program itself gives a driver a minute to stand still.
 const VERB: Duration = Duration::from_secs(40);
 
 /// What people did that has to be found again in the end.
@@ -176,6 +176,12 @@ fn kill(project: &Project, victim: Victim, random: &mut Random) -> bool {
         Victim::DriverAndGuards => {
             let ends = |part: &ProcessKind| matches!(part, ProcessKind::Driver | ProcessKind::Guard);
             all.iter().filter(|(_, part)| ends(part)).map(|(pid, _)| *pid).collect()
+        }
+        Victim::AllOfOurs => {
+            let ours: Vec<Pid> = all.iter().filter(|(_, part)| part.is_ours()).map(|(pid, _)| *pid).collect();
+            // Stopped first, so that none of them sees another one die.
+            ours.iter().filter(|pid| kill_process(**pid, Signal::STOP).is_ok()).count();
+            ours
         }
         Victim::Driver => one(&all, ProcessKind::Driver, random),
         Victim::Guard => one(&all, ProcessKind::Guard, random),

@@ -28,6 +28,8 @@ pub enum Fault {
 pub enum Victim {
     Driver,
     DriverAndGuards,
+    /// All of the program's own processes: only a cage of namespaces ends what is left then, or the next run.
+    AllOfOurs,
     Everybody,
     Guard,
     Worker,
@@ -96,9 +98,10 @@ pub enum Doing {
 }
 
 /// Each with its name and how often it is chosen.
-pub const KINDS: [(Fault, &str, usize); 41] = [
+pub const KINDS: [(Fault, &str, usize); 42] = [
     (Fault::Kill(Victim::Driver), "the driver is killed", 8),
     (Fault::Kill(Victim::DriverAndGuards), "driver and guards are killed together", 4),
+    (Fault::Kill(Victim::AllOfOurs), "driver, reaper and guards are killed together", 3),
     (Fault::Kill(Victim::Everybody), "everybody is killed", 4),
     (Fault::Kill(Victim::Guard), "a guard is killed", 4),
     (Fault::Kill(Victim::Worker), "a worker is killed", 3),

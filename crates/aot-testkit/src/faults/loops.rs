@@ -101,7 +101,9 @@ impl LoopKind {
     }
 }
 
+/// A command fails with the first of its parts that does: a full disk must not be taken for a success.
 fn atom(id: &str, after: &str, more: &str, run: &str) -> String {
+    let run = format!("set -e; {run}");
     format!(
         "  - {{id: {id}, description: \"Do {id}\", status: pending, depends_on: [{after}]{more}, run: {run:?}}}\n"
     )

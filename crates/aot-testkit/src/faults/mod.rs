@@ -10,14 +10,18 @@ mod round;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
 pub use kinds::KINDS;
 use loops::{LOOPS, LoopKind};
+use round::Undisturbed;
 pub use round::{Means, Round, means};
+
+/// After so many faults it says how far it is.
+const TOLD: usize = 500;
 
 #[derive(Clone, Debug)]
 pub struct FaultCampaign {
@@ -43,7 +47,8 @@ impl FaultCampaign {
     pub fn run(&self) -> FaultTally {
         let means = means();
         let began = Instant::now();
-        let normal: Vec<_> = LOOPS.iter().map(|kind| round::undisturbed(&self.aot, *kind)).collect();
+        // What is compared with is made when it is needed first: a campaign that ends soon has no time for all of it.
+        let normal: [OnceLock<Undisturbed>; LOOPS.len()] = Default::default();
         let tally = Mutex::new(FaultTally::default());
         let next = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -54,7 +59,8 @@ impl FaultCampaign {
                     {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         let (kind, seed) = self.nth(number);
-                        let done = round::round(&self.aot, LOOPS[kind], seed, &normal[kind], means);
+                        let normal = normal[kind].get_or_init(|| round::undisturbed(&self.aot, LOOPS[kind]));
+                        let done = round::round(&self.aot, LOOPS[kind], seed, normal, means);
                         tally.lock().expect("no round panics").add(done);
                     }
                 });
@@ -84,6 +90,7 @@ impl FaultTally {
     }
 
     fn add(&mut self, round: Round) {
+        let before = self.total();
         *self.rounds.entry(LoopKind::name(round.kind)).or_default() += 1;
         for (name, count) in &round.faults {
             *self.faults.entry(name).or_default() += count;
@@ -96,6 +103,10 @@ impl FaultTally {
                 place.display()
             );
             self.broken.push(round);
+        }
+        if before / TOLD < self.total() / TOLD {
+            // A whole campaign takes hours.
+            eprintln!("{} faults, {} broken promises", self.total(), self.broken.len());
         }
     }
 }

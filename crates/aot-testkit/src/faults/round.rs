@@ -75,7 +75,7 @@ pub fn round(aot: &Path, kind: LoopKind, seed: u64, normal: &Undisturbed, means:
         faults: BTreeMap::new(),
         traces: Traces::default(),
     };
-    let runs = random.between(1, 3);
+    let runs = random.between(1, 4);
     let mut result = (0..runs).try_for_each(|_| life.disturb(&mut random, disk.is_some()));
     if result.is_ok() {
         result = life.finish();
@@ -104,7 +104,7 @@ impl RoundUnderWay<'_> {
         let (mut timed, mut calls) = (Vec::new(), None);
         let starts = inject::git_starts(self.project);
         let span = self.normal.took.as_millis() as u64 * 12 / 10;
-        for _ in 0..random.between(2, 6) {
+        for _ in 0..random.between(3, 9) {
             match self.choose(random) {
                 Fault::Git(fault) => {
                     let start = starts + random.between(1, self.normal.git_starts);
