@@ -62,6 +62,12 @@ pub struct AtomObject {
     /// Something that only one may use at a time
     #[serde(skip_serializing_if = "Option::is_none")]
     resource: Option<String>,
+    /// Whether a probe looks into it before the first attempt
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe: Option<bool>,
+    /// The agent that works on it, by its name
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
 }
 
 /// Atoms, each as the JSON object that the command line takes as well.
