@@ -103,10 +103,10 @@ cat "$target/install.log"
     nice -n 19 "$target/debug/examples/simulate" 100000
     echo 'every order of events on small graphs'
     nice -n 19 "$target/debug/examples/check_model"
-    echo 'half a minute of faults'
-    nice -n 19 "$target/debug/examples/faults" 100000 30
-    echo 'half a minute of attacks'
-    AOT_SECONDS=30 nice -n 19 "$target/debug/examples/attacks"
+    echo 'a sample of faults'
+    nice -n 19 "$target/debug/examples/faults" 100000 20
+    echo 'a sample of attacks'
+    AOT_SECONDS=20 nice -n 19 "$target/debug/examples/attacks"
 } > "$target/simulations.log" 2>&1 &
 simulations=$!
 trap 'kill "$simulations" 2> /dev/null || true' EXIT
