@@ -194,7 +194,7 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
     let text = Loop {
         base_case: &format!("      - {{item: \"All were tried\", check: {{type: command, value: {base_case:?}}}}}"),
         constraints: &format!(
-            "max_iterations: 4, max_parallel_agents: 3, max_stall_count: 1, agent_timeout: 4s, check_timeout: 4s, max_wall_time: {WALL}s"
+            "max_iterations: 12, max_parallel_agents: 3, max_stall_count: 1, agent_timeout: 4s, check_timeout: 4s, max_wall_time: {WALL}s"
         ),
         objective: &format!("  protected: [{}]{mode}", PROTECTED.map(|path| format!("{path:?}")).join(", ")),
         atoms: &text,
