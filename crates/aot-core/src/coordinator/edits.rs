@@ -77,7 +77,8 @@ impl Coordinator {
         self.judges = None;
         self.memory.forget(Forget::StateReplaced);
         self.forget_evaluations();
-        self.evaluations.outdated = true;
+        // The file says nothing that an evaluation under way would see otherwise.
+        self.evaluations.outdated |= self.verifying().is_none();
     }
 
     /// A status that a person typed is checked: `completed` is evaluated, `stopped` is taken as a request to stop.

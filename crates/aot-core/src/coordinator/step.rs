@@ -42,7 +42,7 @@ impl Coordinator {
             return Next::Wait;
         }
         let overspent = converge::overspent(&self.ledger, self.seconds_spent());
-        let out_of_time = matches!(overspent, Some((Budget::Time, _)));
+        let out_of_time = self.is_out_of_time();
         let evaluating = self.verifying().is_some();
         if evaluating && !out_of_time {
             self.kill_all_that_costs(overspent);
@@ -171,6 +171,10 @@ impl Coordinator {
         }
     }
 
+    fn is_out_of_time(&self) -> bool {
+        converge::is_out_of_time(&self.ledger, self.seconds_spent())
+    }
+
     /// Nothing new starts; when nothing runs any more, the loop halts.
     fn wind_down(&mut self, stop: Stop) -> Next {
         if self.verifying().is_some() {
@@ -187,9 +191,11 @@ impl Coordinator {
         if !self.flight.is_empty() {
             return Next::Wait;
         }
-        if stop.wants_look() && self.evaluations.outdated && self.base_case.can_be_asked() {
+        if stop.wants_look() && self.evaluations.outdated && !self.is_out_of_time() {
             self.base_case.ask();
-            return Next::Again;
+            if self.base_case == BaseCase::Due {
+                return Next::Again;
+            }
         }
         self.halt(stop);
         Next::Wait

@@ -299,11 +299,13 @@ pub fn overspent(ledger: &Ledger, seconds: u64) -> Option<(Budget, String)> {
     if let Some(limit) = constraints.max_tokens.filter(|limit| spent.tokens >= *limit) {
         return Some((Budget::Tokens, format!("budget spent: {} of {limit} tokens", spent.tokens)));
     }
-    let limit = constraints.max_wall_time();
-    if seconds >= limit.seconds() {
-        return Some((Budget::Time, format!("time is up: {limit} of wall time")));
-    }
-    None
+    is_out_of_time(ledger, seconds)
+        .then(|| (Budget::Time, format!("time is up: {} of wall time", constraints.max_wall_time())))
+}
+
+/// Whether the wall time is over, whatever else is used up.
+pub fn is_out_of_time(ledger: &Ledger, seconds: u64) -> bool {
+    seconds >= ledger.state().constraints().max_wall_time().seconds()
 }
 
 /// Stops that hold until a redirect changes them, asked before a stopped loop is taken up again (D15).

@@ -98,11 +98,6 @@ impl BaseCase {
         }
     }
 
-    /// Whether [`BaseCase::ask`] leads to an evaluation.
-    pub fn can_be_asked(&self) -> bool {
-        matches!(self, BaseCase::Unknown | BaseCase::Red { .. } | BaseCase::Waiting { .. })
-    }
-
     pub fn is_due(&self) -> bool {
         matches!(self, BaseCase::Due | BaseCase::Stale)
     }

@@ -134,6 +134,8 @@ pub struct Audit {
     passed: bool,
     /// Something landed or was edited since the base case was last looked at.
     unseen: bool,
+    /// The base case is looked at now.
+    looking: bool,
     /// Somebody changed what nobody may, and no redirect has accepted it.
     tampered: bool,
     /// What this process was told first of agents that cannot be asked.
@@ -165,6 +167,7 @@ impl Audit {
             above: 0,
             passed: false,
             unseen: true,
+            looking: false,
             tampered: false,
             blocked: None,
             runs: 0,
@@ -195,7 +198,7 @@ impl Audit {
             self.probes.memory(),
             self.results,
             self.above,
-            (self.passed, self.unseen),
+            (self.passed, self.unseen, self.looking),
             self.blocked.clone(),
             self.bound,
             (self.bound_at_opening, self.bound_at_last_opening),
@@ -282,8 +285,17 @@ impl Audit {
             | Event::StartAsked { .. }
             | Event::TurnEnded => self.tampered,
         };
+        if matches!(event, Event::Begun { .. } | Event::Verified { .. } | Event::Redirected { .. }) {
+            self.looking = false;
+        }
+        if matches!(event, Event::Redirected { .. }) {
+            // A person may have said who works now.
+            self.blocked.take_if(|blocked| matches!(blocked, StopKind::NoAgent { .. }));
+        }
         self.unseen = match event {
-            Event::Begun { .. } | Event::Edited { .. } | Event::Redirected { .. } => true,
+            Event::Begun { .. } | Event::Redirected { .. } => true,
+            // An edit of the file changes nothing that the look under way would see.
+            Event::Edited { .. } => self.unseen || !self.looking,
             Event::Landed { .. } => self.unseen || arrival == Arrival::Expected,
             // It could not be looked at.
             Event::Verified { evaluation: Evaluation::Lost { .. }, .. } => false,
@@ -406,6 +418,7 @@ impl Audit {
             }
             Effect::Verify { .. } => {
                 self.unseen = false;
+                self.looking = true;
                 Ok(())
             }
             Effect::Record(_) | Effect::WakeAt(_) => Ok(()),
@@ -479,6 +492,7 @@ impl Audit {
         self.running.clear();
         self.results = None;
         self.blocked = None;
+        self.looking = false;
         self.probes.crashed();
     }
 
