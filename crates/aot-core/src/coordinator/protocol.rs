@@ -133,7 +133,7 @@ pub enum JobOutcome {
     /// What it needs is not to be had (a tree, disk space, a process): no attempt and no agent run. The loop is parked, and
     /// an iteration in which nothing could be started is taken back (D12).
     NotStarted { obstacle: Obstacle, reason: String },
-    /// Lost through nobody's fault: killed from outside, the machine slept.
+    /// Lost without a failure of its own: killed from outside, the machine slept.
     Lost { reason: String },
 }
 

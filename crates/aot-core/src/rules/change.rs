@@ -87,7 +87,7 @@ pub enum Change {
     AtomReset {
         atom: AtomId,
     },
-    /// Back to pending through nobody's fault: a conflict, a check that could not run, a kill (D10).
+    /// Back to pending without a failure: a conflict, a check that could not run, a kill (D10).
     AtomReturned {
         atom: AtomId,
         reason: String,

@@ -158,7 +158,7 @@ pub(crate) fn with_ending(what: String, output: Option<&Excerpt>) -> String {
 }
 
 /// A line of an output as a terminal would show it, without what a terminal obeys.
-fn plain_line(line: &str) -> String {
+pub(crate) fn plain_line(line: &str) -> String {
     let line = anstream::adapter::strip_str(line).to_string();
     let shown = line.trim_end().rsplit('\r').next().unwrap_or_default();
     shown.chars().filter(|c| !c.is_control() || *c == '\t').take(LINE_CHARS).collect()

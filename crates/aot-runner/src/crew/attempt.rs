@@ -16,7 +16,7 @@ use super::workers::{Scratch, Workers};
 use super::{Attempt, DoneWork, work_of};
 use crate::checks::command::excerpt;
 use crate::checks::files::Pattern;
-use crate::checks::{Checker, Occasion, Whose, with_ending};
+use crate::checks::{Checker, Occasion, Whose, plain_line, with_ending};
 use crate::plain_file;
 use crate::process::cage::Network;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
@@ -462,8 +462,7 @@ pub(super) fn first_artifacts(mut paths: Vec<String>) -> Vec<String> {
 fn last_line(output: &Captured) -> String {
     let (head, tail) = output.parts();
     let text = String::from_utf8_lossy(if tail.is_empty() { &head } else { &tail }).into_owned();
-    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned();
-    let lines = text.lines().rev().map(plain);
+    let lines = text.lines().rev().map(|line| plain_line(line).trim().to_owned());
     cut(&lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default())
 }
 

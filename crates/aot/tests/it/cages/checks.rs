@@ -76,6 +76,14 @@ fn a_run_confines_its_base_case_the_checks_of_atoms_and_setup() {
     }
 }
 
+/// What an alignment with this check says.
+fn aligned(repo: &Repo, check: &str) -> serde_json::Value {
+    let words = ["align", "One", "--yes", "--force", "--json", "--check", check];
+    let agreement = ["--intent", "i", "--deliverable", "d", "--done", "d", "--atom", "One"];
+    let said = aot(repo, &[&words[..], &agreement].concat());
+    serde_json::from_str(&said.out).expect("an object")
+}
+
 #[test]
 fn a_look_a_lint_and_an_alignment_confine_the_base_case() {
     for kind in kinds() {
@@ -83,27 +91,7 @@ fn a_look_a_lint_and_an_alignment_confine_the_base_case() {
         assert_eq!(outcome(&aot(&repo, &["verify", "--json"])), "pass", "{kind}");
         let linted = aot(&repo, &["lint", "--json"]);
         assert!(linted.out.contains("already_true"), "{kind}: {}{}", linted.out, linted.err);
-        let aligned = aot(
-            &repo,
-            &[
-                "align",
-                "One",
-                "--yes",
-                "--force",
-                "--json",
-                "--check",
-                CONFINED,
-                "--intent",
-                "i",
-                "--deliverable",
-                "d",
-                "--done",
-                "d",
-                "--atom",
-                "One",
-            ],
-        );
-        let object: serde_json::Value = serde_json::from_str(&aligned.out).expect("an object");
+        let object = aligned(&repo, CONFINED);
         assert_eq!(object["checks"][0]["outcome"], "pass", "{kind}: {object}");
         untouched(&repo, "a look");
     }
@@ -184,25 +172,7 @@ fn what_the_cage_refuses_is_told_with_the_line_that_opens_it() {
     for kind in kinds() {
         let repo = repo(*kind, command, "");
         std::fs::create_dir_all(repo.path("../.cache")).expect("a folder");
-        let words = [
-            "align",
-            "One",
-            "--yes",
-            "--force",
-            "--json",
-            "--check",
-            command,
-            "--intent",
-            "i",
-            "--deliverable",
-            "d",
-            "--done",
-            "d",
-            "--atom",
-            "One",
-        ];
-        let aligned = aot(&repo, &words);
-        let object: serde_json::Value = serde_json::from_str(&aligned.out).expect("an object");
+        let object = aligned(&repo, command);
         let findings = object["findings"].as_array().expect("a list");
         let caged = findings.iter().find(|found| found["code"] == "caged").expect("it is found");
         let hint = caged["hint"].as_str().unwrap_or_default();
