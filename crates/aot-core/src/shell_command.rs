@@ -8,6 +8,10 @@
 //! The `shlex` crate does not serve. It splits words and knows no operators: to it `a;b` is one word, and a quoted
 //! `';'`, which is data, looks like the `;` that ends a command.
 
+mod bash;
+
+pub use bash::needs_bash;
+
 /// The words of each simple command; `None` if the text starts nothing, or is unclear.
 pub fn plain_commands(text: &str) -> Option<Vec<Vec<String>>> {
     let read = CommandReader::read(text);

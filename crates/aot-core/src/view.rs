@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::bound::{self, Bound};
 use crate::rules::certificate::Tried;
+use crate::rules::plan::Agents;
 use crate::rules::{certificate, gate};
 use crate::state::{
-    AtomId, AtomStatus, Graph, GroupName, LoopStatus, SelectionCause, Spent, Stamp, State, Target, TrailEntry,
+    Atom, AtomId, AtomStatus, Graph, GroupName, LoopStatus, SelectionCause, Spent, Stamp, State, Target,
+    TrailEntry,
 };
 use crate::verdict::CheckTree;
 
@@ -72,10 +74,77 @@ pub struct Counts {
     pub pending: usize,
     pub in_progress: usize,
     pub resolved: usize,
+    /// Those of the resolved that are [`ResultProof::Claimed`].
+    #[serde(default)]
+    pub claimed: usize,
     pub dormant: usize,
 }
 
+/// What a resolved atom rests on (D33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultProof {
+    /// The program saw its check pass or its command succeed, or all its parts are proven.
+    Proven,
+    /// An agent says so.
+    Claimed,
+}
+
+impl ResultProof {
+    /// Of a resolved atom.
+    pub fn of(graph: &Graph, state: &State, index: usize) -> ResultProof {
+        let mut open = vec![index];
+        while let Some(index) = open.pop() {
+            let atom = &state.atoms[index];
+            let parts = graph.children(index);
+            if atom.check.is_some() || (parts.is_empty() && atom.run.is_some()) {
+                continue;
+            }
+            if parts.is_empty() {
+                return ResultProof::Claimed;
+            }
+            open.extend(parts.iter().filter(|part| state.atoms[**part].status == AtomStatus::Resolved));
+        }
+        ResultProof::Proven
+    }
+}
+
 impl Counts {
+    pub fn of(state: &State) -> Counts {
+        Counts::in_graph(&Graph::new(state), state)
+    }
+
+    fn in_graph(graph: &Graph, state: &State) -> Counts {
+        let mut counts = Counts::default();
+        for (index, atom) in state.atoms.values().enumerate() {
+            *match atom.status {
+                _ if graph.is_dormant(state, index) => &mut counts.dormant,
+                AtomStatus::Pending => &mut counts.pending,
+                AtomStatus::InProgress => &mut counts.in_progress,
+                AtomStatus::Resolved => {
+                    counts.claimed +=
+                        usize::from(ResultProof::of(graph, state, index) == ResultProof::Claimed);
+                    &mut counts.resolved
+                }
+            } += 1;
+        }
+        counts
+    }
+
+    /// How many are resolved, of how many that have to be: what is dormant need not.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.resolved, self.all() - self.dormant)
+    }
+
+    /// The resolved atoms in words, for people.
+    pub fn proof(&self) -> String {
+        match (self.resolved - self.claimed, self.claimed) {
+            (proven, 0) => format!("{proven} proven"),
+            (0, claimed) => format!("{claimed} claimed"),
+            (proven, claimed) => format!("{proven} proven, {claimed} claimed"),
+        }
+    }
+
     pub fn all(&self) -> usize {
         self.pending + self.in_progress + self.resolved + self.dormant
     }
@@ -147,6 +216,8 @@ pub struct BaseCaseCheck {
 #[serde(rename_all = "snake_case")]
 pub enum DisplayStatus {
     Resolved,
+    /// Resolved on an agent's word.
+    Claimed,
     Running,
     Ready,
     Pending,
@@ -166,7 +237,10 @@ impl DisplayStatus {
             AtomStatus::Pending if graph.is_ready(state, index) => DisplayStatus::Ready,
             AtomStatus::Pending => DisplayStatus::Pending,
             AtomStatus::InProgress => DisplayStatus::Running,
-            AtomStatus::Resolved => DisplayStatus::Resolved,
+            AtomStatus::Resolved => match ResultProof::of(graph, state, index) {
+                ResultProof::Proven => DisplayStatus::Resolved,
+                ResultProof::Claimed => DisplayStatus::Claimed,
+            },
         }
     }
 }
@@ -175,26 +249,16 @@ impl View {
     pub fn of(state: &State) -> View {
         let graph = Graph::new(state);
         let (control, limits) = (&state.control, state.constraints());
-        let mut counts = Counts::default();
-        let mut at_work = Vec::new();
-        for (index, atom) in state.atoms.values().enumerate() {
-            if graph.is_dormant(state, index) {
-                counts.dormant += 1;
-                continue;
-            }
-            match atom.status {
-                AtomStatus::Pending => counts.pending += 1,
-                AtomStatus::Resolved => counts.resolved += 1,
-                AtomStatus::InProgress => {
-                    counts.in_progress += 1;
-                    at_work.push(AtomInProgress {
-                        atom: atom.id.clone(),
-                        description: shortened(&atom.description),
-                        attempt: control.attempts.get(&atom.id).copied(),
-                    });
-                }
-            }
-        }
+        let is_at_work = |(index, atom): &(usize, &Atom)| {
+            atom.status == AtomStatus::InProgress && !graph.is_dormant(state, *index)
+        };
+        let at_work = state.atoms.values().enumerate().filter(is_at_work);
+        let at_work = at_work.map(|(_, atom)| AtomInProgress {
+            atom: atom.id.clone(),
+            description: shortened(&atom.description),
+            attempt: control.attempts.get(&atom.id).copied(),
+        });
+        let at_work: Vec<AtomInProgress> = at_work.collect();
         let missing = gate::missing(state);
         let ready: Vec<AtomId> = graph.ready_ids(state).into_iter().cloned().collect();
         let titled = |id: &AtomId| AtomTitle {
@@ -214,7 +278,7 @@ impl View {
             redirect_requested: control.redirect_requested,
             parked_until: control.parked_until.clone(),
             parked_reason: control.parked_reason.as_deref().map(shortened),
-            counts,
+            counts: Counts::in_graph(&graph, state),
             parents: (0..state.atoms.len()).filter(|index| graph.is_decomposed(*index)).count(),
             ready_count: ready.len(),
             next: ready.iter().take(LISTED).map(titled).collect(),
@@ -223,7 +287,7 @@ impl View {
             at_work,
             failures: failures(state),
             groups: groups(&graph, state),
-            bound: bound::written(state),
+            bound: bound::written(state, Agents::ALL),
             spent: control.spent.clone().unwrap_or_default(),
             next_steps: match control.status {
                 LoopStatus::Pending if missing.is_empty() => vec!["aot run".into()],

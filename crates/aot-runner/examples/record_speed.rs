@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let started = batch.iter().map(|atom| Change::AtomStarted { atom: atom.clone(), attempt: Some(1) });
         let resolved = batch.iter().map(|atom| Change::AtomResolved {
             atom: atom.clone(),
-            binding: Binding { summary: "done".into(), artifacts: Vec::new(), commit: None },
+            binding: Binding { summary: "done".into(), artifacts: Vec::new(), ..Binding::default() },
         });
         for changes in [started.collect::<Vec<_>>(), resolved.collect()] {
             store.queue(Timestamp::now(), changes);

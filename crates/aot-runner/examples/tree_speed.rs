@@ -56,14 +56,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wanted = IsolationRequest {
         mode: None,
         share: Vec::new(),
+        copy: Vec::new(),
         setup: None,
+        teardown: None,
+        shell: None,
         branch: None,
         loop_id: "speed".into(),
         confinement: Confinement::None,
     };
     let guard = Guard::new(std::env::current_exe()?);
     let began = Instant::now();
-    let ground = Ground::open(&project, wanted, &guard, Path::new("/bin/sh"))?;
+    let ground = Ground::open(&project, wanted, &guard)?;
     tell("open", began.elapsed());
     let mut dearest = Duration::ZERO;
     for attempt in 0..=LENDS {

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::process::Environment;
 use crate::process::cage::{Cage, Kind, Network};
+use crate::scratch;
 use crate::settings;
 use crate::store::home::Home;
 use crate::tree::Project;
@@ -84,6 +85,8 @@ pub enum Area<'a> {
 pub struct Confined {
     cage: Option<Cage>,
     variables: Option<Vec<(OsString, OsString)>>,
+    /// Variables that tell where it works, whatever confines it.
+    own: Vec<(OsString, OsString)>,
     _scratch: Option<TempDir>,
     /// Folders that were made for what the commands build, removed if nothing is in them.
     made: Vec<PathBuf>,
@@ -122,7 +125,7 @@ impl Confinement {
     /// What a command gets that works here.
     pub fn confine(&self, project: &Project, area: Area<'_>) -> io::Result<Confined> {
         let Confinement::AsWorkers { caging, variables } = self else {
-            return Ok(Confined { cage: None, variables: None, _scratch: None, made: Vec::new() });
+            return Ok(Confined::open());
         };
         let area = match area {
             Area::InPlace if !caging.spares_git_in(&project.root) => Area::Checkout,
@@ -158,14 +161,21 @@ impl Confinement {
         let moved = cages.filter(|(name, _)| !is_open(name));
         let variables = variables.iter().cloned().chain(temporary).chain([compiled]).chain(moved).collect();
         let cage = caging.cage(writable, read_only);
-        Ok(Confined { cage, variables: Some(variables), _scratch: Some(scratch), made })
+        let (variables, scratch) = (Some(variables), Some(scratch));
+        Ok(Confined { cage, variables, own: Vec::new(), _scratch: scratch, made })
     }
 }
 
 impl Confined {
     /// For what starts no command.
     pub fn open() -> Confined {
-        Confined { cage: None, variables: None, _scratch: None, made: Vec::new() }
+        Confined { cage: None, variables: None, own: Vec::new(), _scratch: None, made: Vec::new() }
+    }
+
+    /// The same, with these variables for each command.
+    pub fn with_variables(mut self, own: impl IntoIterator<Item = (OsString, OsString)>) -> Confined {
+        self.own.extend(own);
+        self
     }
 
     pub fn cage(&self) -> Option<&Cage> {
@@ -174,9 +184,10 @@ impl Confined {
 
     /// The variables of the command, with these of its own.
     pub fn environment(&self, own: Vec<(OsString, OsString)>) -> Environment {
+        let own = self.own.iter().cloned().chain(own);
         match &self.variables {
             Some(variables) => Environment::Only(variables.iter().cloned().chain(own).collect()),
-            None => Environment::OursAnd(own),
+            None => Environment::OursAnd(own.collect()),
         }
     }
 
@@ -271,12 +282,10 @@ const OUTPUTS: [&str; 16] = [
 
 /// A folder for temporary files, in the loop's own folder or, if that cannot be written, among the system's.
 fn scratch(project: &Project) -> io::Result<TempDir> {
-    let make = |parent: &Path| tempfile::Builder::new().prefix("check-").tempdir_in(parent);
-    let parent = project.sidecar.join("scratch");
-    let ready = Home::of(&project.state).and_then(|home| home.ready()).is_ok();
-    match ready && fs::create_dir_all(&parent).is_ok() {
-        true => make(&parent).or_else(|_| make(&std::env::temp_dir())),
-        false => make(&std::env::temp_dir()),
+    let elsewhere = || scratch::make_in(&std::env::temp_dir(), "aot-check");
+    match Home::of(&project.state).and_then(|home| home.ready()) {
+        Ok(()) => scratch::make(&project.sidecar, "check").or_else(|_| elsewhere()),
+        Err(_) => elsewhere(),
     }
 }
 

@@ -11,10 +11,11 @@ use jiff::Timestamp;
 
 use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Altered;
-use crate::crew::{Crew, RunConfig, clear_outputs, clear_scratch};
+use crate::crew::{Crew, RunConfig, clear_outputs};
 use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::message::{Message, Notice};
 use crate::process::end_left_behind;
+use crate::scratch;
 use crate::store::Store;
 use crate::store::error::FileError;
 use crate::store::home::Home;
@@ -41,6 +42,25 @@ pub struct RunEnd {
     /// A person at the keyboard ended it.
     pub interrupted: bool,
     pub altered: Vec<Altered>,
+    pub cleanup: Cleanup,
+}
+
+/// What is left to do when the end has been told. Nobody else drives the loop meanwhile.
+#[derive(Debug)]
+#[must_use]
+pub struct Cleanup {
+    crew: Crew,
+    lock: DriverLock,
+}
+
+impl Cleanup {
+    /// Ends trees that were set up, and removes old ones. Returns what went wrong, which changes nothing of the end.
+    pub fn finish(self) -> Option<String> {
+        let Cleanup { crew, lock } = self;
+        let problem = crew.close().err().map(|error| format!("the trees could not be closed: {error}"));
+        drop(lock);
+        problem
+    }
 }
 
 /// Held by the one process that drives a loop.
@@ -89,7 +109,7 @@ pub fn run(
         .guard
         .hold(lock.held.file())
         .map_err(|error| RunError::World(format!("nothing can be started: {error}")))?;
-    clear_scratch(&config.project);
+    scratch::clear(&config.project.sidecar);
     clear_outputs(&config.project);
     clear_transcripts(&config.project.sidecar);
     engine::claim(&mut store, Owner::Driver { branch: options.branch.as_deref() })?;
@@ -117,10 +137,20 @@ pub fn run(
     let crew = Crew::new(config, ground, coordinator.state(), sender, Duration::MAX);
     let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), notify);
     let certificate = engine.run_until_halted(begun, options.ticks);
-    let output = engine.close();
+    let (output, crew) = engine.end();
     drop(watch);
-    drop(lock);
-    Ok(RunEnd { certificate: certificate?, interrupted: output.interrupted, altered: output.altered })
+    let cleanup = Cleanup { crew, lock };
+    match certificate {
+        Ok(certificate) => {
+            let (interrupted, altered) = (output.interrupted, output.altered);
+            Ok(RunEnd { certificate, interrupted, altered, cleanup })
+        }
+        Err(error) => {
+            // That is the problem to report.
+            let _ = cleanup.finish();
+            Err(error)
+        }
+    }
 }
 
 /// Tells the engine when the state file changes; without a watch the engine polls.

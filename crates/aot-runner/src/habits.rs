@@ -60,7 +60,7 @@ pub struct Habits {
 
 impl Habits {
     /// For whoever has to agree on something here, in lines.
-    pub fn told(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let commands = self
             .commands
             .iter()
@@ -401,6 +401,6 @@ jobs:
             ]
         );
         assert_eq!(habits.tests, ["tests/**"]);
-        assert!(habits.told().iter().any(|line| line.contains("Makefile")), "{:?}", habits.told());
+        assert!(habits.describe().iter().any(|line| line.contains("Makefile")), "{:?}", habits.describe());
     }
 }

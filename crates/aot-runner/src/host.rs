@@ -5,10 +5,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::process::{Call, CallError, CallLimits, Guard, Switch};
 
@@ -46,11 +47,13 @@ pub fn ask(guard: &Guard, program: &Path, words: &[&str]) -> Result<(), String> 
 }
 
 /// A verb of our own program, as somebody types it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Verb {
     pub words: Vec<OsString>,
     pub variables: Vec<(OsString, OsString)>,
     pub input: Vec<u8>,
+    /// It is killed after so long.
+    pub limit: Duration,
 }
 
 /// What a verb came to.
@@ -62,7 +65,7 @@ pub struct Answer {
     pub err: String,
 }
 
-/// Starts it and waits for its end, which comes at once when the switch is turned off. What it started itself ends with
+/// Starts it and waits for its end, which comes at once when the switch is turned off or its time is over. What it started itself ends with
 /// it: its guards see that it is gone. A git command comes to its own end, so that no lock of it stays behind.
 ///
 /// The thread that calls this has to live until it returns: see [`end_with_parent`].
@@ -77,12 +80,20 @@ pub fn answer(program: &Path, verb: &Verb, switch: &Switch) -> io::Result<Answer
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let pid = Pid::from_raw(child.id().cast_signed());
-    let wire = switch.connect(move || {
-        if let Some(pid) = pid {
-            // It has not been waited for, so that nobody else has its number.
-            let _ = kill_process(pid, Signal::KILL);
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("the system numbers processes from one");
+    let kill = move || {
+        // It has not been waited for, so that nobody else has its number.
+        let _ = kill_process(pid, Signal::KILL);
+    };
+    let wire = switch.connect(kill);
+    let limit = verb.limit;
+    let (has_ended, ended) = channel::<()>();
+    let timer = std::thread::spawn(move || {
+        let is_over = ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        if is_over {
+            kill();
         }
+        is_over
     });
     let feeding = feed(&mut child, verb.input.clone());
     let complaints = child.stderr.take().map(|errors| read(errors, LONGEST_COMPLAINT));
@@ -91,11 +102,19 @@ pub fn answer(program: &Path, verb: &Verb, switch: &Switch) -> io::Result<Answer
         None => Ok(Vec::new()),
     };
     let err = complaints.and_then(|reader| reader.join().ok()).unwrap_or_default();
-    drop(wire);
+    // It may have closed its output and go on.
+    let waited = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    drop((wire, has_ended));
+    let is_over = timer.join().unwrap_or(false);
     let status = child.wait()?;
+    waited?;
     if let Some(feeding) = feeding {
         // It cannot hang: whoever would read is gone.
         let _ = feeding.join();
+    }
+    if is_over {
+        let told = format!("it took longer than {} s, and was ended", limit.as_secs());
+        return Err(io::Error::new(io::ErrorKind::TimedOut, told));
     }
     Ok(Answer { exit: status.code(), out: out?, err: String::from_utf8_lossy(&err).into_owned() })
 }
@@ -129,3 +148,25 @@ pub fn end_with_parent() {
 
 #[cfg(not(target_os = "linux"))]
 pub fn end_with_parent() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(script: &str, limit: Duration) -> io::Result<Answer> {
+        let words = ["-c", script].map(OsString::from).to_vec();
+        let verb = Verb { words, variables: Vec::new(), input: Vec::new(), limit };
+        answer(Path::new("/bin/sh"), &verb, &Switch::default())
+    }
+
+    /// Also one that has closed what it prints to.
+    #[test]
+    fn a_verb_that_hangs_is_ended_with_its_time() {
+        for script in ["exec sleep 1000", "exec sleep 1000 > /dev/null 2>&1"] {
+            let error = answered(script, Duration::from_millis(100)).expect_err("it never ends");
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{script}: {error}");
+        }
+        let said = answered("echo yes; exit 3", Duration::from_secs(600)).expect("it ends");
+        assert_eq!((said.exit, said.out.as_slice()), (Some(3), b"yes\n".as_slice()));
+    }
+}

@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(2);
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotInterrupted {
-    #[error("somebody redirects this loop already: {holder}")]
+    #[error("a redirect of this loop is already under way: {holder}")]
     Held { holder: String },
     #[error(transparent)]
     Store(#[from] StoreError<Refusal>),

@@ -263,9 +263,9 @@ const MOVED: [(&str, &str); 4] = [
 /// So many entries of a hidden folder are looked at to leave one of them open.
 const MOST_BESIDE: usize = 10_000;
 
-/// What is asked for.
+/// What is known of the machine and wanted by the settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct KeySearch<'a> {
     pub home: Option<&'a Path>,
     /// Homes of others whose keys we could read; only the superuser has any.
     pub other_homes: &'a [PathBuf],
@@ -278,7 +278,7 @@ pub struct Asked<'a> {
 }
 
 /// The places that are here and that we could read, as the kernel sees them.
-pub fn hidden(asked: &Asked<'_>) -> Vec<PathBuf> {
+pub fn hidden(search: &KeySearch<'_>) -> Vec<PathBuf> {
     let names = PLACES.iter().flat_map(|(_, names)| names.iter());
     let mut names: Vec<String> = names.map(|name| (*name).to_owned()).collect();
     let moved = names.iter().flat_map(|name| {
@@ -289,20 +289,23 @@ pub fn hidden(asked: &Asked<'_>) -> Vec<PathBuf> {
     let moved: Vec<String> = moved.collect();
     names.extend(moved);
     let variable = |name: &str| {
-        let found = asked.variables.iter().find(|(known, _)| known == name);
+        let found = search.variables.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| PathBuf::from(value))
     };
-    let mut found = places(&names, asked.home, &variable);
-    for home in asked.other_homes {
+    let mut found = places(&names, search.home, &variable);
+    for home in search.other_homes {
         found.extend(places(&names, Some(home), &|_| None));
     }
     found.extend(SYSTEM.map(PathBuf::from));
-    found.extend(asked.hide.iter().cloned());
+    found.extend(search.hide.iter().cloned());
     let can_read = |path: &PathBuf| rustix::fs::access(path, Access::READ_OK).is_ok();
-    let real = found.iter().filter_map(|path| path.canonicalize().ok());
+    // Most of these names are not here, and for the superuser they are looked for in every home: one look at each is cheaper
+    // than following all of its folders.
+    let here = found.iter().filter(|path| path.symlink_metadata().is_ok());
+    let real = here.filter_map(|path| path.canonicalize().ok());
     let found: Vec<PathBuf> = real.filter(|path| path != Path::new("/") && can_read(path)).collect();
-    let hidden = outermost(open_to(&found, asked.show));
-    let project = asked.project.iter().filter_map(|path| path.canonicalize().ok());
+    let hidden = outermost(open_to(&found, search.show));
+    let project = search.project.iter().filter_map(|path| path.canonicalize().ok());
     outermost(project.fold(hidden, |hidden, own| without(hidden, &own)))
 }
 
@@ -364,7 +367,7 @@ pub fn other_homes() -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Files that are there, what is asked to be hidden and shown, and what is hidden in the end.
+    /// Files that are there, what is to be hidden and shown, and what is hidden in the end.
     fn check(files: &[&str], hide: &[&str], show: &[&str], expected: &[&str]) {
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path().canonicalize().expect("it is there");
@@ -374,7 +377,7 @@ mod tests {
             fs::write(path, "x").expect("a file");
         }
         let whole = |names: &[&str]| names.iter().map(|name| home.join(name)).collect::<Vec<_>>();
-        let asked = Asked {
+        let search = KeySearch {
             home: Some(&home),
             other_homes: &[],
             variables: &[("XDG_CONFIG_HOME".into(), home.join("moved").into())],
@@ -382,7 +385,7 @@ mod tests {
             show: &whole(show),
             project: &[home.join("project"), home.join(".claude/state.md")],
         };
-        let found = hidden(&asked);
+        let found = hidden(&search);
         let found: Vec<_> = found.iter().filter_map(|path| path.strip_prefix(&home).ok()).collect();
         assert_eq!(found, expected.iter().map(Path::new).collect::<Vec<_>>(), "{files:?} {hide:?} {show:?}");
     }
@@ -427,8 +430,14 @@ mod tests {
         let home = folder.path().canonicalize().expect("it is there");
         fs::create_dir_all(home.join("dotfiles/ssh")).expect("folders");
         std::os::unix::fs::symlink("dotfiles/ssh", home.join(".ssh")).expect("a link");
-        let asked =
-            Asked { home: Some(&home), other_homes: &[], variables: &[], hide: &[], show: &[], project: &[] };
-        assert!(hidden(&asked).contains(&home.join("dotfiles/ssh")));
+        let search = KeySearch {
+            home: Some(&home),
+            other_homes: &[],
+            variables: &[],
+            hide: &[],
+            show: &[],
+            project: &[],
+        };
+        assert!(hidden(&search).contains(&home.join("dotfiles/ssh")));
     }
 }

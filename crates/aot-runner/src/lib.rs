@@ -27,12 +27,19 @@ pub mod machine;
 #[cfg(unix)]
 pub mod message;
 pub mod plain_file;
+pub mod plain_text;
+#[cfg(unix)]
+pub mod ports;
 #[cfg(unix)]
 pub mod process;
+#[cfg(unix)]
+mod scratch;
 #[cfg(unix)]
 pub mod session;
 #[cfg(unix)]
 pub mod settings;
+#[cfg(unix)]
+pub mod shell;
 pub mod store;
 #[cfg(unix)]
 pub mod survey;

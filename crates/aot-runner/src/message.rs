@@ -71,6 +71,17 @@ pub enum Notice<'n> {
         job: JobId,
         line: String,
     },
+    /// A tool of an agent could not do its work.
+    ToolFailed {
+        job: JobId,
+        agent: String,
+        line: String,
+    },
+    /// A worker goes on in the same tree, because something is missing.
+    Mends {
+        job: JobId,
+        reason: String,
+    },
     /// An agent has ended; without a job it is a judge of the base case or of a check.
     AgentEnded {
         job: Option<JobId>,

@@ -1,6 +1,8 @@
 //! `aot.toml`: beside the project, and one in the user's folder for settings. The project's wins, key by key. Strict:
 //! what is not known is warned of, with its place; what is known must be right.
 
+mod choose;
+
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ use crate::environment;
 use crate::plain_file;
 use crate::process::cage::{Choice, Kind, Network};
 use crate::process::hosts::Hosts;
+
+pub use choose::choose_agent;
 
 pub const FILE: &str = "aot.toml";
 
@@ -52,8 +56,20 @@ pub struct CageSettings {
 pub struct WorkSettings {
     /// Names of variables that workers get besides the usual ones, or beginnings of names with a `*` after them.
     pub environment: Vec<String>,
-    /// How long a worker may print nothing.
+    /// How long a worker may print nothing; see [`WorkSettings::agent_idle`].
     pub idle_timeout: Option<Duration>,
+}
+
+/// Agents print whenever they have thought or a tool of theirs has ended. The longest thoughts and the longest commands that
+/// their own limits allow take ten minutes.
+const AGENT_IDLE: Duration = Duration::from_secs(15 * 60);
+
+impl WorkSettings {
+    /// How long an agent may print nothing. A command of the user's may be silent as long as it runs, unless they say
+    /// otherwise.
+    pub fn agent_idle(&self) -> Duration {
+        self.idle_timeout.unwrap_or(AGENT_IDLE)
+    }
 }
 
 /// What checks, `setup` and judges' commands run in.

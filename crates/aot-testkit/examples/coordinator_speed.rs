@@ -110,6 +110,7 @@ fn run(state: State, fails: Fails) -> Life {
                         summary: "done".into(),
                         artifacts: vec!["src/lib.rs".into()],
                         commit: Some("1a2b3c4".into()),
+                        unchanged: false,
                     };
                     queue.push_back(Event::Landed { job, binding, usage: Usage::default() });
                 }

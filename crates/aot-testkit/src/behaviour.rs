@@ -30,6 +30,8 @@ pub struct Behaviour {
     pub check_error: u64,
     pub check_pending: u64,
     pub conflict: u64,
+    /// A worker is done and has changed no file.
+    pub unchanged: u64,
     pub late: u64,
     /// At each event.
     pub crash: u64,
@@ -84,6 +86,7 @@ impl Behaviour {
         let (unable, tells) = (mostly_none(4, 12), mostly_none(40, 80));
         let no_room = mostly_none(20, 25);
         let (check_pending, conflict, late) = (mostly_none(5, 15), mostly_none(30, 30), mostly_none(50, 100));
+        let unchanged = mostly_none(20, 60);
         let (crash, interfere) = (mostly_none(30, 12), mostly_none(35, 15));
         let plans = *random.pick(&[
             PlanQuality::Useful,
@@ -116,6 +119,7 @@ impl Behaviour {
             check_error,
             check_pending,
             conflict,
+            unchanged,
             late,
             crash,
             interfere,
@@ -168,7 +172,8 @@ impl Behaviour {
                     return (JobOutcome::Failed { reason: "out of time".into() }, limit);
                 }
                 if self.is_cursed(atom) || random.percent(self.fail) {
-                    JobOutcome::Failed { reason: "could not".into() }
+                    // Sometimes it tells the same as before, which has consequences (D34).
+                    JobOutcome::Failed { reason: format!("could not: {}", random.below(3)) }
                 } else if random.percent(self.too_large) {
                     JobOutcome::TooLarge { reason: "too much".into() }
                 } else {
@@ -275,13 +280,17 @@ fn red_check(number: usize) -> RedCheck {
 
 /// What an agent tells while it runs.
 pub fn on_the_way(random: &mut Random) -> Usage {
-    Usage { agent_runs: 0, cost_usd: random.between(0, 20) as f64 / 10.0, tokens: random.between(0, 500) }
+    Usage {
+        cost_usd: random.between(0, 20) as f64 / 10.0,
+        tokens: random.between(0, 500),
+        ..Usage::default()
+    }
 }
 
 /// Judges asked about so many items, each once or twice.
 pub fn judges(random: &mut Random, items: usize, most: u64) -> Usage {
     let agent_runs = if items == 0 { 0 } else { random.between(0, items as u64 * most) };
-    Usage { agent_runs, cost_usd: random.between(0, 20) as f64 / 10.0, tokens: random.between(0, 500) }
+    Usage { agent_runs, mends: 0, ..on_the_way(random) }
 }
 
 fn new_atom(what: &str) -> NewAtom {
@@ -293,7 +302,9 @@ fn useful(random: &mut Random, state: &State, job: &Job) -> PlanChange {
     let mut plan = PlanChange { reason: "another way".into(), ..PlanChange::default() };
     for why in &job.why {
         match why {
-            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => match random.below(4) {
+            ReplanReason::Failing { atom }
+            | ReplanReason::TooLarge { atom, .. }
+            | ReplanReason::Infeasible { atom, .. } => match random.below(4) {
                 0 => plan.alternatives.push(Alternative {
                     to: atom.clone(),
                     group: None,

@@ -24,6 +24,71 @@ pub fn with_graph(graph: &str) -> String {
     text + "---\n\n# Original Prompt\n\nMake it so.\n"
 }
 
+/// The state file of a loop that is agreed on and has not begun.
+#[derive(Clone, Debug)]
+pub struct NewLoop<'l> {
+    pub goal: &'l str,
+    /// Lines below `base_case:`.
+    pub base_case: &'l str,
+    pub constraints: &'l str,
+    /// Further lines of the objective.
+    pub objective: &'l str,
+    /// Further lines of `control:`.
+    pub control: &'l str,
+    /// Lines below `atoms:`.
+    pub atoms: &'l str,
+    /// Lines below `decompositions:` and `or_groups:`; empty for none.
+    pub decompositions: &'l str,
+    pub or_groups: &'l str,
+    pub request: &'l str,
+}
+
+impl NewLoop<'_> {
+    pub fn text(&self) -> String {
+        let NewLoop { goal, base_case, constraints, objective, control, atoms, request, .. } = self;
+        let section = |lines: &str, empty: &str| match lines.is_empty() {
+            true => format!(" {empty}"),
+            false => format!("\n{lines}"),
+        };
+        let decompositions = section(self.decompositions, "[]");
+        let or_groups = section(self.or_groups, "{}");
+        format!(
+            r#"---
+objective:
+  goal: "{goal}"
+  base_case:
+{base_case}
+  background_intent: "It is needed"
+  deliverables: "What the goal names"
+  definition_of_done: "The checks pass"
+  constraints: {{{constraints}}}
+{objective}
+control:
+  status: pending
+  iteration: 0
+  stall_count: 0
+  prev_pending_count: -1
+  stop_requested: false
+  stop_reason: null
+  redirect_requested: false
+{control}
+atoms:
+{atoms}
+decompositions:{decompositions}
+or_groups:{or_groups}
+bindings: {{}}
+trail: []
+corrections: []
+---
+
+# Original Prompt
+
+{request}
+"#
+        )
+    }
+}
+
 /// A realistic file of `count` atoms, about 200 bytes each: layers of eight, half of them resolved, the first of the
 /// other half in progress.
 pub fn of_size(count: usize) -> String {

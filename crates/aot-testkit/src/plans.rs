@@ -26,6 +26,7 @@ pub fn blank(constraints: Constraints) -> State {
             protected: Vec::new(),
             verify: None,
             isolation: None,
+            shell: None,
         },
         control: Control::fresh(),
         atoms: IndexMap::new(),
@@ -34,6 +35,7 @@ pub fn blank(constraints: Constraints) -> State {
         bindings: IndexMap::new(),
         trail: Vec::new(),
         corrections: Vec::new(),
+        background: Default::default(),
     }
 }
 

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::fixtures::NewLoop;
+
 pub const STATE: &str = ".claude/aot-loop-state.md";
 
 /// How long the killed may take to be gone.
@@ -306,44 +308,21 @@ pub struct Loop<'l> {
 
 impl Loop<'_> {
     pub fn text(&self) -> String {
-        let Loop { base_case, constraints, objective, atoms, or_groups } = self;
-        let or_groups = match or_groups.is_empty() {
-            true => " {}".to_owned(),
-            false => format!("\n{or_groups}"),
-        };
-        format!(
-            r#"---
-objective:
-  goal: "Let the files be there"
-  base_case:
-    checklist:
-{base_case}
-  background_intent: "Files are needed"
-  deliverables: "Files"
-  definition_of_done: "All files are there"
-  constraints: {{{constraints}}}
-{objective}
-control:
-  status: pending
-  iteration: 0
-  stall_count: 0
-  prev_pending_count: -1
-  stop_requested: false
-  stop_reason: null
-  redirect_requested: false
-atoms:
-{atoms}
-decompositions: []
-or_groups:{or_groups}
-bindings: {{}}
-trail: []
-corrections: []
----
-
-# Original Prompt
-
-Files, please.
-"#
-        )
+        let Loop { base_case, constraints, objective, atoms, or_groups } = *self;
+        let base_case = &format!("    checklist:\n{base_case}");
+        let (goal, request) = ("Let the files be there", "Files, please.");
+        let (control, decompositions) = ("", "");
+        NewLoop {
+            goal,
+            base_case,
+            constraints,
+            objective,
+            control,
+            atoms,
+            decompositions,
+            or_groups,
+            request,
+        }
+        .text()
     }
 }

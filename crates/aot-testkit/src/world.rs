@@ -174,10 +174,20 @@ impl World {
     pub fn commit(&mut self, id: &JobId) -> Binding {
         let atom = id.task.atom().expect("only atoms land").clone();
         let commit = format!("{atom}.{}", id.attempt);
-        let binding =
-            Binding { summary: format!("{atom} done"), artifacts: Vec::new(), commit: Some(commit) };
+        let binding = Binding {
+            summary: format!("{atom} done"),
+            artifacts: Vec::new(),
+            commit: Some(commit),
+            unchanged: false,
+        };
         self.branch.push(Commit { atom, attempt: id.attempt, binding: binding.clone() });
         binding
+    }
+
+    /// A job lands that changed nothing.
+    pub fn land_unchanged(id: &JobId) -> Binding {
+        let atom = id.task.atom().expect("only atoms land");
+        Binding { summary: format!("{atom} looks done"), unchanged: true, ..Binding::default() }
     }
 
     pub fn verified(&mut self) {

@@ -142,18 +142,6 @@ pub fn claim(state: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The user's shell, if it is one that takes `-c` and speaks as shells do; otherwise the system's.
-pub fn shell() -> PathBuf {
-    const KNOWN: [&str; 9] = ["sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "yash", "fish"];
-    let users = std::env::var_os("SHELL").map(PathBuf::from);
-    let known = |path: &PathBuf| {
-        path.is_absolute()
-            && path.is_file()
-            && path.file_name().and_then(|name| name.to_str()).is_some_and(|name| KNOWN.contains(&name))
-    };
-    users.filter(known).unwrap_or_else(|| PathBuf::from("/bin/sh"))
-}
-
 /// The folder for the user's own `aot.toml`.
 pub fn user_settings() -> Option<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -250,5 +238,5 @@ pub fn is_in_job() -> bool {
 pub fn person(root: &Path, guard: &Guard) -> String {
     let system = || ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     let name = aot_runner::tree::author(root, guard).or_else(system).unwrap_or_default();
-    if name.trim().is_empty() { "somebody".to_owned() } else { name.trim().to_owned() }
+    if name.trim().is_empty() { "unknown".to_owned() } else { name.trim().to_owned() }
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use aot_runner::plain_text::changes_direction;
+pub use aot_runner::plain_text::line as plain;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Pages are at most this wide.
@@ -125,45 +127,9 @@ fn is_colour(sequence: &str) -> bool {
     codes.is_empty() || codes.split(';').all(ours)
 }
 
-/// A line as a terminal would show it: without escape sequences, after the last carriage return.
-pub fn plain(line: &str) -> String {
-    let line = anstream::adapter::strip_str(line.trim_end()).to_string();
-    let line = line.rsplit('\r').next().unwrap_or_default();
-    let mut plain = String::with_capacity(line.len());
-    for c in line.chars() {
-        match c {
-            '\t' => plain.push_str("  "),
-            c if c.is_control() || changes_direction(c) => {}
-            c => plain.push(c),
-        }
-    }
-    plain
-}
-
-/// Marks that turn the direction of writing, by which a text can look like another one.
-fn changes_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_others_are_made_plain() {
-        for (line, expected) in [
-            ("plain", "plain"),
-            ("\x1b[1;31mred\x1b[0m and \x1b[2Kgone", "red and gone"),
-            ("10%\r50%\r100%\r\n", "100%"),
-            ("a\tb\x07", "a  b"),
-            ("cut \x1b[3", "cut "),
-            ("\x1b]0;a title\x07text \x1b]8;;http://localhost\x1b\\link\x1b]8;;\x1b\\", "text link"),
-            ("\x1bPq#0\x1b\\after", "after"),
-            ("safe\u{202e}txt.exe", "safetxt.exe"),
-        ] {
-            assert_eq!(plain(line), expected, "{line:?}");
-        }
-    }
 
     #[test]
     fn nothing_that_a_terminal_obeys_is_printed() {

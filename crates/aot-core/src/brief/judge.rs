@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::agreed::{AGREED, agreed};
 use super::answer::{EVIDENCE_LIMIT, MAX_EVIDENCE, REASON_LIMIT, read_as};
 use super::checks::globs;
 use super::shape::{Faults, RawAnswer, Unreadable, schema_of};
@@ -25,7 +26,7 @@ const DESCRIPTION: usize = 1024;
 const CRITERIA: usize = 12 * 1024;
 const FILES: usize = 5 * 1024;
 
-const _: () = assert!(WORDS + GOAL + DESCRIPTION + CRITERIA + FILES <= TEXT_LIMIT);
+const _: () = assert!(WORDS + GOAL + AGREED + DESCRIPTION + CRITERIA + FILES <= TEXT_LIMIT);
 
 /// What plain criteria, without a rubric, are scored as.
 const WHOLE: &str = "overall";
@@ -54,6 +55,7 @@ pub fn judge(state: &State, atom: Option<&AtomId>, item: &str, quality: &Quality
     );
     page.heading("Goal of the work");
     page.quote("goal", &state.objective.goal, GOAL);
+    agreed(&mut page, state);
     if let Some(atom) = atom.and_then(|id| state.atoms.get(id)) {
         page.paragraph(&format!("The part of it that you judge, {}:", short(&atom.id)));
         page.quote("description of the part", &atom.description, DESCRIPTION);

@@ -1,9 +1,10 @@
 //! The brief of each role, the shape of its answer, and the strict reading of the answer. Names no vendor, starts no
 //! agent and decides nothing: a brief is a function of the state, an answer a value for the rules.
 //!
-//! A brief is contracted (D6): the goal, the atom, the bindings of what it depends on, its checks and its failures; no
-//! history, no logs. Its size has a limit, each part has its own, and what was cut is said.
+//! A brief is contracted (D6): the goal, what was agreed, the atom, the bindings of what it depends on, its checks and its
+//! failures with the end of the output that showed them; no history, no other logs. Its size has a limit, each part has its own, and what was cut is said.
 
+mod agreed;
 mod align;
 mod answer;
 mod change;
@@ -35,14 +36,14 @@ pub use crate::rules::certificate::RedCheck;
 pub use crate::rules::order::Cost;
 pub use crate::rules::plan::ReplanReason;
 pub use shape::{ANSWER_LIMIT, MAX_FAULTS, RawAnswer, Unreadable};
-pub use work::{AttemptContext, Leftover, probe, worker};
+pub use work::{AttemptContext, Leftover, explain_no_change, mend, probe, worker};
 
 use serde_json::Value;
 
 use crate::state::{Atom, AtomId, Span, State};
 
 /// No brief is longer, in bytes, whatever the state holds.
-pub const TEXT_LIMIT: usize = 26 * 1024;
+pub const TEXT_LIMIT: usize = 32 * 1024;
 
 /// Ids and names are shown up to this.
 const NAME_LIMIT: usize = 96;

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::agreed::{AGREED, agreed};
 use super::change::{MAX_CHILDREN, MAX_NEW_ATOMS, plan_change_schema};
 use super::checks::list_checks;
 use super::text::{BriefText, ListEntry, one_line};
@@ -13,7 +14,6 @@ use crate::state::{AtomId, AtomStatus, Graph, State, Target, TrailEntry};
 // The budgets of the parts, in bytes.
 const WORDS: usize = 5 * 1024;
 const GOAL: usize = 1024;
-const DONE_MEANS: usize = 512;
 const BASE_CASE: usize = 1536;
 const WHY: usize = 3 * 1024;
 const UNRESOLVED: usize = 5 * 1024;
@@ -23,7 +23,7 @@ const RESOLVED: usize = 2560;
 const REFUSALS: usize = 1536;
 
 const _: () = assert!(
-    WORDS + GOAL + DONE_MEANS + BASE_CASE + WHY + UNRESOLVED + GROUPS + FAILURES + RESOLVED + REFUSALS
+    WORDS + GOAL + AGREED + BASE_CASE + WHY + UNRESOLVED + GROUPS + FAILURES + RESOLVED + REFUSALS
         <= TEXT_LIMIT
 );
 
@@ -54,8 +54,7 @@ pub fn coordinator(state: &State, graph: &Graph, asked: &ReplanRequest) -> Brief
     why(&mut page, state, &asked.why);
     page.heading("Goal");
     page.quote("goal", &state.objective.goal, GOAL);
-    page.paragraph("Done means:");
-    page.quote("definition of done", &state.objective.definition_of_done, DONE_MEANS);
+    agreed(&mut page, state);
     if let Some(base_case) = &state.objective.base_case {
         page.paragraph("The program checks in the end:");
         list_checks(&mut page, "base case", base_case, BASE_CASE);
@@ -80,9 +79,10 @@ fn why(page: &mut BriefText, state: &State, why: &[ReplanReason]) {
     }
     page.heading("Why you are asked");
     let reasons = why.iter().flat_map(|why| match why {
-        ReplanReason::Failing { .. } | ReplanReason::TooLarge { .. } | ReplanReason::Stalling => {
-            vec![(why, None)]
-        }
+        ReplanReason::Failing { .. }
+        | ReplanReason::TooLarge { .. }
+        | ReplanReason::Infeasible { .. }
+        | ReplanReason::Stalling => vec![(why, None)],
         ReplanReason::Red { checks } => {
             std::iter::once((why, None)).chain(checks.iter().map(|red| (why, Some(red)))).collect()
         }
@@ -99,6 +99,12 @@ fn why(page: &mut BriefText, state: &State, why: &[ReplanReason]) {
         (ReplanReason::TooLarge { atom, reason }, None) => {
             entry.line(0, &format!("{} is too large for one go, a worker says:", short(atom)));
             entry.quote(1, "why it is too large", reason, IN_FULL);
+            entry.line(1, "as described:");
+            in_full(entry, state, atom);
+        }
+        (ReplanReason::Infeasible { atom, findings }, None) => {
+            entry.line(0, &format!("{} cannot be done as described, a probe says:", short(atom)));
+            entry.quote(1, "what a probe found", findings, IN_FULL);
             entry.line(1, "as described:");
             in_full(entry, state, atom);
         }
@@ -127,7 +133,9 @@ pub(super) fn unresolved(
     let first: HashSet<&AtomId> = why
         .iter()
         .filter_map(|why| match why {
-            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => Some(atom),
+            ReplanReason::Failing { atom }
+            | ReplanReason::TooLarge { atom, .. }
+            | ReplanReason::Infeasible { atom, .. } => Some(atom),
             ReplanReason::Stalling | ReplanReason::Red { .. } => None,
         })
         .collect();
@@ -239,7 +247,14 @@ pub(super) fn resolved(page: &mut BriefText, state: &State) {
     }
     page.heading("Resolved");
     page.list("resolved atoms", bound, RESOLVED, |entry, (id, binding)| {
-        entry.line(0, &format!("{}: {}", short(id), one_line(&binding.summary, LINE_LIMIT)));
+        // What nobody checked may be why a check of the whole is red (D33).
+        let is_parent = state.decomposition_of(id).is_some();
+        let word = match state.atoms.get(id) {
+            Some(atom) if is_parent || atom.is_proven_when_resolved() => "",
+            _ if binding.unchanged => " (an agent's word, no file changed)",
+            _ => " (an agent's word)",
+        };
+        entry.line(0, &format!("{}{word}: {}", short(id), one_line(&binding.summary, LINE_LIMIT)));
     });
 }
 

@@ -1,9 +1,12 @@
 //! The briefs about one atom: may it be done (probe), do it (worker).
 
+use super::agreed::{AGREED, BASE_CASE, agreed, base_case};
 use super::checks::list_checks;
 use super::dependencies::dependencies;
 use super::text::{BriefText, ListEntry, one_line};
-use super::{Brief, LINE_LIMIT, NAME_LIMIT, ProbeAnswer, Role, TEXT_LIMIT, WorkerAnswer, short, titled};
+use super::{
+    Brief, LINE_LIMIT, NAME_LIMIT, ProbeAnswer, RedCheck, Role, TEXT_LIMIT, WorkerAnswer, short, titled,
+};
 use crate::rules::Refusal;
 use crate::state::{Atom, AtomId, Graph, SelectionCause, State, TrailEntry};
 
@@ -22,6 +25,10 @@ const RETURNED: usize = 512;
 const WRITES: usize = 512;
 const PROTECTED: usize = 1024;
 const LEFT: usize = 768;
+const SUBMODULES: usize = 512;
+
+// Whoever has no checks of its own is told those of the whole.
+const _: () = assert!(CHECKS <= BASE_CASE);
 
 const _: () = assert!(
     WORDS
@@ -30,14 +37,16 @@ const _: () = assert!(
         + PART_OF
         + DIRECT
         + BEHIND
-        + CHECKS
         + CHOSEN
         + FAILURES
         + FINDINGS
         + RETURNED
         + WRITES
         + PROTECTED
+        + SUBMODULES
         + LEFT
+        + AGREED
+        + BASE_CASE
         <= TEXT_LIMIT
 );
 
@@ -46,6 +55,8 @@ const SUMMARY: usize = 1024;
 const ARTIFACTS: usize = 512;
 /// Of one failure.
 const FAILURE: usize = 1280;
+/// Of what a check said, for whoever mends it.
+const MEND: usize = 2048;
 
 /// What an agent should know beyond the state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +67,10 @@ pub struct AttemptContext<'g> {
     pub returned: Option<&'g str>,
     /// Commits of earlier work that could not be taken back (D23).
     pub left: &'g [Leftover],
+    /// Folders that are repositories of their own, in which no change can land.
+    pub submodules: &'g [String],
+    /// What the last look at the base case saw.
+    pub red: &'g [RedCheck],
 }
 
 /// A commit of an abandoned or reset atom that stays in the tree.
@@ -76,10 +91,10 @@ pub fn probe(state: &State, graph: &Graph, id: &AtomId, given: AttemptContext<'_
     );
     describe(&mut page, state, graph, index, &name);
     build_on(&mut page, state, graph, index);
-    done_when(&mut page, state, atom, "The program will check:");
+    done_when(&mut page, state, atom, given, "The program will check:");
     failed_before(&mut page, state, graph, index);
     given_by_others(&mut page, given);
-    protect(&mut page, state);
+    protect(&mut page, state, given.submodules);
     Ok(Brief::close(state, Role::Probe, Some(atom.id.clone()), page, ProbeAnswer::schema()))
 }
 
@@ -103,6 +118,7 @@ pub fn worker(
         &mut page,
         state,
         atom,
+        given,
         "The program runs these when you end, and only they count. Run what you can of them first:",
     );
     failed_before(&mut page, state, graph, index);
@@ -112,8 +128,35 @@ pub fn worker(
         page.paragraph("Others work beside you. Change only:");
         list_paths(&mut page, "paths to write", &atom.writes, WRITES);
     }
-    protect(&mut page, state);
+    protect(&mut page, state, given.submodules);
     Ok(Brief::close(state, Role::Worker, Some(atom.id.clone()), page, WorkerAnswer::schema()))
+}
+
+/// What a worker is told in the same conversation when the check of its atom is red: the headline, then the end of the
+/// output.
+pub fn mend(reason: &str) -> String {
+    let mut page = BriefText::default();
+    page.heading("Not done yet");
+    page.paragraph("The program ran the check of your part on your files, and it is red:");
+    page.quote("what the check said", reason, MEND);
+    page.paragraph(
+        "Your changes are still there, and only what the check itself wrote is gone. Find the cause, mend it, run the check \
+         yourself where you can, and answer again in the same form. If it cannot be mended, answer `success: false` and say \
+         why.",
+    );
+    page.into_parts().0
+}
+
+/// What a worker is told that calls an atom without a check done and changed no file (D33).
+pub fn explain_no_change() -> String {
+    let mut page = BriefText::default();
+    page.heading("Nothing was changed");
+    page.paragraph(
+        "You call your part done, and no file differs from what was there before. If something is still to be written, do it \
+         now. If nothing is to be changed, say in `summary` what you did and how you know that the part is done. Answer again \
+         in the same form.",
+    );
+    page.into_parts().0
 }
 
 fn find<'s>(state: &'s State, id: &AtomId) -> Result<(usize, &'s Atom, String), Refusal> {
@@ -124,6 +167,7 @@ fn find<'s>(state: &'s State, id: &AtomId) -> Result<(usize, &'s Atom, String), 
 fn describe(page: &mut BriefText, state: &State, graph: &Graph, index: usize, name: &str) {
     page.heading("Goal of the whole");
     page.quote("goal", &state.objective.goal, GOAL);
+    agreed(page, state);
     page.heading(&format!("The part: {name}"));
     page.quote(&format!("description of {name}"), &state.atoms[index].description, DESCRIPTION);
     if graph.parent(index).is_some() {
@@ -181,7 +225,7 @@ fn write_binding(entry: &mut ListEntry, state: &State, atom: &Atom) {
     entry.line(1, &files);
 }
 
-fn done_when(page: &mut BriefText, state: &State, atom: &Atom, how: &str) {
+fn done_when(page: &mut BriefText, state: &State, atom: &Atom, given: AttemptContext<'_>, how: &str) {
     page.heading("Done when");
     match &atom.check {
         Some(checks) => {
@@ -189,8 +233,8 @@ fn done_when(page: &mut BriefText, state: &State, atom: &Atom, how: &str) {
             list_checks(page, "checks", checks, CHECKS);
         }
         None => {
-            page.paragraph("The part has no check of its own. The whole is done when:");
-            page.quote("definition of done", &state.objective.definition_of_done, CHECKS);
+            page.paragraph("The part has no check of its own.");
+            base_case(page, state, given.red);
         }
     }
 }
@@ -271,11 +315,20 @@ fn given_by_others(page: &mut BriefText, given: AttemptContext<'_>) {
     }
 }
 
-fn protect(page: &mut BriefText, state: &State) {
-    if !state.objective.protected.is_empty() {
+fn protect(page: &mut BriefText, state: &State, submodules: &[String]) {
+    let protected = &state.objective.protected;
+    if !protected.is_empty() || !submodules.is_empty() {
         page.heading("Out of bounds");
+    }
+    if !submodules.is_empty() {
+        page.paragraph(
+            "These are submodules, repositories of their own. Read them; no change in them can land:",
+        );
+        list_paths(page, "submodules", submodules, SUBMODULES);
+    }
+    if !protected.is_empty() {
         page.paragraph("Nobody may change these; a result that touches one is thrown away whole:");
-        list_paths(page, "protected paths", &state.objective.protected, PROTECTED);
+        list_paths(page, "protected paths", protected, PROTECTED);
     }
 }
 

@@ -18,7 +18,7 @@ use super::checks::proving;
 use super::document::{Entries, Items, Kind, Node};
 use super::finding::{Findings, Severity};
 use super::read::{Field, ItemOf, Name, Requirement, as_text, note_blank_name, note_slips, wrong_type};
-use crate::state::{AtomId, State};
+use crate::state::{AtomId, Background, State};
 use special::{TrailType, least, most, note_defaults, noun, requirement};
 
 /// Stands in for a text that is missing or no text. No file can say it: a NUL byte is refused.
@@ -32,12 +32,22 @@ pub(super) fn state(root: Node<'_>) -> (Option<State>, Findings) {
     if let Ok(state) = State::deserialize(FieldValue::root(root, &mut reader))
         && state.atoms.len() == listed
     {
-        return (Some(state), reader.findings);
+        return (Some(State { background: background(root), ..state }), reader.findings);
     }
     let second = SecondPass { schema: super::schema(), ids: HashMap::new() };
     let mut reader = DecodePass { second: Some(second), ..DecodePass::default() };
     let state = State::deserialize(FieldValue::root(root, &mut reader));
-    (state.ok().map(without_stand_ins), reader.findings)
+    let state = state.ok().map(|state| State { background: background(root), ..state });
+    (state.map(without_stand_ins), reader.findings)
+}
+
+/// What stands beside the contract's own fields, as far as it can be read.
+pub(super) fn background(root: Node<'_>) -> Background {
+    let of = |key: &str| root.get(key).map(|node| node.value()).unwrap_or_default();
+    Background {
+        clarifications: serde_json::from_value(of("clarifications")).unwrap_or_default(),
+        scope: serde_json::from_value(of("scope")).unwrap_or_default(),
+    }
 }
 
 fn without_stand_ins(mut state: State) -> State {

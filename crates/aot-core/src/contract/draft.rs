@@ -5,12 +5,13 @@ use serde_json::{Map, Value, json};
 
 use super::Reading;
 use super::checks::proving;
+use super::decode;
 use super::document::{Document, Kind, Limits, Node};
 use super::edit::{Edit, Path, PathStep};
 use super::finding::{Finding, Findings, Severity};
 use super::write::NotWritten;
 use crate::state::{
-    Agreement, Boundaries, Checks, Clarification, Constraints, Control, NewAtom, State, sequence_number,
+    Agreement, Background, Boundaries, Checks, Constraints, Control, NewAtom, State, sequence_number,
 };
 
 /// What the text is before anything is agreed on: the sections in the order in which people read them.
@@ -140,7 +141,7 @@ pub fn revise(
     scope: &Boundaries,
 ) -> Result<Document, NotWritten> {
     let mut revised = document.clone();
-    if beside(document).1 != *scope {
+    if background(document).scope != *scope {
         revised.edit(&[match scope.is_empty() {
             true => Edit::Remove { path: vec!["scope".into()] },
             false => set(["scope".into()], value(scope)),
@@ -178,12 +179,8 @@ pub fn bring_checks(bytes: Vec<u8>) -> Result<Checks, Vec<Finding>> {
 }
 
 /// What was asked and answered, and what lies outside, as the text tells it. What has another form is left alone.
-pub fn beside(document: &Document) -> (Vec<Clarification>, Boundaries) {
-    let of = |key: &str| document.root().get(key).map(|node| node.value()).unwrap_or_default();
-    (
-        serde_json::from_value(of("clarifications")).unwrap_or_default(),
-        serde_json::from_value(of("scope")).unwrap_or_default(),
-    )
+pub fn background(document: &Document) -> Background {
+    decode::background(document.root())
 }
 
 /// The request, as it stands below the frontmatter.

@@ -11,8 +11,9 @@ mod read;
 mod write;
 
 pub use document::{Document, Limits, Place};
-pub use draft::{Brought, beside, bring, bring_checks, draft, request, revise};
+pub use draft::{Brought, background, bring, bring_checks, draft, request, revise};
 pub use finding::{Finding, MAX_FINDINGS, Severity};
+pub use read::is_near;
 pub use write::{NotWritten, edits, write};
 
 use crate::state::State;

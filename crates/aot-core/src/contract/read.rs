@@ -317,7 +317,7 @@ pub(super) fn note_slips(
 }
 
 /// Whether two words differ by a slip: a letter wrong, missing, too many or swapped, once or twice.
-fn is_near(known: &str, given: &str) -> bool {
+pub fn is_near(known: &str, given: &str) -> bool {
     let allowed = if known.len() <= 4 { 1 } else { 2 };
     if known.len().abs_diff(given.len()) > allowed {
         return false;

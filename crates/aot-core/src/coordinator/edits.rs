@@ -74,7 +74,7 @@ impl Coordinator {
         if self.is_under_way() && self.state().control.status != LoopStatus::Running {
             self.restore_status();
         }
-        self.judges = None;
+        self.rates = None;
         self.memory.forget(Forget::StateReplaced);
         self.forget_evaluations();
         // The file says nothing that an evaluation under way would see otherwise.

@@ -6,14 +6,13 @@ use super::protocol::{
     Answer, CheckOutcome, Effect, Evaluation, Event, Feasibility, JobId, JobOutcome, RedirectLock, StopMode,
     UnrecordedLanding, Usage,
 };
-use super::unstarted::unable;
 use super::{Coordinator, Dispatch, OnRefusedStart, Phase};
 use crate::rules::advance::{self, Proof};
 use crate::rules::backoff::{self, MAX_LOST_EVALUATIONS};
 use crate::rules::certificate::{RedCheck, WORKING_TREE};
 use crate::rules::converge::{self, Stop};
 use crate::rules::evaluate::{self, BaseCase, Blocker, Look, PlanState};
-use crate::rules::memory::{Forget, MAX_CHECK_ERRORS};
+use crate::rules::memory::{Forget, Infeasible, MAX_CHECK_ERRORS};
 use crate::rules::plan::{self, ReplanReason};
 use crate::rules::replan::{self, PlanChange};
 use crate::rules::{Change, backtrack, order};
@@ -153,6 +152,7 @@ impl Coordinator {
     fn charge(&mut self, usage: Usage) {
         if usage != Usage::default() {
             self.spending.total.agent_runs += usage.agent_runs;
+            self.spending.total.mends += usage.mends;
             self.spending.total.cost_usd += usage.cost_usd.max(0.0);
             self.spending.total.tokens += usage.tokens;
             self.write_spent();
@@ -183,8 +183,7 @@ impl Coordinator {
             return;
         }
         if let JobOutcome::Unable { lack, reason } = &outcome {
-            let atom = self.flight.attempts[at].atom.clone();
-            self.stop_attempt(at, unable(*lack, reason, vec![atom]), reason);
+            self.unable_to_work(at, *lack, reason, usage);
             return;
         }
         self.note_begun(&job);
@@ -200,7 +199,7 @@ impl Coordinator {
     }
 
     /// Ends an attempt and stops the loop: the next attempt would end for the same reason.
-    fn stop_attempt(&mut self, at: usize, stop: Stop, reason: &str) {
+    pub(super) fn stop_attempt(&mut self, at: usize, stop: Stop, reason: &str) {
         let atom = self.end_attempt(at).atom;
         self.return_to_pending(atom, reason.to_owned());
         self.require_stop(stop);
@@ -227,6 +226,12 @@ impl Coordinator {
             if order::put_off(&mut self.ledger, index, &words).is_some() {
                 self.end_attempt(at);
                 self.count_result();
+                return;
+            }
+            if plan::replans_before_work(&self.ledger, &self.dispatch_inputs(&[]), index) {
+                let atom = self.end_attempt(at).atom;
+                self.memory.entry(&atom).infeasible = Some(Infeasible::ToBeTold(words));
+                self.return_to_pending(atom, "a probe calls it infeasible, so the plan comes first".into());
                 return;
             }
         }
@@ -403,6 +408,9 @@ impl Coordinator {
     fn fail(&mut self, at: usize, reason: String) {
         let atom = self.end_attempt(at).atom;
         self.memory.forget(Forget::Failed(&atom));
+        if backtrack::is_same_as_before(&self.ledger, &atom, &reason) {
+            self.memory.entry(&atom).fails_the_same = true;
+        }
         backtrack::failed(&mut self.ledger, &atom, &reason).expect("what is in flight is in progress");
         self.count_result();
     }
@@ -488,10 +496,7 @@ impl Coordinator {
             Answer::NotStarted { obstacle, reason } => {
                 return self.replan_not_started(replan, &obstacle, &reason);
             }
-            Answer::Unable { lack, reason } => {
-                self.require_stop(unable(lack, &reason, Vec::new()));
-                return;
-            }
+            Answer::Unable { lack, reason } => return self.unable_to_replan(&replan, lack, &reason),
             Answer::Failed { reason } => self.remember_refusal(reason),
             Answer::Plan(change) => self.replan(change, &replan.why),
         }

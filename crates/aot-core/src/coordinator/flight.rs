@@ -1,6 +1,7 @@
 //! What is in flight: attempts on atoms, and at most one replan. Knows who runs and how far along, and no rule.
 
 use super::protocol::{Job, JobId, Task};
+use crate::rules::bound::Rates;
 use crate::rules::order::ProbeFinding;
 use crate::rules::plan::ReplanReason;
 use crate::state::{AtomId, AtomStatus, State};
@@ -16,7 +17,7 @@ pub struct Attempt {
     pub parked: bool,
     /// A probe has run for it: the work is its second half.
     pub probed: bool,
-    /// Agent runs so far besides its own: repetitions of its question, and judges.
+    /// Agent runs so far besides its own: mends, and judges.
     pub further_runs: u64,
     /// What its own probe found, while other choices are still probed.
     pub finding: Option<ProbeFinding>,
@@ -126,13 +127,15 @@ impl Attempt {
         job.attempt == self.number && *atom == self.atom
     }
 
-    /// Agent runs that it may still begin: the work after a probe, repetitions of its question, judges.
-    pub fn runs_left(&self, judgements: u64, repeats: u64) -> u64 {
-        let further = (repeats + judgements).saturating_sub(self.further_runs);
+    /// Agent runs that it may still begin: the work after a probe, mends, judges.
+    pub fn runs_left(&self, state: &State, rates: &Rates) -> u64 {
+        let is_command = state.atoms.get(&self.atom).is_some_and(|atom| atom.run.is_some());
+        let after = if is_command { rates.after_command() } else { rates.after_work() };
+        let further = after.saturating_sub(self.further_runs);
         match self.stage {
             Stage::Probing | Stage::AwaitingProbes => 1 + further,
             Stage::Working => further,
-            Stage::Checking | Stage::AwaitingRival | Stage::Landing => further.min(judgements),
+            Stage::Checking | Stage::AwaitingRival | Stage::Landing => further.min(rates.after_command()),
         }
     }
 

@@ -75,7 +75,7 @@ fn ended(job: JobId) -> Event {
 }
 
 fn landed(job: JobId) -> Event {
-    let binding = Binding { summary: String::new(), artifacts: Vec::new(), commit: None };
+    let binding = Binding { summary: String::new(), artifacts: Vec::new(), ..Binding::default() };
     Event::Landed { job, binding, usage: Usage::default() }
 }
 

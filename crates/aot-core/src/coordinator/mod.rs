@@ -26,7 +26,8 @@ use jiff::{SignedDuration, Timestamp};
 use flight::Flight;
 use parallel_probes::ProbedChoices;
 
-use crate::rules::bound::{self, Bound};
+use crate::rules::bound::{self, Bound, Rates};
+use crate::rules::certificate::RedCheck;
 use crate::rules::converge::{self, JudgementInputs, Stop};
 use crate::rules::evaluate::{self, BaseCase, Evaluations};
 use crate::rules::gate::Aligned;
@@ -95,8 +96,8 @@ pub struct Coordinator {
     /// The latest iteration in which something is known to have begun: it is not taken back (D12).
     begun_in: Option<u32>,
     spending: Spending,
-    /// [`bound::judges`] of the state, until the graph changes.
-    judges: Option<usize>,
+    /// What the bound depends on, until an atom changes.
+    rates: Option<Rates>,
     wake: Option<Timestamp>,
     /// Effects of the event being handled, in the order in which they are to be performed.
     effects: Vec<Effect>,
@@ -162,7 +163,7 @@ impl Coordinator {
             failed_setup: None,
             begun_in: None,
             spending: Spending { seconds_before: total.seconds, total, since: now, unwritten: false },
-            judges: None,
+            rates: None,
             wake: None,
             effects: Vec::new(),
             ledger,
@@ -189,8 +190,8 @@ impl Coordinator {
             self.write_spent();
         }
         let changes = self.ledger.take_changes();
-        if changes.iter().any(|change| change.reshapes()) {
-            self.judges = None;
+        if changes.iter().any(|change| change.reshapes() || matches!(change, Change::AtomResolved { .. })) {
+            self.rates = None;
         }
         let mut effects = Vec::with_capacity(self.effects.len() + 1);
         if !changes.is_empty() {
@@ -218,25 +219,23 @@ impl Coordinator {
 
     /// The most that can still happen, as of the last event; it never rises, unless a person redirects or edits.
     pub fn bound(&mut self) -> Bound {
-        let judges = *self.judges.get_or_insert_with(|| bound::judges(self.ledger.state()));
-        let judgements = bound::judgements(judges);
-        let repeats = match self.settings.dispatch {
-            Dispatch::Rolling => bound::REPEATS,
+        let mends = match self.settings.dispatch {
+            Dispatch::Rolling => bound::MENDS,
             Dispatch::OnRequest => 0,
         };
+        let (ledger, agents) = (&self.ledger, self.settings.agents);
+        let rates = *self.rates.get_or_insert_with(|| Rates::new(ledger.state(), agents, mends));
         let attempts =
-            self.flight.attempts.iter().map(|attempt| attempt.runs_left(judgements, repeats)).sum();
+            self.flight.attempts.iter().map(|attempt| attempt.runs_left(ledger.state(), &rates)).sum();
         let (base_case, running) = (&self.base_case, self.flight.len());
         let evaluation = self.phase != Phase::Halted
             && evaluate::may_come(&self.ledger, base_case, &self.evaluations, running);
         let runs = bound::RunsInFlight {
-            repeats,
-            judges,
             probed_choices: self.probed_in_iteration().len(),
             attempts,
             evaluations: u64::from(evaluation),
         };
-        bound::left(self.ledger.state(), runs, self.seconds_spent())
+        bound::left(self.ledger.state(), rates, runs, self.seconds_spent())
     }
 
     /// The jobs in flight, those that are landing among them.
@@ -256,6 +255,11 @@ impl Coordinator {
             | BaseCase::Waiting { .. }
             | BaseCase::Unevaluable { .. } => None,
         }
+    }
+
+    /// What the last look at the base case saw as red, or waits for.
+    pub fn red(&self) -> &[RedCheck] {
+        &self.evaluations.red
     }
 
     pub fn is_halted(&self) -> bool {

@@ -224,11 +224,12 @@ pub enum Evaluation {
     },
 }
 
-/// What a job has cost. `agent_runs` counts agents that the program started besides the job itself: judges, and the same
-/// agent when it was asked again because its answer could not be read.
+/// What a job has cost. `agent_runs` counts agents that the program started besides the job itself: judges, and mends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub agent_runs: u64,
+    /// Those of them in which the same agent went on: its answer could not be read, or its check was red (D34).
+    pub mends: u64,
     pub cost_usd: f64,
     pub tokens: u64,
 }

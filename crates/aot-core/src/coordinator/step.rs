@@ -10,6 +10,7 @@ use crate::rules::advance::{self, AttemptNumber};
 use crate::rules::certificate::{Budget, certify};
 use crate::rules::converge::{self, Parking, Running, Stop};
 use crate::rules::evaluate::{self, BaseCase, Look};
+use crate::rules::memory::Infeasible;
 use crate::rules::plan::{self, Pick, Presence, ReplanReason, Step};
 use crate::rules::{Change, backoff, backtrack};
 use crate::state::{AtomId, LoopStatus};
@@ -296,13 +297,30 @@ impl Coordinator {
         }
         match self.settings.agents.coordinator {
             Presence::Available => self.ask_for_plan(why),
+            Presence::Absent if red.is_some() => self.redo_claims(),
             Presence::Absent => self.abandon_earlier_choice(&plan::atoms_to_replan(&why)),
         }
+    }
+
+    /// Without anybody who could change the plan, what was only claimed and changed nothing is done again (D33).
+    fn redo_claims(&mut self) {
+        let claims = backtrack::doubtful_claims(&self.ledger);
+        if claims.is_empty() {
+            return;
+        }
+        self.ledger.record(Change::IterationOpened);
+        backtrack::redo(&mut self.ledger, &claims);
+        self.evaluations.outdated = true;
     }
 
     fn ask_for_plan(&mut self, why: Vec<ReplanReason>) {
         self.ledger.record(Change::IterationOpened);
         let number = self.state().control.iteration;
+        for why in &why {
+            if let ReplanReason::Infeasible { atom, .. } = why {
+                self.memory.entry(atom).infeasible = Some(Infeasible::Told);
+            }
+        }
         let replan = Replan { number, atoms: plan::atoms_to_replan(&why), why, parked: false };
         self.start_replan(&replan);
         self.flight.replan = Some(replan);

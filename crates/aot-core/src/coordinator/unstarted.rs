@@ -68,18 +68,42 @@ impl Coordinator {
 
     /// An attempt whose probe has run, or runs beside others, keeps what is known and waits for its second half.
     pub(super) fn not_started(&mut self, at: usize, obstacle: &Obstacle, reason: &str) {
+        if !self.take_back_attempt(at, reason) {
+            self.flight.attempts[at].parked = true;
+        }
+        self.wait_for_start(obstacle, reason);
+    }
+
+    /// Takes an attempt back that has not begun: no agent run, and no iteration if nothing else began in it. Returns whether
+    /// it did; one whose probe has run, or runs beside others, has begun.
+    pub(super) fn take_back_attempt(&mut self, at: usize, reason: &str) -> bool {
         let attempt = &self.flight.attempts[at];
         let is_second_half = attempt.stage == Stage::Working && attempt.probed;
         if is_second_half || !attempt.parallel_probes.is_empty() {
-            self.flight.attempts[at].parked = true;
-        } else {
-            let Attempt { atom, number, .. } = self.flight.attempts[at].clone();
-            self.uncount_run(&self.flight.attempts[at].job());
-            self.end_attempt(at);
-            self.ledger.record(Change::AtomNotStarted { atom, reason: reason.to_owned() });
-            self.take_back_iteration(number);
+            return false;
         }
-        self.wait_for_start(obstacle, reason);
+        let Attempt { atom, number, .. } = self.flight.attempts[at].clone();
+        self.uncount_run(&self.flight.attempts[at].job());
+        self.end_attempt(at);
+        self.ledger.record(Change::AtomNotStarted { atom, reason: reason.to_owned() });
+        self.take_back_iteration(number);
+        true
+    }
+
+    /// An agent lacks what only a person can give. That costs nothing, unless it had begun.
+    pub(super) fn unable_to_work(&mut self, at: usize, lack: Lack, reason: &str, usage: Usage) {
+        let stop = unable(lack, reason, vec![self.flight.attempts[at].atom.clone()]);
+        match usage.agent_runs == 0 && self.take_back_attempt(at, reason) {
+            true => self.require_stop(stop),
+            false => self.stop_attempt(at, stop, reason),
+        }
+    }
+
+    pub(super) fn unable_to_replan(&mut self, replan: &Replan, lack: Lack, reason: &str) {
+        if self.take_back_iteration(replan.number) {
+            self.uncount_run(&replan.job());
+        }
+        self.require_stop(unable(lack, reason, Vec::new()));
     }
 
     /// A replan beside other starts keeps its place in their iteration.

@@ -118,7 +118,7 @@ pub fn resolve_parent(ledger: &mut Ledger, parent: usize) {
     let artifacts = artifacts.into_iter().collect();
     let names = children.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
     let summary = format!("Completed via {names} resolution");
-    let binding = Binding { summary, artifacts, commit: None };
+    let binding = Binding { summary, artifacts, ..Binding::default() };
     let atom = ledger.id(parent);
     ledger.record(Change::AtomResolved { atom, binding });
 }

@@ -3,7 +3,7 @@
 use super::{Change, Ledger, Refusal, advance};
 use crate::state::{
     Atom, AtomId, AtomStatus, Closes, Cycle, GroupName, SelectionCause, State, StopKind, Target, TrailEntry,
-    headline,
+    headline, is_same_failure,
 };
 
 /// An atom below a choice fails that choice at this many failures of its own.
@@ -199,6 +199,52 @@ pub fn failures(state: &State, atom: &AtomId) -> usize {
         |entry| !matches!(entry, TrailEntry::Replan { atom: replanned, .. } if replanned == atom),
     );
     since.filter(|entry| matches!(entry, TrailEntry::Failure { atom: failed, .. } if failed == atom)).count()
+}
+
+/// Whether an atom's last failure since its plan changed told the same as this one (D34).
+pub fn is_same_as_before(ledger: &Ledger, id: &AtomId, reason: &str) -> bool {
+    for entry in ledger.state().trail.iter().rev() {
+        match entry {
+            TrailEntry::Failure { atom, reason: before, .. } if atom == id => {
+                return is_same_failure(before, reason);
+            }
+            TrailEntry::Replan { atom, .. } if atom == id => return false,
+            TrailEntry::Failure { .. }
+            | TrailEntry::Replan { .. }
+            | TrailEntry::Selection { .. }
+            | TrailEntry::UserCorrection { .. } => {}
+        }
+    }
+    false
+}
+
+/// Atoms that are resolved on an agent's word although no file was changed for them, and that nothing rests on but parents
+/// without a check: if the base case is red without anything left to do, these are done again, once (D33).
+pub fn doubtful_claims(ledger: &Ledger) -> Vec<usize> {
+    let (state, graph) = (ledger.state(), ledger.graph());
+    let is_unchecked_parent = |above: usize| graph.is_decomposed(above) && ledger.atom(above).check.is_none();
+    let is_doubtful = |index: &usize| {
+        let atom = ledger.atom(*index);
+        atom.status == AtomStatus::Resolved
+            && state.bindings.get(&atom.id).is_some_and(|binding| binding.unchanged)
+            && !atom.is_proven_when_resolved()
+            && !graph.is_decomposed(*index)
+            && !graph.is_dormant(state, *index)
+            && ledger.tally().failures(&atom.id) == 0
+            && graph.resting_on(state, &[*index]).iter().all(|above| is_unchecked_parent(*above))
+    };
+    (0..state.atoms.len()).filter(is_doubtful).collect()
+}
+
+/// Opens these again, and the parents that they belong to.
+pub fn redo(ledger: &mut Ledger, claims: &[usize]) {
+    for claim in claims {
+        let parents = ledger.graph().resting_on(ledger.state(), &[*claim]);
+        ledger.reset_all(parents.into_iter().chain([*claim]));
+        let atom = ledger.id(*claim);
+        let reason = "it changed nothing, and the checks are red with nothing left to do".to_owned();
+        ledger.record(Change::FailureNoted { atom, reason });
+    }
 }
 
 fn live_rival(ledger: &Ledger, group: usize) -> bool {

@@ -253,9 +253,10 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
                 format!("stalled: {limit} evaluations in a row brought nothing, the base case stays red");
             return finishes(StopKind::Stalled, reason);
         }
-        if inputs.dispatch.agents.coordinator == Presence::Absent {
-            let reason =
-                "stalled: all atoms are resolved, the base case is red, and nobody can change the plan";
+        let agents = inputs.dispatch.agents;
+        let redoes = agents.worker == Presence::Available && !backtrack::doubtful_claims(ledger).is_empty();
+        if agents.coordinator == Presence::Absent && !redoes {
+            let reason = "stalled: all atoms are resolved, the base case is red, and there is no coordinator to change the plan";
             return finishes(StopKind::Stalled, reason.into());
         }
         if *plan == PlanState::CameBackEmpty {
@@ -350,6 +351,19 @@ pub fn dead_end(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Stop {
         .collect();
     if !awaiting_person.is_empty() {
         return stop(StopKind::NeedsPerson, format!("needs a person: {}", awaiting_person.join("; ")));
+    }
+    let same: Vec<String> = ready
+        .iter()
+        .map(|index| ledger.id(*index))
+        .filter(|id| plan::fails_the_same(ledger, inputs.dispatch.memory, id))
+        .map(|id| id.to_string())
+        .collect();
+    if !same.is_empty() {
+        let reason = format!(
+            "stalled: {} failed twice in the same way, and nothing else is left to try",
+            same.join(", ")
+        );
+        return stop(StopKind::Stalled, reason);
     }
     if !ready.is_empty() {
         return no_agent(ready.iter().map(|index| ledger.id(*index)).collect());

@@ -13,14 +13,27 @@ pub const MAX_CHECK_ERRORS: u32 = 2;
 pub struct AtomMemory {
     /// Why a worker calls it too large for one attempt, until its plan has changed.
     pub too_large: Option<String>,
+    /// A probe calls it infeasible as it is described: the plan is to change before anybody works on it (D11).
+    pub infeasible: Option<Infeasible>,
     /// Why its last attempt came back without having failed; the next brief says it.
     pub return_reason: Option<String>,
+    /// Its last two failures told the same: another try of the same kind would, too (D34).
+    pub fails_the_same: bool,
     /// How often in a row its check could not run.
     pub check_errors: u32,
     /// Why it waits for a person.
     pub awaiting_person: Option<String>,
     /// What a probe found when the choices of its group were put in order (D10).
     pub finding: Option<ProbeFinding>,
+}
+
+/// A probe's verdict on an atom that is no choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Infeasible {
+    /// With what it found.
+    ToBeTold(String),
+    /// Whoever can change the plan was asked. If the plan stays, the work is tried all the same.
+    Told,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -59,6 +72,13 @@ impl Memory {
         self.atoms.iter().filter_map(|(atom, memory)| Some((atom, memory.too_large.as_deref()?)))
     }
 
+    pub fn infeasible(&self) -> impl Iterator<Item = (&AtomId, &str)> {
+        self.atoms.iter().filter_map(|(atom, memory)| match &memory.infeasible {
+            Some(Infeasible::ToBeTold(findings)) => Some((atom, findings.as_str())),
+            Some(Infeasible::Told) | None => None,
+        })
+    }
+
     pub fn anything_awaits_person(&self) -> bool {
         self.atoms.values().any(|memory| memory.awaiting_person.is_some())
     }
@@ -70,7 +90,8 @@ impl Memory {
             }
             Forget::Failed(atom) => {
                 if let Some(memory) = self.atoms.get_mut(atom) {
-                    *memory = AtomMemory { too_large: memory.too_large.take(), ..AtomMemory::default() };
+                    let (too_large, infeasible) = (memory.too_large.take(), memory.infeasible.take());
+                    *memory = AtomMemory { too_large, infeasible, ..AtomMemory::default() };
                 }
             }
             Forget::Replanned(atom) => {

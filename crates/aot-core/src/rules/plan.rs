@@ -4,7 +4,7 @@
 use super::certificate::RedCheck;
 use super::memory::Memory;
 use super::overlap::conflict;
-use super::{Ledger, Refusal, advance, converge, order};
+use super::{Ledger, Refusal, advance, backtrack, converge, order};
 use crate::state::{AtomId, AtomStatus, Spent, Target};
 
 /// Which roles have an agent.
@@ -13,6 +13,12 @@ pub struct Agents {
     pub worker: Presence,
     pub probe: Presence,
     pub coordinator: Presence,
+}
+
+impl Agents {
+    /// As far as is known, there is one for each role.
+    pub const ALL: Agents =
+        Agents { worker: Presence::Available, probe: Presence::Available, coordinator: Presence::Available };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +74,8 @@ pub enum ReplanReason {
     Failing { atom: AtomId },
     /// A worker calls it too large for one go.
     TooLarge { atom: AtomId, reason: String },
+    /// A probe calls it infeasible as it is described.
+    Infeasible { atom: AtomId, findings: String },
     /// One more iteration without progress and replans end (D11).
     Stalling,
     /// Nothing is unresolved, and yet the base case does not hold (D14).
@@ -210,7 +218,25 @@ fn refused_for_good(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) 
     {
         return Some(Refusal::GivenUp(atom.id.clone()));
     }
+    if fails_the_same(ledger, inputs.memory, &atom.id) && !can_climb(ledger, inputs, index) {
+        return Some(Refusal::GivenUp(atom.id.clone()));
+    }
     None
+}
+
+/// Whether the last two failures of an atom since its plan changed told the same (D34).
+pub fn fails_the_same(ledger: &Ledger, memory: &Memory, id: &AtomId) -> bool {
+    ledger.tally().failures(id) > 1 && memory.of(id).is_some_and(|memory| memory.fails_the_same)
+}
+
+/// Whether something else than another try of the same kind is left for an atom that fails (D11): a probe before the work,
+/// another plan, an earlier choice to give up.
+fn can_climb(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> bool {
+    let atom = ledger.atom(index);
+    let was_probed = ledger.tally().failures(&atom.id) > FAILURES_FOR_A_PROBE;
+    inputs.agents.coordinator == Presence::Available
+        || (inputs.agents.probe == Presence::Available && atom.run.is_none() && !was_probed)
+        || backtrack::earlier_choice(ledger, &atom.id).is_some()
 }
 
 /// Whether only an agent can solve an atom (D27).
@@ -279,7 +305,8 @@ pub fn replan_reasons(ledger: &Ledger, memory: &Memory, red: Option<&[RedCheck]>
         })
     };
     let mut due: Vec<ReplanReason> = Vec::new();
-    let mut failing: Vec<&AtomId> = ledger.tally().needs_replan().filter(|id| waits(id)).collect();
+    let is_due = |id: &&AtomId| ledger.tally().is_replan_due(id) || fails_the_same(ledger, memory, id);
+    let mut failing: Vec<&AtomId> = ledger.tally().failed().filter(|id| waits(id)).filter(is_due).collect();
     if stalling {
         failing = ledger.tally().failed().filter(|id| waits(id)).collect();
     }
@@ -288,10 +315,25 @@ pub fn replan_reasons(ledger: &Ledger, memory: &Memory, red: Option<&[RedCheck]>
     for (atom, reason) in memory.too_large().filter(|(id, _)| waits(id)) {
         due.push(ReplanReason::TooLarge { atom: atom.clone(), reason: reason.to_owned() });
     }
+    for (atom, findings) in memory.infeasible().filter(|(id, _)| waits(id)) {
+        due.push(ReplanReason::Infeasible { atom: atom.clone(), findings: findings.to_owned() });
+    }
     if stalling && (control.stall_count > 0 || !due.is_empty()) {
         due.push(ReplanReason::Stalling);
     }
     due
+}
+
+/// Whether a probe's "not feasible" goes to whoever can change the plan before anybody works on the atom. A choice has its
+/// group for that, and what was told once is tried (D11).
+pub fn replans_before_work(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> bool {
+    let control = &ledger.state().control;
+    let memory = inputs.memory.of(&ledger.atom(index).id);
+    inputs.agents.coordinator == Presence::Available
+        && ledger.graph().group_of(index).is_none()
+        && memory.is_none_or(|memory| memory.infeasible.is_none())
+        && control.stall_count < ledger.state().constraints().max_stall_count
+        && control.iteration < ledger.state().constraints().max_iterations
 }
 
 /// The atoms that a replan is about.
@@ -299,7 +341,9 @@ pub fn atoms_to_replan(why: &[ReplanReason]) -> Vec<AtomId> {
     let mut atoms: Vec<AtomId> = Vec::new();
     for why in why {
         match why {
-            ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => {
+            ReplanReason::Failing { atom }
+            | ReplanReason::TooLarge { atom, .. }
+            | ReplanReason::Infeasible { atom, .. } => {
                 if !atoms.contains(atom) {
                     atoms.push(atom.clone());
                 }

@@ -273,11 +273,7 @@ fn rebind(
     ledger.wants_status(index, AtomStatus::Resolved)?;
     let summary = said("summary", summary)?;
     let description = format!("{atom}: {summary}");
-    let mut binding = ledger.state().bindings.get(atom).cloned().unwrap_or_else(|| crate::state::Binding {
-        summary: String::new(),
-        artifacts: Vec::new(),
-        commit: None,
-    });
+    let mut binding = ledger.state().bindings.get(atom).cloned().unwrap_or_default();
     binding.summary = summary;
     if let Some(artifacts) = artifacts {
         binding.artifacts = artifacts;

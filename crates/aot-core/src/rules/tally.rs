@@ -37,9 +37,9 @@ impl Tally {
         self.failures.get(atom).copied().unwrap_or(0)
     }
 
-    /// Unresolved atoms whose plan is to change.
-    pub fn needs_replan(&self) -> impl Iterator<Item = &AtomId> {
-        self.needs_replan.iter()
+    /// Whether the plan of an unresolved atom is to change.
+    pub fn is_replan_due(&self, atom: &AtomId) -> bool {
+        self.needs_replan.contains(atom)
     }
 
     /// Atoms with any failure since their plan last changed.

@@ -32,6 +32,14 @@ pub struct Boundaries {
     pub excluded: Vec<String>,
 }
 
+/// What was asked and answered when a goal was agreed on, and where it ends. People and agents write these keys as they like,
+/// so what cannot be read is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Background {
+    pub clarifications: Vec<Clarification>,
+    pub scope: Boundaries,
+}
+
 impl Boundaries {
     pub fn is_empty(&self) -> bool {
         self.included.is_empty() && self.excluded.is_empty()
@@ -82,6 +90,7 @@ impl Agreement {
             bindings: IndexMap::new(),
             trail: Vec::new(),
             corrections: Vec::new(),
+            background: Background { clarifications: self.clarifications.clone(), scope: self.scope.clone() },
         }
     }
 

@@ -76,6 +76,12 @@ impl Atom {
     pub fn new(id: AtomId, description: impl Into<String>) -> Atom {
         NewAtom { description: description.into(), ..NewAtom::default() }.called(id)
     }
+
+    /// Whether the program itself sees that the atom is done, by its check or by its command. Otherwise an agent claims it
+    /// (D33).
+    pub fn is_proven_when_resolved(&self) -> bool {
+        self.check.is_some() || self.run.is_some()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

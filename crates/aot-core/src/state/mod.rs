@@ -11,14 +11,14 @@ mod path;
 mod stop;
 mod trust;
 
-pub use agreement::{Agreement, Boundaries, Clarification};
+pub use agreement::{Agreement, Background, Boundaries, Clarification};
 pub use atom::{Atom, AtomStatus, NewAtom};
 pub use checks::{Check, Checks, Criterion, Item, Quality, Scope, Wants};
 pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
 pub use limit::{LIMITS, Limit};
-pub use stop::{Budget, Failed, SelectionCause, StopKind, headline};
+pub use stop::{Budget, Failed, SelectionCause, StopKind, headline, is_same_failure};
 pub use trust::TrustItem;
 
 use indexmap::IndexMap;
@@ -49,6 +49,9 @@ pub struct State {
     pub bindings: IndexMap<AtomId, Binding>,
     pub trail: Vec<TrailEntry>,
     pub corrections: Vec<Correction>,
+    /// What stands beside the contract's own fields and is told to agents.
+    #[serde(skip)]
+    pub background: Background,
 }
 
 /// What must be satisfied.
@@ -76,6 +79,9 @@ pub struct Objective {
     pub verify: Option<VerifyWhen>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+    /// Runs all commands of the loop; without it the system's own, or bash for what only bash understands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
 }
 
 /// It is optional only while the alignment is being made, which is not what the schema describes.
@@ -161,14 +167,18 @@ pub enum VerifyWhen {
     EachIteration,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Isolation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<IsolationMode>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub share: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copy: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teardown: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -267,10 +277,17 @@ fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
     #[serde(default)]
     pub agent_runs: u64,
+    /// Those of the runs in which a worker went on because something was missing (D34).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub mends: u64,
     #[serde(default)]
     pub seconds: u64,
     #[serde(default)]
@@ -335,12 +352,15 @@ impl OrGroup {
 }
 
 /// What a resolved atom has shrunk to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Binding {
     pub summary: String,
     pub artifacts: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// No file was changed for it (D33).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unchanged: bool,
 }
 
 /// The history that backtracking and the strategy ladder read.

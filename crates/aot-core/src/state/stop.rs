@@ -69,6 +69,31 @@ impl StopKind {
     }
 }
 
+impl StopKind {
+    /// The words with which the reason of such a stop may begin. A screen that has said them in its headline leaves them
+    /// out.
+    fn lead(&self) -> &'static str {
+        match self {
+            StopKind::Stalled => "stalled: ",
+            StopKind::Tampered => "tampered: ",
+            StopKind::NeedsPerson => "needs a person: ",
+            StopKind::Deadlock { .. } => "deadlock: ",
+            StopKind::Budget { .. } => "budget spent: ",
+            StopKind::NoAgent { .. } => "no agent: ",
+            StopKind::Completed
+            | StopKind::StoppedByHand
+            | StopKind::RedirectInterrupted
+            | StopKind::Exhausted { .. }
+            | StopKind::IterationLimit => "",
+        }
+    }
+
+    /// The reason, below a headline that names the kind.
+    pub fn below_headline<'r>(&self, reason: &'r str) -> &'r str {
+        reason.strip_prefix(self.lead()).unwrap_or(reason)
+    }
+}
+
 /// Why a group went to another choice. Entries of an older program, or of another one, have none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -117,6 +142,44 @@ impl SelectionCause {
 /// What happened, without the end of the output that may stand below it.
 pub fn headline(reason: &str) -> &str {
     reason.lines().next().unwrap_or_default()
+}
+
+/// Whether two failures tell the same, but for times and addresses, which differ from run to run.
+pub fn is_same_failure(one: &str, other: &str) -> bool {
+    one == other || without_noise(one) == without_noise(other)
+}
+
+/// Numbers that a unit of time follows, clock times and addresses are left out.
+fn without_noise(text: &str) -> String {
+    const UNITS: [&str; 8] = ["s", "ms", "us", "µs", "ns", "sec", "secs", "seconds"];
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let is_word = |c: char| c.is_alphanumeric() || c == 'µ';
+        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        if word == 0 {
+            kept.push(c);
+            rest = &rest[c.len_utf8()..];
+            continue;
+        }
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':').unwrap_or(rest.len());
+        let after = rest[number..].trim_start_matches(' ');
+        let unit = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
+        let length = if rest[..word].starts_with("0x") {
+            word
+        } else if c.is_ascii_digit() && UNITS.contains(&unit) {
+            rest.len() - after.len() + unit.len()
+        } else if c.is_ascii_digit() && rest[..number].matches(':').count() == 2 {
+            number
+        } else {
+            kept.push_str(&rest[..word]);
+            rest = &rest[word..];
+            continue;
+        };
+        kept.push('#');
+        rest = &rest[length..];
+    }
+    kept
 }
 
 /// A choice that failed or was given up.

@@ -8,7 +8,7 @@ use super::{Check, Checks, IsolationMode, State};
 /// One thing that needs trust. Equal items are trusted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrustItem<'s> {
-    /// What it is, in a word: `check`, `run`, `setup`, `agent`, `isolation`, `confirmed`, or a key of `aot.toml`.
+    /// What it is, in a word: `check`, `run`, `setup`, `teardown`, `shell`, `agent`, `isolation`, `confirmed`, or a key of `aot.toml`.
     pub kind: Cow<'s, str>,
     pub text: Cow<'s, str>,
 }
@@ -30,10 +30,12 @@ impl State {
         commands("check", self.objective.base_case.as_ref(), &mut items);
         if let Some(isolation) = &self.objective.isolation {
             items.extend(isolation.setup.as_deref().map(|setup| TrustItem::new("setup", setup)));
+            items.extend(isolation.teardown.as_deref().map(|end| TrustItem::new("teardown", end)));
             if isolation.mode == Some(IsolationMode::None) {
                 items.push(TrustItem::new("isolation", "none"));
             }
         }
+        items.extend(self.objective.shell.as_deref().map(|shell| TrustItem::new("shell", shell)));
         for atom in self.atoms.values() {
             commands("check", atom.check.as_ref(), &mut items);
             items.extend(atom.run.as_deref().map(|run| TrustItem::new("run", run)));

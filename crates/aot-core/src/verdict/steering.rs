@@ -28,7 +28,10 @@ struct Tool {
     starts: &'static [&'static str],
 }
 
-const TOOLS: [Tool; 19] = [
+const PACKAGE_RUNNERS: [&str; 3] = ["npx", "bunx", "pnpx"];
+const PACKAGE_RUNNER: &str = "npx";
+
+const TOOLS: [Tool; 20] = [
     Tool {
         name: "pytest",
         programs: &["pytest", "py.test"],
@@ -181,6 +184,23 @@ const TOOLS: [Tool; 19] = [
         starts: &["phpunit"],
     },
     Tool { name: "phpunit", programs: &["phpunit"], module: None, files: &["phpunit.*"], starts: &[] },
+    // Whatever a package runner starts, it starts as these say: another shell, or options for node.
+    Tool {
+        name: PACKAGE_RUNNER,
+        programs: &[],
+        module: None,
+        files: &[
+            "package.json",
+            ".npmrc",
+            ".yarnrc",
+            ".yarnrc.yml",
+            "pnpm-workspace.yaml",
+            ".pnpmfile.*",
+            "bunfig.toml",
+            "node_modules/.bin/**",
+        ],
+        starts: &[],
+    },
     // `python -m` looks for every module in the folder that it is started in, before it looks at its own.
     Tool { name: "python", programs: &[], module: None, files: &[], starts: &[] },
 ];
@@ -207,6 +227,12 @@ pub fn steering(command: &str) -> Vec<Steering> {
         let folder = folder_of(&simple);
         let mut globs = BTreeSet::new();
         collect(tool, &mut globs);
+        if PACKAGE_RUNNERS.contains(&simple.name()) {
+            TOOLS
+                .iter()
+                .filter(|tool| tool.name == PACKAGE_RUNNER)
+                .for_each(|tool| collect(tool, &mut globs));
+        }
         let globs = globs.into_iter().map(|glob| match &folder {
             Some(folder) => format!("{folder}/{glob}"),
             None => glob,
@@ -237,7 +263,7 @@ fn tool_of(simple: &SimpleCommand) -> Option<&'static Tool> {
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     let named = |name: &str| TOOLS.iter().find(|tool| tool.programs.contains(&name));
     match simple.name() {
-        "npx" | "bunx" | "pnpx" => named(word(1)).or_else(|| named("npm")),
+        name if PACKAGE_RUNNERS.contains(&name) => named(word(1)).or_else(|| named("npm")),
         "bundle" | "uv" | "poetry" | "pipenv" | "hatch" | "rye" | "pdm" => {
             let inner = words.iter().skip(1).skip_while(|word| matches!(word.as_str(), "exec" | "run"));
             let inner = SimpleCommand { words: inner.cloned().collect(), ..simple.clone() };
@@ -306,6 +332,11 @@ mod tests {
         check("uv run pytest", "pytest **/conftest.py");
         check("timeout 60 npm test", "npm **/__mocks__/**");
         check("npx jest", "jest **/__mocks__/**");
+        let npx = steering("npx jest").remove(0).globs;
+        assert!(
+            [".npmrc", "jest.config.*"].iter().all(|file| npx.iter().any(|glob| glob == file)),
+            "{npx:?}"
+        );
         check("bundle exec rake test", "rake .rspec");
         check("cd web && npm test && make -C lib check", "npm web/**/__mocks__/**; make web/lib/**/*.mk");
         check("./gradlew test", "gradle **/build.gradle*");

@@ -3,7 +3,7 @@
 use aot_core::contract::{self, Brought};
 use aot_core::rules::gate;
 use aot_core::state::{
-    Agreement, Boundaries, Check, Checks, Clarification, Item, LoopStatus, NewAtom, State, Wants,
+    Agreement, Background, Boundaries, Check, Checks, Clarification, Item, LoopStatus, NewAtom, State, Wants,
 };
 
 fn whole() -> Agreement {
@@ -57,7 +57,8 @@ fn an_agreement_says_in_its_text_what_was_meant() {
     assert_eq!(gate::missing(&state), Vec::<String>::new());
     assert_eq!(state.or_groups["tokens"].selected.as_str(), "A2");
     assert_eq!(contract::request(&document), agreement.request);
-    assert_eq!(contract::beside(&document), (agreement.clarifications, agreement.scope));
+    let Background { clarifications, scope } = contract::background(&document);
+    assert_eq!((clarifications, scope), (agreement.clarifications, agreement.scope));
     // What was drafted can be brought again, and is the same text.
     let again = contract::bring(document.text().into()).expect("it is whole");
     assert_eq!(again.document.text(), document.text());

@@ -30,6 +30,7 @@ fn state(goal: &str) -> State {
             protected: Vec::new(),
             verify: None,
             isolation: None,
+            shell: None,
         },
         control: Control::fresh(),
         atoms: IndexMap::new(),
@@ -38,6 +39,7 @@ fn state(goal: &str) -> State {
         bindings: IndexMap::new(),
         trail: Vec::new(),
         corrections: Vec::new(),
+        background: Default::default(),
     }
 }
 
@@ -50,7 +52,7 @@ fn atom(state: &mut State, id: &str, description: &str, depends_on: &[&str]) {
 fn bind(state: &mut State, id: &str, summary: &str, artifacts: &[&str]) {
     state.atoms[id].status = AtomStatus::Resolved;
     let artifacts = artifacts.iter().map(|path| path.to_string()).collect();
-    state.bindings.insert(id.into(), Binding { summary: summary.into(), artifacts, commit: None });
+    state.bindings.insert(id.into(), Binding { summary: summary.into(), artifacts, ..Binding::default() });
 }
 
 fn cut_into(state: &mut State, parent: &str, children: &[&str]) {
@@ -157,6 +159,29 @@ fn login() -> State {
 }
 
 #[test]
+fn submodules_are_out_of_bounds() {
+    let mut state = login();
+    let submodules = ["vendor/lib".to_owned()];
+    let given = AttemptContext { submodules: &submodules, ..AttemptContext::default() };
+    let words = "These are submodules, repositories of their own. Read them; no change in them can land:\n\
+                 - `vendor/lib`";
+    for protected in [vec![], vec!["tests/**".to_owned()]] {
+        state.objective.protected = protected;
+        let graph = Graph::new(&state);
+        let briefs = [
+            brief::worker(&state, &graph, &"A5".into(), given).unwrap(),
+            brief::probe(&state, &graph, &"A5".into(), given).unwrap(),
+        ];
+        for brief in briefs {
+            assert!(brief.text.contains(words), "{}", brief.text);
+            assert_eq!(brief.text.matches("# Out of bounds").count(), 1, "{}", brief.text);
+        }
+    }
+    let brief = brief::worker(&state, &Graph::new(&state), &"A5".into(), AttemptContext::default()).unwrap();
+    assert!(!brief.text.contains("submodule"), "{}", brief.text);
+}
+
+#[test]
 fn worker_brief() {
     let state = login();
     let left = [Leftover { commit: "1a2b3c4".into(), atom: "A4".into() }];
@@ -164,6 +189,7 @@ fn worker_brief() {
         findings: Some("The router is in src/routes/index.ts."),
         returned: Some("src/routes/index.ts has changed meanwhile, and the changes do not merge"),
         left: &left,
+        ..AttemptContext::default()
     };
     let brief = brief::worker(&state, &Graph::new(&state), &"A5".into(), given).unwrap();
     insta::assert_snapshot!(brief.text, @r"
@@ -172,6 +198,16 @@ fn worker_brief() {
 
     ## Goal of the whole
     > Implement authentication feature
+
+    ## What was agreed
+    Why:
+    > Enable existing users to log in
+
+    To be delivered:
+    > Login API with JWT authentication
+
+    The whole is done when:
+    > All auth tests pass
 
     ## The part: A5
     > Login endpoint
@@ -240,6 +276,16 @@ fn probe_brief() {
     ## Goal of the whole
     > Implement authentication feature
 
+    ## What was agreed
+    Why:
+    > Enable existing users to log in
+
+    To be delivered:
+    > Login API with JWT authentication
+
+    The whole is done when:
+    > All auth tests pass
+
     ## The part: A4_alt
     > Sessions in the database
 
@@ -253,8 +299,13 @@ fn probe_brief() {
       - files: `src/models/user.ts`
 
     ## Done when
-    The part has no check of its own. The whole is done when:
-    > All auth tests pass
+    The part has no check of its own.
+    The program checks the whole in the end:
+    - Functional Requirements: all of
+      - Auth tests pass: `npm test -- --grep auth` exits with 0
+      - Login API works: `curl -f http://localhost:3000/api/auth/login` exits with 0
+    - No vulnerabilities: `npm audit | grep high` runs and exits with other than 0
+    - Code Quality: a judge scores Readability; Design, in `src/**/*.ts`
 
     ## Why A4_alt was chosen among its alternatives
     > Auto-backtrack: A4 failed (no key store)
@@ -282,6 +333,16 @@ fn judge_brief() {
 
     ## Goal of the work
     > Implement authentication feature
+
+    ## What was agreed
+    Why:
+    > Enable existing users to log in
+
+    To be delivered:
+    > Login API with JWT authentication
+
+    The whole is done when:
+    > All auth tests pass
 
     ## Criteria
     Score each from 1 to 5 by what you see; between two described levels, take the one between.
@@ -327,7 +388,14 @@ fn coordinator_brief() {
     ## Goal
     > Implement authentication feature
 
-    Done means:
+    ## What was agreed
+    Why:
+    > Enable existing users to log in
+
+    To be delivered:
+    > Login API with JWT authentication
+
+    The whole is done when:
     > All auth tests pass
 
     The program checks in the end:
@@ -352,9 +420,9 @@ fn coordinator_brief() {
     - A5: POST /login answers 404
 
     ## Resolved
-    - A1: Created User model
-    - A3: Implemented hashing with bcrypt
-    - A4_alt: Sessions are rows of `sessions`; use `openSession(user)`
+    - A1 (an agent's word): Created User model
+    - A3 (an agent's word): Implemented hashing with bcrypt
+    - A4_alt (an agent's word): Sessions are rows of `sessions`; use `openSession(user)`
 
     ## Your earlier changes that were refused
     - > the change would make a cycle: A5 -> A6 -> A5
@@ -1310,11 +1378,16 @@ fn a_brief_of_which_everything_is_cut() {
     state.atoms["A1"].check = Some(Checks::Checklist(vec![command(&long, &long); 20]));
     state.atoms["A1"].writes = vec![long.clone(); 100];
     let left = vec![Leftover { commit: long.clone(), atom: "B1".into() }; 100];
-    let given = AttemptContext { findings: Some(&long), returned: Some(&long), left: &left };
+    let given = AttemptContext {
+        findings: Some(&long),
+        returned: Some(&long),
+        left: &left,
+        ..AttemptContext::default()
+    };
     let brief = brief::worker(&state, &Graph::new(&state), &"A1".into(), given).unwrap();
     assert_sound(&brief);
     insta::assert_snapshot!(format!("{} bytes\n{}", brief.text.len(), brief.cut.join("\n")), @r"
-    19774 bytes
+    19934 bytes
     goal: 150000 bytes, cut to fit 1536
     description of A1: 150000 bytes, cut to fit 3072
     summary of C0: 150000 bytes, cut to fit 1024
@@ -1452,7 +1525,14 @@ proptest! {
         let graph = Graph::new(&state);
         let id = state.atoms[at.index(state.atoms.len())].id.clone();
         let left = vec![Leftover { commit: text.clone(), atom: id.clone() }; 30];
-        let given = AttemptContext { findings: Some(&text), returned: Some(&text), left: &left };
+        let submodules = vec![text.clone(); 30];
+        let given = AttemptContext {
+            findings: Some(&text),
+            returned: Some(&text),
+            left: &left,
+            submodules: &submodules,
+            red: &[],
+        };
         assert_sound(&brief::probe(&state, &graph, &id, given).unwrap());
         assert_sound(&brief::worker(&state, &graph, &id, given).unwrap());
         let mut rubric = vec![criterion(&text, 1.0, &[("1", &text), ("5", &text)]); 40];

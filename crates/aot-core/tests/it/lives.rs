@@ -69,7 +69,7 @@ fn operate(ledger: &mut Ledger, (verb, first, second, text): &Wish) -> Result<()
         0..=3 => advance::start(ledger, &one, AttemptNumber::Uncounted),
         4..=6 => {
             let binding =
-                Binding { summary: format!("x{text}"), artifacts: vec![text.clone()], commit: None };
+                Binding { summary: format!("x{text}"), artifacts: vec![text.clone()], ..Binding::default() };
             advance::resolve(ledger, &one, binding, Proof::Seen)
         }
         7..=9 => backtrack::fail(ledger, &one, text).map(drop),

@@ -35,7 +35,7 @@ fn start(ledger: &mut Ledger, id: &str) -> Result<(), Refusal> {
 
 fn resolve(ledger: &mut Ledger, id: &str, summary: &str, artifacts: &[&str]) -> Result<(), Refusal> {
     let artifacts = artifacts.iter().map(|path| path.to_string()).collect();
-    let binding = Binding { summary: summary.into(), artifacts, commit: None };
+    let binding = Binding { summary: summary.into(), artifacts, ..Binding::default() };
     advance::resolve(ledger, &AtomId::new(id), binding, Proof::None)
 }
 
@@ -192,7 +192,7 @@ fn a_parent_with_a_check_resolves_when_it_is_seen_to_pass() {
         waits.map(|id| id.to_string())
     };
     let seen = |ledger: &mut Ledger, id: &str| {
-        let binding = Binding { summary: "looked at".into(), artifacts: Vec::new(), commit: None };
+        let binding = Binding { summary: "looked at".into(), artifacts: Vec::new(), ..Binding::default() };
         advance::resolve(ledger, &AtomId::new(id), binding, Proof::Seen)
     };
     // D3: nothing waits for its check yet, and a parent does not resolve before its children.

@@ -27,7 +27,8 @@ pub(super) struct AgentCommand {
 }
 
 impl AgentCommand {
-    pub fn new(launch: &Launch<'_>, prompt: &str) -> Result<AgentCommand, String> {
+    /// With the name of a conversation the agent goes on with it.
+    pub fn new(launch: &Launch<'_>, prompt: &str, resumed: Option<&str>) -> Result<AgentCommand, String> {
         let agent = launch.question.agent;
         let profile = &agent.profile;
         let folder = launch.folder();
@@ -38,7 +39,7 @@ impl AgentCommand {
         });
         let answer_files =
             answer_files.map_err(|error| format!("its scratch folder cannot be prepared: {error}"))?;
-        let placeholders = Placeholders::of(launch, &folder, prompt);
+        let placeholders = Placeholders::of(launch, &folder, prompt, resumed.unwrap_or_default());
         let flags = profile.flags(launch.question.role());
         for (name, text) in profile.files.iter().chain(&flags.files) {
             let text = placeholders.fill(text, Quoting::Escape);
@@ -60,17 +61,33 @@ impl AgentCommand {
             }
         }
         let model = agent.model.as_ref().map(|_| profile.model_arguments.as_slice()).unwrap_or_default();
-        let arguments = profile.arguments.iter().take_while(|argument| *argument != ROLE);
-        let rest = profile.arguments.iter().skip_while(|argument| *argument != ROLE).skip(1);
-        let arguments = arguments.chain(model).chain(&flags.arguments).chain(rest);
-        let arguments =
-            arguments.map(|argument| OsString::from(placeholders.fill(argument, Quoting::Verbatim)));
+        let session = match resumed {
+            Some(_) => profile.session.resume.as_slice(),
+            None if launch.keeps_session() => &[],
+            None => &profile.session.once,
+        };
+        let mut arguments: Vec<&String> = Vec::new();
+        for argument in &profile.arguments {
+            match argument.as_str() {
+                ROLE => arguments.extend(model.iter().chain(&flags.arguments)),
+                SESSION => arguments.extend(session),
+                _ => arguments.push(argument),
+            }
+        }
+        let arguments = arguments
+            .into_iter()
+            .map(|argument| OsString::from(placeholders.fill(argument, Quoting::Verbatim)));
         // The user's own arguments have no placeholders.
         let arguments = agent.before.iter().map(OsString::from).chain(arguments).collect();
         let private = match launch.launcher.cage {
             Kind::None => None,
             Kind::Bwrap | Kind::Landlock => Some(&profile.cage_environment),
         };
+        for folder in private.into_iter().flat_map(|private| private.values()) {
+            // On a fresh machine nothing was brought in, and an agent may not make a folder that it is led to.
+            let folder = placeholders.fill(folder, Quoting::Verbatim);
+            fs::create_dir_all(&folder).map_err(|error| format!("{folder} cannot be made: {error}"))?;
+        }
         let own = private.into_iter().flatten().chain(&profile.environment).chain(&flags.environment);
         let own = own.map(|(name, value)| (name.into(), placeholders.fill(value, Quoting::Verbatim).into()));
         Ok(AgentCommand {
@@ -85,6 +102,11 @@ impl AgentCommand {
 
 fn place(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| make(path))
+}
+
+/// The top of the repository that a folder belongs to, or the folder itself.
+fn top_of(folder: &Path) -> &Path {
+    folder.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok()).unwrap_or(folder)
 }
 
 /// Our settings file with keys of the user's own. Without those, or if they cannot be read, ours alone.
@@ -111,6 +133,9 @@ fn with_keys(text: String, keys: &UserKeys, home: Option<&Path>) -> String {
 /// The place of the role's and the model's arguments among the profile's.
 const ROLE: &str = "{role_arguments}";
 
+/// The place of the arguments that begin a conversation or go on with one.
+const SESSION: &str = "{session_arguments}";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     /// For text between the quotes of JSON or TOML.
@@ -122,14 +147,16 @@ enum Quoting {
 struct Placeholders(Vec<(&'static str, String)>);
 
 impl Placeholders {
-    fn of(launch: &Launch<'_>, folder: &Path, prompt: &str) -> Placeholders {
+    fn of(launch: &Launch<'_>, folder: &Path, prompt: &str, session: &str) -> Placeholders {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         Placeholders(vec![
             ("{prompt}", prompt.to_owned()),
+            ("{session}", session.to_owned()),
             ("{schema}", launch.question.brief.schema.to_string()),
             ("{schema_file}", path(&folder.join(SCHEMA))),
             ("{answer_file}", path(&folder.join(ANSWER))),
             ("{folder}", path(launch.question.folder)),
+            ("{top}", path(top_of(launch.question.folder))),
             ("{scratch}", path(folder)),
             ("{itself}", path(&launch.launcher.itself)),
             ("{role}", launch.question.role().word().to_owned()),

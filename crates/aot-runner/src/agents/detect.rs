@@ -1,6 +1,7 @@
 //! Which agents are installed, in which version, and whether they are logged in, as far as can be told without asking a
 //! model.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ fn status(
             true => version(agent, launcher, guard, patience),
             false => None,
         },
-        login: login(profile, launcher),
+        login: login(profile, &launcher.variables, launcher.home.as_deref()),
         channel: channel(profile),
         hint: profile.login.hint.clone(),
     }
@@ -133,13 +134,13 @@ fn version(agent: &Agent, launcher: &AgentLauncher, guard: &Guard, patience: Dur
 }
 
 /// A key in the environment or a file with a login says yes; if the profile knows where to look and nothing is there, no.
-fn login(profile: &Profile, launcher: &AgentLauncher) -> LoginState {
+pub fn login(profile: &Profile, variables: &[(OsString, OsString)], home: Option<&Path>) -> LoginState {
     let variable = |name: &str| {
-        let found = launcher.variables.iter().find(|(known, value)| known == name && !value.is_empty());
+        let found = variables.iter().find(|(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| PathBuf::from(value))
     };
     let by_key = profile.login.variables.iter().any(|name| variable(name).is_some());
-    let files = profile::places(&profile.login.files, launcher.home.as_deref(), &variable);
+    let files = profile::places(&profile.login.files, home, &variable);
     let by_file = files.iter().any(|file| file.exists());
     match (by_key || by_file, profile.login.variables.is_empty() && profile.login.files.is_empty()) {
         (true, _) => LoginState::Yes,

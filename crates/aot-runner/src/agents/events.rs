@@ -24,6 +24,8 @@ pub(super) struct EventReader<'p> {
     profile: &'p Profile,
     lines: LineSplitter,
     pub answer: Option<Value>,
+    /// The first name that the conversation was given.
+    pub session: Option<String>,
     /// What the agent reported as wrong, the latest last.
     pub errors: Vec<String>,
     /// The error that the agent is trying to overcome by itself.
@@ -47,6 +49,7 @@ impl<'p> EventReader<'p> {
             profile,
             lines: LineSplitter::new(LONGEST_LINE),
             answer: None,
+            session: None,
             errors: Vec::new(),
             retrying: None,
             counts: TokenCounts::default(),
@@ -103,9 +106,22 @@ impl<'p> EventReader<'p> {
         {
             self.answer = Some(unwrapped(found));
         }
+        if self.session.is_none() {
+            let found = rule.session.as_ref().and_then(|path| at(line, path).into_iter().next());
+            self.session = found.and_then(Value::as_str).map(str::to_owned);
+        }
         if let Some(path) = &rule.error {
             for text in at(line, path).into_iter().filter_map(text_of) {
                 self.add_error(text);
+            }
+        }
+        if let Some(path) = &rule.tool_error {
+            for text in at(line, path).into_iter().filter_map(text_of) {
+                match (in_one_line(&text).as_str(), self.profile.errors.is_everyday(&text)) {
+                    ("", _) => {}
+                    (line, true) => emit(AgentEvent::Text(&format!("[failed: {line}]"))),
+                    (line, false) => emit(AgentEvent::ToolError(line)),
+                }
             }
         }
         let doing = joined(line, &rule.activity);
@@ -223,6 +239,7 @@ mod tests {
             shown.push(match event {
                 AgentEvent::Activity(line) => format!("> {line}"),
                 AgentEvent::Text(text) => text.to_owned(),
+                AgentEvent::ToolError(line) => format!("! {line}"),
                 AgentEvent::Usage(used) => format!("{} tokens", used.tokens),
             });
         };
@@ -240,6 +257,23 @@ mod tests {
             assert_eq!(shown(&mut reader, text.chunks(size)), ["> Bash npm test"]);
             assert_eq!(reader.answer, Some(json!({"x": 1})));
         }
+    }
+
+    #[test]
+    fn errors_of_tools_are_told_unless_they_belong_to_the_work() {
+        let profile = profile(
+            "trouble.everyday = ['^Exit code \\d+']\n[[events]]\nwhen = { t = \"r\" }\ntool_error = \"c[].text\"",
+        );
+        let mut reader = EventReader::new(&profile);
+        let lines = "{\"t\":\"r\",\"c\":[{\"text\":\"EROFS: read-only\\n file system\"},{\"text\":\"Exit code 1\"},{\"text\":\"Exit code 1\\nmkdir: Permission denied\"}]}\n\
+                     {\"t\":\"x\",\"c\":[{\"text\":\"no\"}]}\n";
+        let expected = [
+            "! EROFS: read-only file system",
+            "[failed: Exit code 1]",
+            "! Exit code 1 mkdir: Permission denied",
+        ];
+        assert_eq!(shown(&mut reader, [lines.as_bytes()]), expected);
+        assert!(reader.errors.is_empty(), "the agent may go on");
     }
 
     #[test]

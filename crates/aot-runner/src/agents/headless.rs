@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use aot_core::state::Span;
+use jiff::Zoned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
@@ -12,7 +13,7 @@ use super::events::{EventReader, in_one_line, unwrapped};
 use super::launcher::Launch;
 use super::process::{AgentProcess, AgentStep, last_line, text};
 use super::profile::{AnswerChannel, Profile, PromptInput};
-use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report};
+use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report, ask_again};
 use super::submit;
 use crate::process::{Ended, How, Input, Limits, Stream};
 
@@ -26,34 +27,44 @@ const RETRYING: Duration = Duration::from_secs(60);
 const HEAD_KEPT: usize = 64 << 10;
 const TAIL_KEPT: usize = 64 << 10;
 
-/// Asks, and asks again while the answer is not valid, within the same time.
+/// Asks, and asks again while the answer is not valid, within the same time and in the same conversation.
 pub(super) async fn ask(launch: &Launch<'_>) -> Report {
     let began = Instant::now();
     let mut used = AgentUsage::default();
-    let mut refused: Option<String> = None;
+    let mut again = launch.question.again.clone();
     let mut asked = 0;
     loop {
         let left = launch.question.wall.saturating_sub(began.elapsed());
         if asked > 0 && left.is_zero() {
-            let reason = refused.unwrap_or_default();
+            let reason = "its time was over".to_owned();
             return Report { outcome: AgentOutcome::TimedOut { reason }, used, asked };
         }
         asked += 1;
-        let mut turn = match Turn::new(launch, refused.as_deref(), used) {
+        let mut turn = match Turn::new(launch, again.as_deref(), used) {
             Ok(turn) => turn,
             Err(reason) => return Report { outcome: AgentOutcome::NotStarted { reason }, used, asked },
         };
         let conclusion = turn.run(left.max(Duration::from_secs(1))).await;
-        used = sum(used, turn.reader.used());
+        let used_now = turn.reader.used();
+        used = sum(used, used_now);
+        if let Some(name) = turn.reader.session.take() {
+            launch.session.set_name(Some(name));
+        }
+        let may_repeat = asked <= launch.question.repeats;
         let outcome = match conclusion {
-            Conclusion::End(outcome) => outcome,
-            Conclusion::Refused(reason) if asked > launch.question.repeats => {
-                AgentOutcome::InvalidAnswer { reason }
-            }
-            Conclusion::Refused(reason) => {
-                refused = Some(reason);
+            Conclusion::End(AgentOutcome::Failed { .. })
+                if may_repeat && turn.resumed && used_now == AgentUsage::default() =>
+            {
+                // It cannot go on with the conversation: a new one begins with the same files.
+                launch.session.set_name(None);
                 continue;
             }
+            Conclusion::End(outcome) => outcome,
+            Conclusion::Refused(reason) if may_repeat => {
+                again = Some(ask_again(&reason));
+                continue;
+            }
+            Conclusion::Refused(reason) => AgentOutcome::InvalidAnswer { reason },
         };
         return Report { outcome, used, asked };
     }
@@ -71,17 +82,21 @@ struct Turn<'t> {
     profile: &'t Profile,
     command: AgentCommand,
     prompt: String,
+    /// Whether the agent goes on with a conversation.
+    resumed: bool,
     reader: EventReader<'t>,
     /// What the turns before have used.
     before: AgentUsage,
 }
 
 impl<'t> Turn<'t> {
-    fn new(launch: &'t Launch<'t>, refused: Option<&str>, before: AgentUsage) -> Result<Turn<'t>, String> {
+    fn new(launch: &'t Launch<'t>, again: Option<&str>, before: AgentUsage) -> Result<Turn<'t>, String> {
         let profile = &launch.question.agent.profile;
-        let prompt = launch.question.prompt(profile.answer == AnswerChannel::Tool, refused);
-        let command = AgentCommand::new(launch, &prompt)?;
-        Ok(Turn { launch, profile, command, prompt, reader: EventReader::new(profile), before })
+        let session = launch.session.name().filter(|_| launch.keeps_session());
+        let resumed = session.is_some();
+        let prompt = launch.question.prompt(profile.answer == AnswerChannel::Tool, again, resumed);
+        let command = AgentCommand::new(launch, &prompt, session.as_deref())?;
+        Ok(Turn { launch, profile, command, prompt, resumed, reader: EventReader::new(profile), before })
     }
 
     async fn run(&mut self, wall: Duration) -> Conclusion {
@@ -137,7 +152,7 @@ impl<'t> Turn<'t> {
     /// Why it is useless to let the agent try on. Trying again does not log in; other errors may pass for a while.
     fn hopeless(&self, since: Option<Instant>) -> Option<AgentOutcome> {
         let (error, since) = self.reader.retrying.as_ref().zip(since)?;
-        let outcome = self.profile.errors.classify(std::slice::from_ref(error), Timestamp::now());
+        let outcome = self.profile.errors.classify(std::slice::from_ref(error), &Zoned::now());
         match outcome {
             Some(AgentOutcome::Unauthenticated { .. }) => outcome,
             _ if since.elapsed() < RETRYING => None,
@@ -153,7 +168,7 @@ impl<'t> Turn<'t> {
             texts.push(text(&ended.output));
         }
         texts.extend(self.reader.retrying.iter().chain(&self.reader.errors).cloned());
-        let trouble = || self.profile.errors.classify(&texts, Timestamp::now());
+        let trouble = || self.profile.errors.classify(&texts, &Zoned::now());
         let exit = match &ended.how {
             How::Killed => return Conclusion::End(AgentOutcome::Killed),
             How::Lost => {
@@ -163,9 +178,11 @@ impl<'t> Turn<'t> {
             How::NotStarted(why) => return Conclusion::End(AgentOutcome::NotStarted { reason: why.clone() }),
             How::NoProgram(why) => return Conclusion::End(AgentOutcome::Unusable { reason: why.clone() }),
             How::OutOfTime | How::Silent => {
-                let silent = ended.how == How::Silent;
-                let reason = if silent { "it said nothing for too long" } else { "its time was over" };
-                let late = AgentOutcome::TimedOut { reason: with(reason, self.reader.errors.last()) };
+                let reason = match (&ended.how, self.launch.question.idle) {
+                    (How::Silent, Some(idle)) => silent_for(idle),
+                    _ => "its time was over".to_owned(),
+                };
+                let late = AgentOutcome::TimedOut { reason: with(&reason, self.reader.errors.last()) };
                 return Conclusion::End(trouble().unwrap_or(late));
             }
             How::Exited(code) => *code,
@@ -209,6 +226,11 @@ impl<'t> Turn<'t> {
     }
 }
 
+/// What is said of an agent that was ended because it printed nothing.
+pub(super) fn silent_for(idle: Duration) -> String {
+    format!("it said nothing for {}", Span::from_seconds(idle.as_secs()))
+}
+
 fn as_answer(text: &str) -> Option<Value> {
     let text = text.trim();
     (!text.is_empty()).then(|| unwrapped(&Value::String(text.to_owned())))
@@ -225,7 +247,7 @@ fn with(what: &str, detail: Option<&String>) -> String {
 fn emit(launch: &Launch<'_>, before: AgentUsage, event: AgentEvent<'_>) {
     (launch.listener)(match event {
         AgentEvent::Usage(used) => AgentEvent::Usage(sum(before, used)),
-        AgentEvent::Activity(_) | AgentEvent::Text(_) => event,
+        AgentEvent::Activity(_) | AgentEvent::Text(_) | AgentEvent::ToolError(_) => event,
     });
 }
 

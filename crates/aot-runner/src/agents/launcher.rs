@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use aot_core::brief::Role;
+use aot_core::brief::{Brief, Role};
 use tempfile::TempDir;
 
 use super::command::AgentCommand;
@@ -16,13 +16,13 @@ use super::profile::{self, Transport};
 use super::question::{AgentEvent, Listener, Question, Report};
 use super::redact::{Secrets, sounds_secret};
 use super::transcript::Transcript;
-use super::{Agent, acp, headless, private};
+use super::{Agent, acp, headless, instructions, private};
 use crate::environment;
 use crate::keys;
-use crate::plain_file;
 use crate::process::cage::{self, Cage, Network};
 use crate::process::hosts::{Hosts, host_of};
 use crate::process::{Ended, Environment, Guard, Input, Job, Limits, Streams};
+use crate::scratch;
 
 /// In the scratch folder: for temporary files, and for what is the agent's own. Codex does not take a folder of its own
 /// among temporary files.
@@ -53,45 +53,90 @@ pub struct AgentLauncher {
     pub home: Option<PathBuf>,
     /// Where scratch folders and transcripts lie.
     pub sidecar: PathBuf,
+    /// The project's own folder, where instructions lie that git does not track.
+    pub project: PathBuf,
+}
+
+/// A conversation with one agent, which can be gone on with until it is dropped.
+#[derive(Debug)]
+pub struct Session {
+    /// The agent may write here, and keeps its conversation here.
+    scratch: TempDir,
+    logins: Vec<private::BroughtLogin>,
+    /// What the agent calls the conversation.
+    name: Mutex<Option<String>>,
+}
+
+impl Session {
+    pub(super) fn name(&self) -> Option<String> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_name(&self, name: Option<String>) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
 }
 
 /// A question on its way to the agent, with what the launcher has made for this one run.
 pub(super) struct Launch<'l> {
     pub launcher: &'l AgentLauncher,
     pub question: &'l Question<'l>,
-    /// The agent may write here, and the folder is removed afterwards.
-    pub scratch: &'l Path,
+    pub session: &'l Session,
     /// Writes the transcript and passes each event on to the question's own listener.
     pub listener: Listener<'l>,
 }
 
 impl AgentLauncher {
-    /// Asks, and saves a transcript. The second value is why the transcript or a new login could not be saved.
+    /// Asks in a conversation of its own, and saves a transcript. The second value is why the transcript or a new login
+    /// could not be saved.
     pub fn ask(&self, question: &Question<'_>) -> (Report, Option<String>) {
-        let scratch = match self.scratch() {
-            Ok(scratch) => scratch,
-            Err(error) => {
-                return (Report::not_started(format!("no scratch folder could be made: {error}")), None);
+        match self.open(question.agent) {
+            Ok(session) => self.ask_in(&session, question),
+            Err(report) => (report, None),
+        }
+    }
+
+    /// Prepares a conversation, or reports why that is not possible.
+    pub fn open(&self, agent: &Agent) -> Result<Session, Report> {
+        if let Err(why) = self.network.kept_for_agents(self.cage) {
+            return Err(Report::unusable(format!("{why}; {}", why.hint())));
+        }
+        let scratch = self
+            .scratch()
+            .map_err(|error| Report::not_started(format!("no scratch folder could be made: {error}")))?;
+        self.make_state(agent);
+        let logins = self
+            .furnish(agent, scratch.path())
+            .map_err(|error| Report::not_started(format!("its private folder could not be made: {error}")))?;
+        Ok(Session { scratch, logins, name: Mutex::default() })
+    }
+
+    /// Asks in a conversation, the first time or again.
+    pub fn ask_in(&self, session: &Session, question: &Question<'_>) -> (Report, Option<String>) {
+        let profile = &question.agent.profile;
+        let text = instructions::with_brief(profile, question.folder, &self.project, &question.brief.text);
+        match text {
+            Some(text) => {
+                let brief = Brief { text, ..question.brief.clone() };
+                self.ask_with(session, &Question { brief: &brief, ..question.clone() })
             }
-        };
-        self.make_state(question.agent);
-        let logins = match self.furnish(question.agent, scratch.path()) {
-            Ok(logins) => logins,
-            Err(error) => {
-                return (Report::not_started(format!("its private folder could not be made: {error}")), None);
-            }
-        };
+            None => self.ask_with(session, question),
+        }
+    }
+
+    fn ask_with(&self, session: &Session, question: &Question<'_>) -> (Report, Option<String>) {
         let title = format!("{} by {}", question.transcript, question.agent.name);
-        let transcript = Transcript::new(&title, &question.brief.text, self.secrets(question));
+        let asked = question.again.as_deref().unwrap_or(&question.brief.text);
+        let transcript = Transcript::new(&title, asked, self.secrets(question));
         let transcript = Mutex::new(transcript);
         let listener = |event: AgentEvent<'_>| {
             transcript.lock().unwrap_or_else(PoisonError::into_inner).add_event(event);
             (question.listener)(event);
         };
-        let launch = Launch { launcher: self, question, scratch: scratch.path(), listener: &listener };
+        let launch = Launch { launcher: self, question, session, listener: &listener };
         let began = Instant::now();
         let report = launch.run();
-        let back = private::bring_back(&logins);
+        let back = private::bring_back(&session.logins);
         let transcript = transcript.into_inner().unwrap_or_else(PoisonError::into_inner);
         let name = &question.transcript;
         let saved = transcript.save(&self.sidecar, name, &report, began.elapsed().as_secs());
@@ -108,10 +153,8 @@ impl AgentLauncher {
     }
 
     /// A folder for what a question needs only while it is asked. What a crash leaves, the next run removes.
-    fn scratch(&self) -> io::Result<TempDir> {
-        let parent = self.sidecar.join("scratch");
-        plain_file::folder(&self.sidecar, &parent)?;
-        tempfile::Builder::new().prefix("agent-").tempdir_in(parent)
+    pub(super) fn scratch(&self) -> io::Result<TempDir> {
+        scratch::make(&self.sidecar, "agent")
     }
 
     /// Makes the state folders and files that an agent needs and does not have yet. Should one fail, the agent itself
@@ -165,14 +208,27 @@ impl Launch<'_> {
         })
     }
 
+    fn scratch(&self) -> &Path {
+        self.session.scratch.path()
+    }
+
+    /// Whether the agent keeps the conversation. Without a cage it would do so in the user's own folder, among theirs; and
+    /// only workers are asked again.
+    pub fn keeps_session(&self) -> bool {
+        let question = self.question;
+        self.launcher.cage != cage::Kind::None
+            && question.role() == Role::Worker
+            && !question.agent.profile.session.resume.is_empty()
+    }
+
     /// Where the files of the question and the agent's private folder lie.
     pub fn folder(&self) -> PathBuf {
-        self.scratch.join(FOLDER)
+        self.scratch().join(FOLDER)
     }
 
     /// The variables of the run, before those of the agent's profile.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let temporary = self.scratch.join(TEMPORARY);
+        let temporary = self.scratch().join(TEMPORARY);
         let scratch = ["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), temporary.clone().into()));
         let all = self.launcher.variables(self.question).into_iter().chain(scratch);
         all.chain(self.question.variables.iter().cloned()).collect()
@@ -206,13 +262,17 @@ impl Launch<'_> {
 
     /// Writes into the transcript which hosts the cage kept the agent from.
     pub fn tell_refused(&self, ended: &Ended) {
-        let Network::Hosts(listed) = &self.launcher.network else { return };
+        let listed = match &self.launcher.network {
+            Network::On => return,
+            Network::Off => Hosts::default(),
+            Network::Hosts(listed) => listed.clone(),
+        };
         for refusal in &ended.refused {
-            (self.listener)(AgentEvent::Text(&refusal.told(listed)));
+            (self.listener)(AgentEvent::Text(&refusal.describe(&listed)));
         }
     }
 
-    /// Only what its role may write; agents need the network for their model.
+    /// Only what its role may write, and where the network is not on, no hosts but those of its models and of the list.
     fn cage(&self) -> Option<Cage> {
         let Launch { launcher, question, .. } = self;
         if launcher.cage == cage::Kind::None {
@@ -224,18 +284,14 @@ impl Launch<'_> {
             Role::Worker => launcher.writable.as_slice(),
             Role::Probe | Role::Judge | Role::Coordinator => &[],
         };
-        let own = [self.scratch.to_path_buf()].into_iter().chain(question.writable.iter().cloned());
+        let own = [self.scratch().to_path_buf()].into_iter().chain(question.writable.iter().cloned());
         let writable = own.chain(existing(&profile.state)).chain(further.iter().cloned()).collect();
         let read_only = question.read_only.iter().cloned().chain(existing(&profile.read_only)).collect();
         let linked: Vec<String> = profile.links.values().cloned().collect();
         let program = keys::around(&launcher.hidden, &question.agent.program);
         let own: Vec<PathBuf> = existing(&profile.state).chain(existing(&linked)).chain(program).collect();
         let hidden = keys::open_to(&launcher.hidden, &own);
-        let network = match &launcher.network {
-            // An agent without its model is none.
-            Network::On | Network::Off => Network::On,
-            Network::Hosts(hosts) => Network::Hosts(Hosts::and(hosts, self.model_hosts())),
-        };
+        let network = launcher.network.with_models(self.model_hosts());
         Some(Cage { kind: launcher.cage, writable, read_only, hidden, network })
     }
 }

@@ -7,6 +7,7 @@ pub mod detect;
 mod errors;
 mod events;
 mod headless;
+mod instructions;
 mod launcher;
 mod lines;
 mod private;
@@ -18,14 +19,29 @@ pub mod redact;
 pub mod submit;
 mod team;
 mod transcript;
+pub mod trial;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-pub use launcher::AgentLauncher;
+use jiff::Zoned;
+
+pub use launcher::{AgentLauncher, Session};
 use profile::Profile;
 pub use question::{AgentEvent, AgentOutcome, AgentUsage, Question, REPEATS, Report, ask_again};
-pub use team::{AgentFlag, AgentSettings, DETECTED, ROLES, Team, TeamError, find_agent};
+pub use team::{AgentFlag, AgentSettings, DETECTED, Installed, ROLES, Team, TeamError, find_agent};
 pub use transcript::{SavedTranscript, clear as clear_transcripts, of_atom as transcripts_of};
+
+/// The end of a shorter limit is here before it is read.
+const WORTH_TELLING: Duration = Duration::from_secs(60);
+
+/// The time of day after this span, as clocks here show it; with the day, if that is another one.
+fn local_time_in(span: Duration) -> String {
+    let now = Zoned::now();
+    let Ok(then) = now.checked_add(span) else { return "a far day".to_owned() };
+    let format = if then.date() == now.date() { "%H:%M" } else { "%b %-d, %H:%M" };
+    then.strftime(format).to_string()
+}
 
 /// An agent that is installed, with its profile.
 #[derive(Clone, Debug)]
@@ -50,6 +66,9 @@ impl Agent {
                 "" => format!("{name} is not logged in ({reason})"),
                 hint => format!("{name} is not logged in ({reason}); {hint}"),
             },
+            AgentOutcome::RateLimited { reason, retry_after: Some(after) } if *after >= WORTH_TELLING => {
+                format!("{name}: {reason} (until {})", local_time_in(*after))
+            }
             AgentOutcome::RateLimited { reason, .. }
             | AgentOutcome::Failed { reason }
             | AgentOutcome::Lost { reason }

@@ -60,6 +60,8 @@ pub struct Profile {
     pub touch: Vec<String>,
     /// Names of the user's variables that it gets to see, or beginnings of names with a `*` after them.
     pub variables: Vec<String>,
+    /// Names of files with instructions that it does not read by itself; its brief carries their text.
+    pub instructions: Vec<String>,
     /// Where its models and logins are, for a network that is a list of hosts.
     pub hosts: Vec<String>,
     /// Its own state, which it must be able to write. What ends with a slash is made if it is missing.
@@ -67,12 +69,16 @@ pub struct Profile {
     /// Paths in its state that stay read-only: settings, hooks, instructions.
     pub read_only: Vec<String>,
     pub roles: Roles,
+    /// How its conversations are named and gone on with.
+    pub session: SessionFlags,
     pub answer: AnswerChannel,
     pub events: Vec<EventRule>,
     #[serde(rename = "trouble")]
     pub errors: ErrorPatterns,
     pub login: Login,
     pub price: Option<Price>,
+    /// Whether it does a small task before its first question on this machine.
+    pub try_first: bool,
     /// Whether it reports its cost.
     pub tells_cost: bool,
 }
@@ -111,6 +117,16 @@ pub enum AnswerChannel {
     Output,
 }
 
+/// What stands at `{session_arguments}`: nothing for a conversation that may be gone on with, and otherwise one of these.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SessionFlags {
+    /// The conversation ends with its answer.
+    pub once: Vec<String>,
+    /// It goes on; `{session}` is the name that the agent printed for it.
+    pub resume: Vec<String>,
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Roles {
@@ -139,6 +155,8 @@ pub struct EventRule {
     /// Each path, and a value that it has to have, or several of which it has to have one.
     pub when: BTreeMap<String, toml::Value>,
     pub answer: Option<String>,
+    /// The name of the conversation.
+    pub session: Option<String>,
     /// What it does now: what is found at these paths, in this order, in one line.
     #[serde(rename = "doing")]
     pub activity: Vec<String>,
@@ -147,6 +165,8 @@ pub struct EventRule {
     pub text: Option<String>,
     /// An error.
     pub error: Option<String>,
+    /// An error of one of its tools, from which it may go on.
+    pub tool_error: Option<String>,
     /// An error after which the agent tries again by itself: what is found at these paths, in one text.
     pub retrying: Vec<String>,
     /// Added up.
@@ -183,7 +203,8 @@ pub struct Mirror {
     pub without: Vec<String>,
 }
 
-/// How its errors look: regular expressions. A group called `epoch`, `seconds` or `minutes` says when to try again.
+/// How its errors look: regular expressions. A group called `epoch`, `seconds`, `minutes` or `clock` says when to try
+/// again; `clock` is a time of day like `7:20 AM`, with or without a date before it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ErrorPatterns {
@@ -192,6 +213,8 @@ pub struct ErrorPatterns {
     pub limited: Vec<ErrorPattern>,
     pub unauthenticated: Vec<ErrorPattern>,
     pub unreachable: Vec<ErrorPattern>,
+    /// Errors of tools that belong to the work: a command that failed, a file that is not there.
+    pub everyday: Vec<ErrorPattern>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -1,10 +1,9 @@
 //! Turns an agent's message, which comes in pieces, into one line about what it does now and whole lines for the
 //! transcript. Reports nothing twice, and knows no protocol.
 
-use anstream::adapter::strip_str;
-
 use super::events::in_one_line;
 use super::question::{AgentEvent, Listener};
+use crate::plain_text;
 
 /// Bytes of a line that are reported at a time.
 const LONGEST: usize = 4 << 10;
@@ -43,10 +42,18 @@ impl<'l> ProgressReporter<'l> {
         }
     }
 
+    /// A tool could not do its work.
+    pub fn tool_failed(&self, why: &str) {
+        let why = in_one_line(&plain_text::text(why));
+        if !why.is_empty() {
+            (self.listener)(AgentEvent::ToolError(&why));
+        }
+    }
+
     /// A line of the transcript that is no message, and does not end one.
     pub fn note(&self, line: &str) {
         let line = &line[..line.floor_char_boundary(LONGEST)];
-        (self.listener)(AgentEvent::Text(&format!("{}\n", plain(line).trim_end())));
+        (self.listener)(AgentEvent::Text(&format!("{}\n", plain_text::text(line).trim_end())));
     }
 
     /// The message has ended, as far as it came.
@@ -59,7 +66,7 @@ impl<'l> ProgressReporter<'l> {
     }
 
     fn end_line(&mut self) {
-        let line = plain(&std::mem::take(&mut self.line));
+        let line = plain_text::text(&std::mem::take(&mut self.line));
         let doing = in_one_line(&line);
         if self.has_activity || doing.is_empty() {
             (self.listener)(AgentEvent::Text(&line));
@@ -74,12 +81,6 @@ impl<'l> ProgressReporter<'l> {
     }
 }
 
-/// Text without escape sequences and control characters.
-fn plain(text: &str) -> String {
-    let text = strip_str(text).to_string();
-    text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -92,6 +93,7 @@ mod tests {
             events.lock().expect("no panic").push(match event {
                 AgentEvent::Activity(line) => format!("> {line}"),
                 AgentEvent::Text(text) => text.to_owned(),
+                AgentEvent::ToolError(line) => format!("! {line}"),
                 AgentEvent::Usage(used) => format!("{used:?}"),
             });
         };

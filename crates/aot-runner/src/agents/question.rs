@@ -35,6 +35,8 @@ pub struct Question<'q> {
     pub idle: Option<Duration>,
     /// How often the agent is asked again while its answer is not valid.
     pub repeats: u32,
+    /// What it is told besides the brief, because it was asked before and something is still missing.
+    pub again: Option<String>,
     pub switch: &'q Switch,
     /// The name of the transcript, without its extension.
     pub transcript: String,
@@ -65,6 +67,7 @@ impl<'q> Question<'q> {
             wall,
             idle: None,
             repeats: REPEATS,
+            again: None,
             switch,
             transcript: brief.role.word().to_owned(),
             listener: &|_| {},
@@ -75,8 +78,13 @@ impl<'q> Question<'q> {
         self.brief.role
     }
 
-    /// The prompt: the brief, how the answer is to be given, and why the one before was refused.
-    pub(super) fn prompt(&self, answers_by_tool: bool, refused: Option<&str>) -> String {
+    /// The prompt: the brief and how the answer is to be given, then what was missing before. A conversation that goes on
+    /// is told only the latter.
+    pub(super) fn prompt(&self, answers_by_tool: bool, again: Option<&str>, goes_on: bool) -> String {
+        let again = again.unwrap_or_default();
+        if goes_on {
+            return again.trim_start().to_owned();
+        }
         let mut text = self.brief.text.clone();
         if answers_by_tool {
             text.push_str(
@@ -84,9 +92,7 @@ impl<'q> Question<'q> {
                  read. If the tool says that something is wrong with it, correct that and call it again. Then end.\n",
             );
         }
-        if let Some(reason) = refused {
-            text.push_str(&ask_again(reason));
-        }
+        text.push_str(again);
         text
     }
 }
@@ -115,6 +121,8 @@ pub enum AgentEvent<'e> {
     Activity(&'e str),
     /// A piece of text for the transcript, as it came.
     Text(&'e str),
+    /// One of its tools could not do its work, in one line. The agent may go on.
+    ToolError(&'e str),
     /// What it has used so far in this question, all repetitions together.
     Usage(AgentUsage),
 }
@@ -137,8 +145,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// The agent cannot be used here until a person changes something.
+    pub(super) fn unusable(reason: String) -> Report {
+        Report { outcome: AgentOutcome::Unusable { reason }, used: AgentUsage::default(), asked: 0 }
+    }
+
     /// The agent did not run.
-    pub(super) fn not_started(reason: String) -> Report {
+    pub fn not_started(reason: String) -> Report {
         Report { outcome: AgentOutcome::NotStarted { reason }, used: AgentUsage::default(), asked: 0 }
     }
 }

@@ -1,13 +1,16 @@
-//! Which agent has which role: by the command line, by `aot.toml`, or the only one that is installed.
+//! Which agent has which role: by the command line, by `aot.toml`, or the only one that is installed or logged in.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use aot_core::brief::Role;
+use aot_core::contract::is_near;
 use aot_core::state::{Atom, State};
 use toml::Table;
 
 use super::Agent;
+use super::detect::LoginState;
 use super::profile::{self, Profile, ProfileError, Transport};
 
 /// In place of a name: the role has no agent.
@@ -59,8 +62,8 @@ pub struct AgentSettings {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TeamError {
-    #[error("agent `{0}` is not known")]
-    Unknown(String),
+    #[error("agent `{name}` is not known")]
+    Unknown { name: String, meant: Option<String> },
     #[error("agent `{name}` is not installed: no `{program}` is found")]
     NotFound { name: String, program: String },
     #[error("several agents are found: {}", .0.join(", "))]
@@ -76,14 +79,16 @@ pub enum TeamError {
 impl TeamError {
     pub fn hint(&self) -> String {
         match self {
-            TeamError::Unknown(_) => {
+            TeamError::Unknown { meant: Some(meant), .. } => format!("did you mean `{meant}`?"),
+            TeamError::Unknown { meant: None, .. } => {
                 "`aot agents` lists those that are known; others need a table [agent.NAME] in aot.toml".into()
             }
             TeamError::NotFound { .. } => {
                 "install it, or name another one: `aot agents` lists those that are found".into()
             }
             TeamError::Several(names) => {
-                format!("name one: --agent {}", names.first().map_or("NAME", String::as_str))
+                let first = names.first().map_or("NAME", String::as_str);
+                format!("name one: --agent {first}; or once and for all: aot agents use {first}")
             }
             TeamError::Profile(_) => "correct it in aot.toml".into(),
             TeamError::NoPrice(name) => format!(
@@ -98,6 +103,21 @@ impl TeamError {
 pub struct Team {
     roles: BTreeMap<&'static str, Agent>,
     named: BTreeMap<String, Agent>,
+    /// Why this one was taken although several are installed.
+    choice: Option<String>,
+}
+
+/// What is installed here.
+pub struct Installed<'i> {
+    /// Finds a program by its name or path.
+    pub find: &'i dyn Fn(&str) -> Option<PathBuf>,
+    pub login: &'i dyn Fn(&Profile) -> LoginState,
+}
+
+impl fmt::Debug for Installed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Installed").finish_non_exhaustive()
+    }
 }
 
 impl Team {
@@ -115,15 +135,21 @@ impl Team {
         self.roles.values().chain(self.named.values())
     }
 
-    /// With `alone`, the only agent that is installed may be taken without being named.
+    /// Why an agent that nobody named was taken among several, for people.
+    pub fn choice(&self) -> Option<&str> {
+        self.choice.as_deref()
+    }
+
+    /// With `alone`, the only agent that is installed, or of several the only one that is logged in, may be taken without
+    /// being named.
     pub fn choose(
         flags: &[AgentFlag],
         chosen: &AgentSettings,
         state: &State,
         alone: bool,
-        find: &dyn Fn(&str) -> Option<PathBuf>,
+        installed: &Installed<'_>,
     ) -> Result<Team, TeamError> {
-        let find_agent = |name: &str| find_agent(name, chosen, find);
+        let find_agent = |name: &str| find_agent(name, chosen, installed.find);
         let mut team = Team::default();
         let flagged = |role: Option<Role>| {
             flags.iter().rev().find(|flag| flag.role == role).map(|flag| flag.name.clone())
@@ -131,7 +157,7 @@ impl Team {
         let mut fallback = flagged(None).or_else(|| chosen.default.clone());
         let named_worker = flagged(Some(Role::Worker)).or_else(|| chosen.roles.get("worker").cloned());
         if named_worker.is_none() && fallback.is_none() && alone {
-            fallback = only(chosen, find)?;
+            (fallback, team.choice) = only(chosen, installed)?;
         }
         for role in ROLES {
             let name = flagged(Some(role))
@@ -162,19 +188,29 @@ impl Team {
     }
 }
 
-/// The only agent that is installed.
-fn only(chosen: &AgentSettings, find: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<String>, TeamError> {
+/// The only agent that is installed, or the only one of those that is logged in, with a sentence about that.
+fn only(
+    chosen: &AgentSettings,
+    installed: &Installed<'_>,
+) -> Result<(Option<String>, Option<String>), TeamError> {
     let own = chosen.own.keys().map(String::as_str).filter(|name| !DETECTED.contains(name));
-    let found: Vec<String> = DETECTED
+    let found: Vec<Agent> = DETECTED
         .into_iter()
         .chain(own)
-        .filter(|name| find_agent(name, chosen, find).is_ok())
-        .map(str::to_owned)
+        .filter_map(|name| find_agent(name, chosen, installed.find).ok())
         .collect();
-    match &found[..] {
-        [] => Ok(None),
-        [one] => Ok(Some(one.clone())),
-        _ => Err(TeamError::Several(found)),
+    let names = || found.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>();
+    let logged_in: Vec<&Agent> =
+        found.iter().filter(|agent| (installed.login)(&agent.profile) == LoginState::Yes).collect();
+    match (&found[..], &logged_in[..]) {
+        ([], _) => Ok((None, None)),
+        ([one], _) => Ok((Some(one.name.clone()), None)),
+        (_, [one]) => {
+            let told = format!("the only one of {} that is logged in", names().join(", "));
+            Ok((Some(one.name.clone()), Some(told)))
+        }
+        (_, []) => Err(TeamError::Several(names())),
+        (_, several) => Err(TeamError::Several(several.iter().map(|agent| agent.name.clone()).collect())),
     }
 }
 
@@ -187,11 +223,16 @@ pub fn find_agent(
     if let Some(command) = name.strip_prefix(ACP) {
         return by_protocol(name, command, find);
     }
-    let profile =
-        Profile::named(name, chosen.own.get(name)).ok_or_else(|| TeamError::Unknown(name.to_owned()))??;
+    let profile = Profile::named(name, chosen.own.get(name)).ok_or_else(|| unknown(name, chosen))??;
     let program = find(&profile.program)
         .ok_or_else(|| TeamError::NotFound { name: name.to_owned(), program: profile.program.clone() })?;
     Ok(Agent { name: name.to_owned(), model: profile.model.clone(), profile, program, before: Vec::new() })
+}
+
+fn unknown(name: &str, chosen: &AgentSettings) -> TeamError {
+    let own = chosen.own.keys().cloned();
+    let meant = profile::built_in().map(str::to_owned).chain(own).find(|known| is_near(known, name));
+    TeamError::Unknown { name: name.to_owned(), meant }
 }
 
 /// A command that speaks the protocol. If a built-in profile is for its program, that profile is used.
@@ -201,7 +242,7 @@ fn by_protocol(
     find: &dyn Fn(&str) -> Option<PathBuf>,
 ) -> Result<Agent, TeamError> {
     let mut words = command.split_whitespace().map(str::to_owned);
-    let first = words.next().ok_or_else(|| TeamError::Unknown(name.to_owned()))?;
+    let first = words.next().ok_or_else(|| TeamError::Unknown { name: name.to_owned(), meant: None })?;
     let program =
         find(&first).ok_or_else(|| TeamError::NotFound { name: name.to_owned(), program: first.clone() })?;
     let base = first.rsplit('/').next().unwrap_or(&first);
@@ -252,14 +293,22 @@ mod tests {
                 None => settings.default = Some(name.to_owned()),
             }
         }
-        let find = |program: &str| there.contains(&program).then(|| PathBuf::from(program));
-        match Team::choose(&flags, &settings, &state(), alone, &find) {
+        // `codex+` is there and logged in.
+        let name_of = |there: &&str| there.trim_end_matches('+').to_owned();
+        let find =
+            |program: &str| there.iter().map(name_of).find(|there| there == program).map(PathBuf::from);
+        let login = |profile: &Profile| match there.contains(&format!("{}+", profile.program).as_str()) {
+            true => LoginState::Yes,
+            false => LoginState::No,
+        };
+        match Team::choose(&flags, &settings, &state(), alone, &Installed { find: &find, login: &login }) {
             Ok(team) => ROLES
                 .into_iter()
                 .map(|role| team.member(role, None).map_or("-", |agent| agent.name.as_str()).to_owned())
+                .chain(team.choice().map(|why| format!("({why})")))
                 .collect::<Vec<_>>()
                 .join(" "),
-            Err(error) => format!("! {error}"),
+            Err(error) => format!("! {error}; {}", error.hint()),
         }
     }
 
@@ -278,12 +327,37 @@ mod tests {
         assert_eq!(gathered(&[], "", &[], true), "- - - -");
         assert_eq!(
             gathered(&[], "", &all, true),
-            "! several agents are found: claude, codex, gemini, opencode"
+            "! several agents are found: claude, codex, gemini, opencode; \
+             name one: --agent claude; or once and for all: aot agents use claude"
         );
-        assert_eq!(gathered(&["nobody"], "", &all, true), "! agent `nobody` is not known");
+        assert_eq!(
+            gathered(&["nobody"], "", &all, true),
+            "! agent `nobody` is not known; \
+             `aot agents` lists those that are known; others need a table [agent.NAME] in aot.toml"
+        );
+        assert_eq!(
+            gathered(&["claud"], "", &all, true),
+            "! agent `claud` is not known; did you mean `claude`?"
+        );
         assert_eq!(
             gathered(&["codex"], "", &["claude"], true),
-            "! agent `codex` is not installed: no `codex` is found"
+            "! agent `codex` is not installed: no `codex` is found; \
+             install it, or name another one: `aot agents` lists those that are found"
         );
+    }
+
+    #[test]
+    fn of_several_the_one_that_is_logged_in_is_taken() {
+        assert_eq!(
+            gathered(&[], "", &["claude", "codex+", "gemini"], true),
+            "codex codex codex codex (the only one of claude, codex, gemini that is logged in)"
+        );
+        assert_eq!(gathered(&[], "", &["codex+"], true), "codex codex codex codex");
+        assert_eq!(
+            gathered(&[], "", &["claude+", "codex+", "gemini"], true),
+            "! several agents are found: claude, codex; \
+             name one: --agent claude; or once and for all: aot agents use claude"
+        );
+        assert_eq!(gathered(&["claude"], "", &["claude", "codex+"], true), "claude claude claude claude");
     }
 }

@@ -35,6 +35,8 @@ pub struct SavedTranscript {
     pub title: String,
     pub brief: String,
     pub run: String,
+    /// When it was saved.
+    pub at: Timestamp,
 }
 
 /// A transcript that is being written.
@@ -58,6 +60,7 @@ impl Transcript {
         let text = match event {
             AgentEvent::Activity(line) => format!("{now} - {line}\n"),
             AgentEvent::Text(text) => format!("{now} {}\n", text.trim_end()),
+            AgentEvent::ToolError(line) => format!("{now} a tool failed: {line}\n"),
             AgentEvent::Usage(_) => return,
         };
         self.add(&text);
@@ -122,15 +125,15 @@ pub fn of_atom(sidecar: &Path, atom: &str) -> Vec<SavedTranscript> {
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
     found.sort();
-    found.into_iter().filter_map(|(_, path)| read(path)).collect()
+    found.into_iter().filter_map(|(at, path)| read(path, Timestamp::try_from(at).ok()?)).collect()
 }
 
-fn read(path: PathBuf) -> Option<SavedTranscript> {
+fn read(path: PathBuf, at: Timestamp) -> Option<SavedTranscript> {
     let text = String::from_utf8(plain_file::read(&path, LONGEST).ok()?).ok()?;
     let (told, run) = text.split_once(RUN).unwrap_or((&text, ""));
     let (title, brief) = told.split_once('\n').unwrap_or((told, ""));
     let (title, brief, run) = (title.to_owned(), brief.trim().to_owned(), run.trim().to_owned());
-    Some(SavedTranscript { path, title, brief, run })
+    Some(SavedTranscript { path, title, brief, run, at })
 }
 
 /// `A1-2.worker.txt` is of `A1`, and of no `A`.

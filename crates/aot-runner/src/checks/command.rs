@@ -11,6 +11,7 @@ use super::CheckContext;
 use super::refused::{names_the_network, refused};
 use crate::process::cage::Network;
 use crate::process::{Captured, How, Input, Job, Limits, Streams};
+use crate::shell;
 use crate::survey;
 
 /// Of each output so much is kept, of its beginning and of its end.
@@ -39,7 +40,7 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
     let mut evidence = work.evidence(command, "");
     let mut kept_from = Vec::new();
     let ran = checker.guard.run(&Job {
-        program: checker.shell.clone().into_os_string(),
+        program: shell::program(work.state.objective.shell.as_deref(), command),
         arguments: vec!["-c".into(), command.into()],
         folder: checker.project.root.clone(),
         environment: checker
@@ -95,7 +96,7 @@ pub(super) fn look(work: &CheckContext<'_>, command: &str, wanted: ExpectedExit)
         if let Some(first) = evidence.refused.first() {
             evidence.hint = format!("the cage keeps it from writing `{}`: {}", first.path, first.remedy);
         } else if let (Network::Hosts(listed), Some(first)) = (&cage.network, kept_from.first()) {
-            evidence.hint = first.told(listed);
+            evidence.hint = first.describe(listed);
         } else if cage.network == Network::Off && names_the_network(output) {
             evidence.hint =
                 "it has no network; if it needs one, write `[cage] network = \"on\"` into aot.toml".into();

@@ -3,7 +3,6 @@
 
 use std::fmt::Debug;
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{self, ANSWER_LIMIT, Brief, JudgeAnswer};
@@ -16,6 +15,7 @@ use super::files::Pattern;
 use super::{CheckContext, Whose};
 use crate::confinement::Confined;
 use crate::process::{Guard, How, Input, Job, Limits, Streams};
+use crate::shell;
 use crate::tree::Project;
 
 /// So many files are listed to a judge.
@@ -112,7 +112,6 @@ impl Request<'_> {
 pub struct CommandJudge {
     pub command: String,
     pub time: Duration,
-    pub shell: PathBuf,
     pub guard: Guard,
 }
 
@@ -123,7 +122,7 @@ impl Judge for CommandJudge {
 
     fn ask(&self, request: &Request<'_>) -> JudgeReply {
         let ran = self.guard.run(&Job {
-            program: self.shell.clone().into_os_string(),
+            program: shell::program(None, &self.command),
             arguments: vec!["-c".into(), self.command.clone().into()],
             folder: request.project.root.clone(),
             environment: request.confined.environment(Vec::new()),

@@ -111,6 +111,10 @@ impl Kept {
         let mut file = self.opened()?;
         lock_within(&file, LOCK_WAIT)?;
         let length = file.metadata()?.len();
+        if is_torn(&mut file, length)? {
+            // Whoever wrote it was killed; the next line must not be lost with that one.
+            text.insert(0, b'\n');
+        }
         if length > 0 && length + text.len() as u64 > ROTATED_AT {
             fs::rename(&self.current, &self.older)?;
             file = self.opened()?;
@@ -120,10 +124,19 @@ impl Kept {
 
     fn opened(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        options.append(true).create(true);
+        options.append(true).read(true).create(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         plain_file::open(&self.current, &mut options)
     }
+}
+
+/// Whether the last line has no end.
+fn is_torn(file: &mut File, length: u64) -> io::Result<bool> {
+    let Some(last) = length.checked_sub(1) else { return Ok(false) };
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(last))?;
+    file.read_exact(&mut byte)?;
+    Ok(byte != *b"\n")
 }
 
 fn read_line(line: &[u8]) -> Option<EvidenceLine> {

@@ -12,7 +12,6 @@ pub mod steered;
 pub use command::CHECKING;
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,9 @@ use crate::checks::files::{Matched, Pattern};
 use crate::checks::judge::Judge;
 use crate::checks::kept::Kept;
 use crate::confinement::Confined;
+use crate::plain_text;
 use crate::process::Guard;
+use crate::shell;
 use crate::tree::{Project, Tree};
 
 /// So many paths are kept of what a pattern finds.
@@ -39,8 +40,6 @@ const NAMED_FILES: usize = 20;
 pub struct Checker<'c> {
     pub project: &'c Project,
     pub guard: &'c Guard,
-    /// The user's shell.
-    pub shell: PathBuf,
     pub judge: Option<&'c dyn Judge>,
     pub jobs: Jobs,
     /// What confines the commands.
@@ -147,7 +146,7 @@ pub(crate) fn with_ending(what: String, output: Option<&Excerpt>) -> String {
     let lines = output.map(|output| output.last_lines(ENDING_LINES)).unwrap_or_default();
     let mut room = ENDING_BYTES;
     let mut ending: Vec<String> = Vec::new();
-    for line in lines.into_iter().rev().map(plain_line).filter(|line| !line.is_empty()) {
+    for line in lines.into_iter().rev().map(short_line).filter(|line| !line.is_empty()) {
         let Some(left) = room.checked_sub(line.len() + 1) else { break };
         room = left;
         ending.push(line);
@@ -157,11 +156,9 @@ pub(crate) fn with_ending(what: String, output: Option<&Excerpt>) -> String {
     ending.join("\n")
 }
 
-/// A line of an output as a terminal would show it, without what a terminal obeys.
-pub(crate) fn plain_line(line: &str) -> String {
-    let line = anstream::adapter::strip_str(line).to_string();
-    let shown = line.trim_end().rsplit('\r').next().unwrap_or_default();
-    shown.chars().filter(|c| !c.is_control() || *c == '\t').take(LINE_CHARS).collect()
+/// A line of an output, plain and cut.
+pub(crate) fn short_line(line: &str) -> String {
+    plain_text::line(line).chars().take(LINE_CHARS).collect()
 }
 
 /// Longer lines of an output are cut.
@@ -288,16 +285,16 @@ impl CheckContext<'_> {
             Check::NotCommand { value } => {
                 command::look(self, value, aot_core::verdict::ExpectedExit::Failure)
             }
-            Check::File { value } => self.look_for(value, Expected::There),
-            Check::NotFile { value } => self.look_for(value, Expected::Absent),
+            Check::File { value } => self.look_for(value, FileExpectation::There),
+            Check::NotFile { value } => self.look_for(value, FileExpectation::Absent),
             Check::Quality(quality) => judge::look(self, leaf, quality),
             Check::Assertion { .. } => {
-                self.said(leaf).unwrap_or_else(|| (Outcome::Pending, self.evidence("", "nobody was asked")))
+                self.said(leaf).unwrap_or_else(|| (Outcome::Pending, self.evidence("", "not confirmed")))
             }
         }
     }
 
-    fn look_for(&self, value: &str, wanted: Expected) -> (Outcome, Evidence) {
+    fn look_for(&self, value: &str, wanted: FileExpectation) -> (Outcome, Evidence) {
         let began = Instant::now();
         let root = &self.checker.project.root;
         let found = Pattern::read(value).and_then(|pattern| pattern.find(root, NAMED_FILES));
@@ -311,7 +308,7 @@ impl CheckContext<'_> {
                 return (Outcome::Error, evidence);
             }
         };
-        if wanted == Expected::There {
+        if wanted == FileExpectation::There {
             // A link that leads nowhere is no file.
             found.paths.retain(|path| root.join(path).exists());
         }
@@ -323,7 +320,7 @@ impl CheckContext<'_> {
         };
         let there = !found.paths.is_empty();
         evidence.files = found.paths;
-        let outcome = if there == (wanted == Expected::There) { Outcome::Pass } else { Outcome::Fail };
+        let outcome = if there == (wanted == FileExpectation::There) { Outcome::Pass } else { Outcome::Fail };
         (outcome, evidence)
     }
 
@@ -380,8 +377,9 @@ impl CheckContext<'_> {
     /// ignored by git and so no part of the tree: they have none.
     fn key(&self, leaf: &Leaf) -> String {
         let parts = match &leaf.check {
-            Check::Command { .. } | Check::NotCommand { .. } => {
-                vec![self.checker.shell.to_string_lossy().into_owned(), self.checker.confined.key()]
+            Check::Command { value } | Check::NotCommand { value } => {
+                let shell = shell::program(self.state.objective.shell.as_deref(), value);
+                vec![shell.to_string_lossy().into_owned(), self.checker.confined.key()]
             }
             Check::Quality(quality) => judge::key(self, leaf, quality),
             Check::File { .. } | Check::NotFile { .. } | Check::Assertion { .. } => return String::new(),
@@ -397,7 +395,7 @@ impl CheckContext<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expected {
+enum FileExpectation {
     There,
     Absent,
 }

@@ -40,7 +40,7 @@ pub struct Altered {
 
 impl Altered {
     /// In a line.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let at = self.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
         format!("{} {}{at}", self.what, self.how)
     }

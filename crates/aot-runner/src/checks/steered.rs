@@ -21,7 +21,7 @@ pub struct Steered {
 
 impl Steered {
     /// In a line.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let Steered { atom, path, item, tool } = self;
         format!("{atom} changed {path}, which {tool} obeys in \"{item}\", and nothing protects it")
     }

@@ -2,22 +2,22 @@
 //! attempt. A role is a cage, and the tree of an agent that may only read is compared afterwards all the same.
 
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, WorkerAnswer, read_plan_change};
+use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, read_plan_change};
 use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome, Lack, Usage};
-use aot_core::rules::bound;
 use aot_core::state::{Atom, AtomId, Span, State};
 use serde_json::Value;
 
-use super::attempt::{PATHS_NAMED, WorkDone, first_artifacts, not_started, obstacle};
+use super::attempt::{PATHS_NAMED, not_started, obstacle};
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
 use super::{Assignment, Attempt};
-use crate::agents::{Agent, AgentEvent, AgentOutcome, AgentUsage, Question, Report};
+use crate::agents::{Agent, AgentEvent, AgentOutcome, AgentUsage, Question, Report, Session};
 use crate::message::Notice;
-use crate::tree::{End, Lent, Sealed, Tree, TreeKind, Work};
+use crate::tree::{End, Lent, Tree, TreeKind, Work};
 
 /// The tree of a coordinator agent has this name instead of an atom's.
 const REPLAN: &str = "replan";
@@ -25,6 +25,9 @@ const REPLAN: &str = "replan";
 /// At most so many activities and counts of one agent are passed on in a second, because a flood of them would queue up
 /// in memory. Activities that are left out are in the transcript, and counts are in the next one.
 const EVENTS_PER_SECOND: u32 = 50;
+
+/// So many errors of its tools are told of one run of an agent; all of them are in the transcript.
+const TOOL_ERRORS_TOLD: usize = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct Throttle(Mutex<Option<(Instant, u32)>>);
@@ -46,12 +49,28 @@ impl Throttle {
 }
 
 impl Workers {
-    /// Asks an agent for this job. What it does and uses is reported meanwhile; usage that was not goes to the meter.
-    fn ask(&self, job: &JobId, lent: &Lent, meter: &Meter, question: Question<'_>) -> Report {
+    /// Asks an agent for this job, in a conversation that may have begun before or in one of its own. What it does and uses is
+    /// reported meanwhile; usage that was not goes to the meter.
+    pub(super) fn ask(
+        &self,
+        session: Option<&Session>,
+        job: &JobId,
+        lent: &Lent,
+        meter: &Meter,
+        question: Question<'_>,
+    ) -> Report {
         let reported = ReportedUsage::default();
         let rate = Throttle::default();
+        let tool_errors = AtomicUsize::new(0);
+        let agent = question.agent.name.clone();
         let listener = |event: AgentEvent<'_>| match event {
             AgentEvent::Text(_) => {}
+            AgentEvent::ToolError(line) => {
+                if tool_errors.fetch_add(1, Ordering::Relaxed) < TOOL_ERRORS_TOLD {
+                    let (job, agent, line) = (job.clone(), agent.clone(), line.to_owned());
+                    self.notice(Notice::ToolFailed { job, agent, line });
+                }
+            }
             _ if !rate.allows_one_more() => {}
             AgentEvent::Activity(line) => {
                 self.notice(Notice::Doing { job: job.clone(), line: line.to_owned() });
@@ -59,35 +78,40 @@ impl Workers {
             AgentEvent::Usage(used) => self.spend(&reported, used),
         };
         let (writable, read_only) = match question.role() {
-            Role::Worker => (vec![lent.top().to_path_buf()], self.read_only()),
+            Role::Worker => (vec![lent.top().to_path_buf()], self.read_only(lent)),
             Role::Probe | Role::Judge | Role::Coordinator => (Vec::new(), Vec::new()),
         };
-        let repeats = match question.role() {
-            Role::Worker => u32::try_from(bound::REPEATS).unwrap_or(u32::MAX),
-            // The work goes on without a probe's answer, and a plan is asked for again in the next iteration (D8).
-            Role::Probe | Role::Judge | Role::Coordinator => 0,
-        };
         let question = Question {
-            repeats,
             writable,
             read_only,
-            variables: self.variables(job),
-            idle: self.config.idle,
-            transcript: transcript_of(job, question.role()),
+            variables: self.variables(job, lent),
+            idle: Some(self.config.agent_idle),
             listener: &listener,
             ..question
         };
         let began = Instant::now();
-        let report = self.launch(&question);
-        let repetitions = u64::from(report.asked.saturating_sub(1));
-        meter.add(Usage { agent_runs: repetitions, ..reported.since_last(report.used) });
+        let report = self.launch(session, &question);
+        // The first run of a job is counted when it is asked for.
+        let mends = match question.again {
+            Some(_) => u64::from(report.asked),
+            None => u64::from(report.asked.saturating_sub(1)),
+        };
+        meter.add(Usage { agent_runs: mends, mends, ..reported.since_last(report.used) });
         let (agent, used, took) = (question.agent.name.clone(), report.used, began.elapsed());
         self.notice(Notice::AgentEnded { job: Some(job.clone()), agent, used, took });
         report
     }
 
-    pub(super) fn launch(&self, question: &Question<'_>) -> Report {
-        let (report, not_saved) = self.config.launcher.ask(question);
+    /// Asks, after the agent has shown that it works here; without a session in a conversation of its own.
+    pub(super) fn launch(&self, session: Option<&Session>, question: &Question<'_>) -> Report {
+        if let Some(report) = self.try_first(question) {
+            return report;
+        }
+        let launcher = &self.config.launcher;
+        let (report, not_saved) = match session {
+            Some(session) => launcher.ask_in(session, question),
+            None => launcher.ask(question),
+        };
         not_saved.into_iter().for_each(|problem| self.note(problem));
         report
     }
@@ -100,39 +124,15 @@ impl Workers {
         }
     }
 
-    fn variables(&self, job: &JobId) -> Vec<(OsString, OsString)> {
+    fn variables(&self, job: &JobId, lent: &Lent) -> Vec<(OsString, OsString)> {
         let atom = job.task.atom().map_or(REPLAN, |atom| atom.as_str()).to_owned();
         let own = [
             ("AOT_LOOP", self.loop_id.clone()),
             ("AOT_ATOM", atom),
             ("AOT_ATTEMPT", job.attempt.to_string()),
         ];
-        own.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-    }
-
-    /// An agent works on an atom; what it says of itself, or why it is no success.
-    pub(super) fn work(
-        &self,
-        attempt: &Attempt,
-        assignment: &Assignment,
-        lent: &mut Lent,
-        brief: &Brief,
-        meter: &Meter,
-    ) -> Result<WorkDone, JobOutcome> {
-        let agent = self.member(Role::Worker, Some(&assignment.atom))?;
-        let parse = |value: &Value| WorkerAnswer::read(value);
-        let read = validator(parse);
-        let question =
-            Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
-        let report = self.ask(&assignment.job, lent, meter, question);
-        let answer = answer(agent, report, parse)?;
-        let Sealed { changed, ignored, .. } = self.seal(assignment, lent)?;
-        if !answer.success {
-            let reason = answer.reason.unwrap_or(answer.summary);
-            return Err(if answer.too_large { JobOutcome::TooLarge { reason } } else { failed(reason) });
-        }
-        let artifacts = if answer.artifacts.is_empty() { first_artifacts(changed) } else { answer.artifacts };
-        Ok(WorkDone { summary: answer.summary, artifacts, ignored })
+        let own = own.into_iter().map(|(name, value)| (name.into(), value.into()));
+        own.chain(self.ground.variables(lent)).collect()
     }
 
     /// An agent looks into an atom before it is worked on.
@@ -148,8 +148,12 @@ impl Workers {
             let agent = self.member(Role::Probe, Some(&assignment.atom))?;
             let parse = |value: &Value| ProbeAnswer::read(value);
             let read = validator(parse);
-            let question =
-                Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch);
+            let question = Question {
+                repeats: 0,
+                transcript: transcript_of(&assignment.job, Role::Probe),
+                ..Question::new(agent, brief, &read, lent.root(), wall(&assignment.state), &attempt.switch)
+            };
+            // The work goes on without a probe's answer, so it is not asked again.
             let report = self.ask_read_only(&assignment.job, lent, meter, question).map_err(failed)?;
             let ProbeAnswer { feasible, findings, cost_estimate } = answer(agent, report, parse)?;
             Ok(JobOutcome::Probed {
@@ -193,7 +197,12 @@ impl Workers {
         };
         let parse = |value: &Value| read_plan_change(value);
         let read = validator(parse);
-        let question = Question::new(agent, brief, &read, lent.root(), wall(state), &attempt.switch);
+        let question = Question {
+            // A plan is asked for again in the next iteration (D8).
+            repeats: 0,
+            transcript: transcript_of(job, Role::Coordinator),
+            ..Question::new(agent, brief, &read, lent.root(), wall(state), &attempt.switch)
+        };
         let asked = self.ask_read_only(job, &lent, meter, question);
         self.give_back(lent, End::Discarded { reason: "the tree of a coordinator is not kept".into() });
         let report = match asked {
@@ -225,7 +234,7 @@ impl Workers {
     ) -> Result<Report, String> {
         let role = question.role().word();
         let before = self.hash_if_unisolated(lent);
-        let report = self.ask(job, lent, meter, question);
+        let report = self.ask(None, job, lent, meter, question);
         let written = match self.ground.trees() {
             TreeKind::Worktrees | TreeKind::InPlace => {
                 self.ground.changed(lent).map_err(|error| error.to_string())?
@@ -253,26 +262,26 @@ impl Workers {
         }
     }
 
-    fn member(&self, role: Role, atom: Option<&Atom>) -> Result<&Agent, JobOutcome> {
+    pub(super) fn member(&self, role: Role, atom: Option<&Atom>) -> Result<&Agent, JobOutcome> {
         self.config.team.member(role, atom).ok_or_else(|| lost("it needs an agent, and there is none".into()))
     }
 }
 
 /// The name of a transcript: whose it is, which attempt, which role.
-fn transcript_of(job: &JobId, role: Role) -> String {
+pub(super) fn transcript_of(job: &JobId, role: Role) -> String {
     let whose = job.task.atom().map_or(REPLAN, |atom| atom.as_str());
     format!("{whose}-{}.{}", job.attempt, role.word())
 }
 
 /// What decides whether an agent is asked again: parses the answer, keeps the reason of a refusal and drops the value.
-fn validator<T>(
+pub(super) fn validator<T>(
     parse: impl Fn(&Value) -> Result<T, Unreadable> + Sync,
 ) -> impl Fn(&Value) -> Result<(), String> + Sync {
     move |value| parse(value).map(drop).map_err(|unreadable| unreadable.reason)
 }
 
 /// The answer, or what its absence means for the attempt.
-fn answer<T>(
+pub(super) fn answer<T>(
     agent: &Agent,
     report: Report,
     parse: impl Fn(&Value) -> Result<T, Unreadable>,
@@ -281,6 +290,10 @@ fn answer<T>(
     Err(match report.outcome {
         AgentOutcome::Answer(answer) => {
             return parse(&answer).map_err(|unreadable| failed(unreadable.reason));
+        }
+        // An agent that has run already was not refused its start.
+        AgentOutcome::RateLimited { .. } | AgentOutcome::Unreachable { .. } if report.asked > 1 => {
+            lost(reason)
         }
         AgentOutcome::RateLimited { retry_after, .. } => {
             let retry_after = retry_after.map(|after| Span::from_seconds(after.as_secs().max(1)));
@@ -299,14 +312,14 @@ fn answer<T>(
     })
 }
 
-fn wall(state: &State) -> Duration {
+pub(super) fn wall(state: &State) -> Duration {
     Duration::from_secs(state.constraints().agent_timeout().seconds().max(1))
 }
 
-fn failed(reason: String) -> JobOutcome {
+pub(super) fn failed(reason: String) -> JobOutcome {
     JobOutcome::Failed { reason }
 }
 
-fn lost(reason: String) -> JobOutcome {
+pub(super) fn lost(reason: String) -> JobOutcome {
     JobOutcome::Lost { reason }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use aot_core::brief::Brief;
@@ -12,15 +13,16 @@ use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
 
 use super::meter::Meter;
-use super::workers::{Scratch, Workers};
+use super::workers::Workers;
 use super::{Attempt, DoneWork, work_of};
 use crate::checks::command::excerpt;
 use crate::checks::files::Pattern;
-use crate::checks::{Checker, Occasion, Whose, plain_line, with_ending};
+use crate::checks::{Checker, Occasion, Whose, short_line, with_ending};
 use crate::plain_file;
 use crate::process::cage::Network;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 use crate::settings;
+use crate::shell;
 use crate::tree::{End, GroundError, Lent, Project, Sealed, TreeKind};
 
 /// How many bytes of an output's beginning and end are kept.
@@ -60,6 +62,8 @@ pub(super) struct WorkDone {
     pub artifacts: Vec<String>,
     /// Ignored files that it left in its tree.
     pub ignored: Vec<String>,
+    /// No file differs from what was there before.
+    pub is_unchanged: bool,
 }
 
 impl Assignment {
@@ -78,7 +82,8 @@ pub fn without_graph(state: &State) -> State {
         or_groups: Default::default(),
         bindings: Default::default(),
         trail: Default::default(),
-        corrections: Default::default(),
+        corrections: state.corrections.clone(),
+        background: state.background.clone(),
     }
 }
 
@@ -106,23 +111,28 @@ impl Workers {
                 return JobOutcome::NotStarted { obstacle, reason };
             }
         };
+        let unchecked = |done| (done, None);
         let worked = match (&assignment.job.task, &assignment.atom.run, &assignment.brief) {
-            (Task::Work(_), Some(command), _) => self.run(attempt, &assignment, &mut lent, command),
-            (Task::Work(_), None, Some(brief)) => self.work(attempt, &assignment, &mut lent, brief, meter),
+            (Task::Work(_), Some(command), _) => {
+                self.run(attempt, &assignment, &mut lent, command).map(unchecked)
+            }
+            (Task::Work(_), None, Some(brief)) => self
+                .work(attempt, &assignment, &mut lent, brief, meter)
+                .map(|(done, check)| (done, Some(check))),
             (Task::Probe(_), _, Some(brief)) => Err(self.probe(attempt, &assignment, &lent, brief, meter)),
             (Task::Check(_), ..) => {
-                Ok(WorkDone { summary: "its check was run".to_owned(), ..WorkDone::default() })
+                Ok(unchecked(WorkDone { summary: "its check was run".to_owned(), ..WorkDone::default() }))
             }
             (Task::Work(_) | Task::Probe(_) | Task::Replan, ..) => Err(lost("it has no brief".into())),
         };
-        let WorkDone { summary, artifacts, ignored } = match worked {
+        let (WorkDone { summary, artifacts, ignored, is_unchanged }, check) = match worked {
             Ok(worked) => worked,
             Err(outcome) => {
                 self.give_back(lent, end_of(&outcome));
                 return outcome;
             }
         };
-        let check = run_check(self, &assignment, &mut lent, &attempt.switch, meter);
+        let check = check.unwrap_or_else(|| run_check(self, &assignment, &mut lent, &attempt.switch, meter));
         if attempt.switch.is_off() {
             self.give_back(lent, End::Discarded { reason: "it was killed".into() });
             return lost("it was killed".into());
@@ -131,7 +141,7 @@ impl Workers {
             && matches!(assignment.job.task, Task::Work(_));
         if lands {
             let (summary, artifacts) = (summary.clone(), artifacts.clone());
-            attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored });
+            attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored, is_unchanged });
             self.discard_if_killed(attempt);
         } else {
             let end = match &check {
@@ -167,22 +177,23 @@ impl Workers {
     ) {
         let job = assignment.job.clone();
         let meter = Meter::default();
-        let Binding { summary, artifacts, commit: _ } = binding;
-        let (artifacts, ignored, outcome) = match self.ground.seal(&mut lent) {
-            Err(error) => (artifacts, Vec::new(), JobOutcome::Lost { reason: error.to_string() }),
+        let Binding { summary, artifacts, .. } = binding;
+        let (artifacts, ignored, is_unchanged, outcome) = match self.ground.seal(&mut lent) {
+            Err(error) => (artifacts, Vec::new(), false, JobOutcome::Lost { reason: error.to_string() }),
             Ok(sealed) => {
                 let check = match refused(&assignment, &sealed) {
                     None => run_check(self, &assignment, &mut lent, &attempt.switch, &meter),
                     Some(reason) => CheckOutcome::Fail { reason },
                 };
+                let is_unchanged = sealed.changed.is_empty() && sealed.content.is_some();
                 let artifacts =
                     if artifacts.is_empty() { first_artifacts(sealed.changed) } else { artifacts };
                 let outcome =
                     JobOutcome::Done { summary: summary.clone(), artifacts: artifacts.clone(), check };
-                (artifacts, sealed.ignored, outcome)
+                (artifacts, sealed.ignored, is_unchanged, outcome)
             }
         };
-        attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored });
+        attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored, is_unchanged });
         self.event(Event::Ended { job, outcome, usage: meter.take() });
     }
 
@@ -215,14 +226,14 @@ impl Workers {
             tail: TAIL_KEPT,
         };
         let ended = self.config.guard.under(&attempt.switch).run(&Job {
-            program: self.config.shell.clone().into_os_string(),
+            program: shell::program(assignment.state.objective.shell.as_deref(), command),
             arguments: vec!["-c".into(), command.into()],
             folder: lent.root().to_path_buf(),
-            environment: Environment::Only(self.environment(assignment, &scratch)),
+            environment: Environment::Only(self.environment(assignment, lent, scratch.path())),
             input: Input::None,
             streams: Streams::Together,
             limits,
-            cage: self.cage(lent, &scratch),
+            cage: self.cage(lent, scratch.path()),
         });
         drop(scratch);
         let ended = ended.map_err(|error| not_started(format!("no process could be started: {error}")))?;
@@ -260,11 +271,13 @@ impl Workers {
             true => format!("`{}` succeeded", cut(command)),
             false => last,
         };
-        Ok(WorkDone { summary, artifacts: first_artifacts(sealed.changed), ignored: sealed.ignored })
+        let is_unchanged = sealed.changed.is_empty() && sealed.content.is_some();
+        let artifacts = first_artifacts(sealed.changed);
+        Ok(WorkDone { summary, artifacts, ignored: sealed.ignored, is_unchanged })
     }
 
-    fn environment(&self, assignment: &Assignment, scratch: &Scratch) -> Vec<(OsString, OsString)> {
-        let folder = scratch.folder.clone().into_os_string();
+    fn environment(&self, assignment: &Assignment, lent: &Lent, scratch: &Path) -> Vec<(OsString, OsString)> {
+        let folder = scratch.as_os_str().to_owned();
         let own: [(&str, OsString); 6] = [
             ("TMPDIR", folder.clone()),
             ("TMP", folder.clone()),
@@ -274,6 +287,7 @@ impl Workers {
             ("AOT_ATTEMPT", assignment.job.attempt.to_string().into()),
         ];
         let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
+        let own = own.chain(self.ground.variables(lent));
         self.config.environment.iter().cloned().chain(own).collect()
     }
 
@@ -291,7 +305,7 @@ impl Workers {
         text.extend_from_slice(&tail);
         if let Network::Hosts(listed) = &self.config.cage.network {
             for refusal in &ended.refused {
-                text.extend_from_slice(format!("\naot: {}\n", refusal.told(listed)).as_bytes());
+                text.extend_from_slice(format!("\naot: {}\n", refusal.describe(listed)).as_bytes());
             }
         }
         let kept = plain_file::folder(&self.config.project.sidecar, &folder)
@@ -309,8 +323,8 @@ pub(super) fn not_started(reason: String) -> JobOutcome {
 /// Why no tree could be lent. All but a command of the person's own is the system's doing, and may pass.
 pub(super) fn obstacle(error: GroundError) -> (Obstacle, String) {
     match error {
-        GroundError::Setup { command, how, tail } => {
-            (Obstacle::Setup { output: tail }, format!("`isolation.setup` {how}: {command}"))
+        GroundError::Setup { key, command, how, tail } => {
+            (Obstacle::Setup { output: tail }, format!("`isolation.{key}` {how}: {command}"))
         }
         error => (Obstacle::World, error.to_string()),
     }
@@ -341,7 +355,7 @@ pub(super) fn run_check(
     let project = workers.ground.project_in(lent, &workers.config.project);
     let guard = workers.config.guard.under(switch);
     let confined = match workers.config.confinement.confine(&workers.config.project, workers.area(lent)) {
-        Ok(confined) => confined,
+        Ok(confined) => confined.with_variables(workers.ground.variables(lent)),
         Err(error) => {
             return CheckOutcome::Error { reason: format!("no scratch folder could be made: {error}") };
         }
@@ -349,14 +363,8 @@ pub(super) fn run_check(
     let name = format!("{}-{}", assignment.atom.id, assignment.job.attempt);
     let wall = Duration::from_secs(assignment.state.constraints().agent_timeout().seconds().max(1));
     let evaluated = workers.with_judge(switch, meter, name, wall, |judge| {
-        let checker = Checker {
-            project: &project,
-            guard: &guard,
-            shell: workers.config.shell.clone(),
-            judge,
-            jobs: Jobs::default(),
-            confined: &confined,
-        };
+        let checker =
+            Checker { project: &project, guard: &guard, judge, jobs: Jobs::default(), confined: &confined };
         let whose = Whose::Atom(&assignment.atom.id);
         checker.evaluate(&assignment.state, checks, whose, Occasion::Decide, Timestamp::now(), &mut |_| {})
     });
@@ -462,7 +470,7 @@ pub(super) fn first_artifacts(mut paths: Vec<String>) -> Vec<String> {
 fn last_line(output: &Captured) -> String {
     let (head, tail) = output.parts();
     let text = String::from_utf8_lossy(if tail.is_empty() { &head } else { &tail }).into_owned();
-    let lines = text.lines().rev().map(|line| plain_line(line).trim().to_owned());
+    let lines = text.lines().rev().map(|line| short_line(line).trim().to_owned());
     cut(&lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default())
 }
 

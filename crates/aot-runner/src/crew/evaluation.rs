@@ -90,12 +90,12 @@ impl Workers {
         let confined = self.config.confinement.confine(&self.config.project, area).map_err(|error| {
             NotEvaluated::Lost(format!("a folder for temporary files cannot be made: {error}"))
         })?;
+        let confined = confined.with_variables(self.ground.variables_of_checkout());
         let wall = Duration::from_secs(state.constraints().agent_timeout().seconds().max(1));
         let evaluated = self.with_judge(switch, meter, format!("base-case-{number}"), wall, |judge| {
             let checker = Checker {
                 project: &project,
                 guard: &guard,
-                shell: self.config.shell.clone(),
                 judge,
                 jobs: Jobs::default(),
                 confined: &confined,

@@ -45,7 +45,6 @@ impl Workers {
             let judge = CommandJudge {
                 command,
                 time: time.unwrap_or(judge::TIME),
-                shell: self.config.shell.clone(),
                 guard: self.config.guard.under(switch),
             };
             return work(Some(&CountedJudge { judge: &judge, meter }));
@@ -122,13 +121,14 @@ impl AgentJudge<'_> {
         let mut pause = FIRST_WAIT;
         loop {
             let report = self.ask_once(request);
-            let (after, reason) = match &report.outcome {
-                AgentOutcome::RateLimited { reason, retry_after } => (retry_after.unwrap_or(pause), reason),
-                AgentOutcome::Unreachable { reason } => (pause, reason),
+            let after = match &report.outcome {
+                AgentOutcome::RateLimited { retry_after, .. } => retry_after.unwrap_or(pause),
+                AgentOutcome::Unreachable { .. } => pause,
                 _ => return report,
             };
+            let why = self.agent.explain(&report.outcome);
             if self.workers.config.on_refused_start != OnRefusedStart::Park
-                || self.wait(after.min(LONGEST_WAIT), reason).is_err()
+                || self.wait(after.min(LONGEST_WAIT), &why).is_err()
             {
                 return report;
             }
@@ -152,13 +152,16 @@ impl AgentJudge<'_> {
         let rate = Throttle::default();
         let listener = |event: AgentEvent<'_>| match event {
             AgentEvent::Usage(used) if rate.allows_one_more() => self.workers.spend(&reported, used),
-            AgentEvent::Usage(_) | AgentEvent::Activity(_) | AgentEvent::Text(_) => {}
+            AgentEvent::Usage(_)
+            | AgentEvent::Activity(_)
+            | AgentEvent::Text(_)
+            | AgentEvent::ToolError(_) => {}
         };
         let folder = lent.map_or(request.project.root.as_path(), Lent::root);
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let question = Question {
             writable: lent.iter().map(|lent| lent.top().to_path_buf()).collect(),
-            idle: self.workers.config.idle,
+            idle: Some(self.workers.config.agent_idle),
             // The checker asks once more by itself (D19).
             repeats: 0,
             transcript: format!("{}.judge{number}", self.name),
@@ -166,7 +169,7 @@ impl AgentJudge<'_> {
             ..Question::new(self.agent, &brief, &read, folder, self.wall, self.switch)
         };
         let began = Instant::now();
-        let report = self.workers.launch(&question);
+        let report = self.workers.launch(None, &question);
         self.meter.add(reported.since_last(report.used));
         let (agent, used, took) = (self.agent.name.clone(), report.used, began.elapsed());
         self.workers.notice(Notice::AgentEnded { job: None, agent, used, took });
@@ -175,8 +178,7 @@ impl AgentJudge<'_> {
 
     /// Fails if the switch was turned off meanwhile.
     fn wait(&self, span: Duration, reason: &str) -> Result<(), ()> {
-        let name = &self.agent.name;
-        self.workers.note(format!("{name} judges again in {} s: {reason}", span.as_secs()));
+        self.workers.note(format!("the judge is asked again in {} s: {reason}", span.as_secs()));
         let (sender, turned_off) = mpsc::channel();
         let _wire = self.switch.connect(move || {
             // The receiver lives as long as the wire.

@@ -32,7 +32,7 @@ impl Workers {
     pub(super) fn land(&self, attempt: &Attempt) {
         // Without its work the attempt was killed a moment ago.
         let Some(done) = attempt.take() else { return };
-        let DoneWork { mut lent, assignment, summary, artifacts, ignored } = done;
+        let DoneWork { mut lent, assignment, summary, artifacts, ignored, is_unchanged } = done;
         let job = assignment.job.clone();
         let message = CommitMessage {
             subject: assignment.atom.description.clone(),
@@ -68,7 +68,7 @@ impl Workers {
         let landing = match landing {
             Ok(landing) => landing,
             Err(error) => {
-                attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored });
+                attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored, is_unchanged });
                 self.discard_if_killed(attempt);
                 return self.event(Event::NotLanded { job, reason: error.to_string(), usage });
             }
@@ -87,7 +87,7 @@ impl Workers {
                 // What steers the checks is named when the loop is done, so it must not be cut off.
                 let others = artifacts.into_iter().filter(|path| !steering.contains(path));
                 let artifacts = first_artifacts(steering.iter().cloned().chain(others).collect());
-                let binding = Binding { summary, artifacts, commit };
+                let binding = Binding { summary, artifacts, commit, unchanged: is_unchanged };
                 (Event::Landed { job, binding, usage }, End::Landed)
             }
             Landing::Conflict { reason } => {

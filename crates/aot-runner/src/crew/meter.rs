@@ -14,6 +14,7 @@ impl Meter {
     pub fn add(&self, usage: Usage) {
         let mut sum = self.locked();
         sum.agent_runs += usage.agent_runs;
+        sum.mends += usage.mends;
         sum.tokens += usage.tokens;
         sum.cost_usd += usage.cost_usd;
     }
@@ -38,6 +39,7 @@ impl ReportedUsage {
         let cost = |used: AgentUsage| used.cost_usd.unwrap_or(0.0);
         let rest = Usage {
             agent_runs: 0,
+            mends: 0,
             tokens: used.tokens.saturating_sub(reported.tokens),
             cost_usd: (cost(used) - cost(*reported)).max(0.0),
         };
@@ -56,15 +58,15 @@ mod tests {
     fn usage_is_reported_once() {
         let reported = ReportedUsage::default();
         let used = |tokens, cost| AgentUsage { tokens, cost_usd: cost };
-        assert_eq!(reported.since_last(used(100, None)), Usage { agent_runs: 0, tokens: 100, cost_usd: 0.0 });
+        assert_eq!(reported.since_last(used(100, None)), Usage { tokens: 100, ..Usage::default() });
         assert_eq!(
             reported.since_last(used(150, Some(0.5))),
-            Usage { agent_runs: 0, tokens: 50, cost_usd: 0.5 }
+            Usage { tokens: 50, cost_usd: 0.5, ..Usage::default() }
         );
         assert_eq!(reported.since_last(used(120, Some(0.25))), Usage::default());
         assert_eq!(
             reported.since_last(used(160, Some(0.75))),
-            Usage { agent_runs: 0, tokens: 10, cost_usd: 0.25 }
+            Usage { tokens: 10, cost_usd: 0.25, ..Usage::default() }
         );
     }
 }

@@ -6,7 +6,9 @@ mod attempt;
 mod evaluation;
 mod judging;
 mod landing;
+mod mending;
 mod meter;
+mod trying;
 mod workers;
 
 use std::collections::HashMap;
@@ -29,7 +31,6 @@ use crate::process::{Guard, Switch};
 use crate::tree::{End, Ground, GroundError, Lent, Project, Work};
 
 pub use attempt::{Assignment, clear_outputs, without_graph};
-pub use workers::clear_scratch;
 
 use workers::Workers;
 
@@ -38,7 +39,6 @@ use workers::Workers;
 pub struct RunConfig {
     pub project: Project,
     pub guard: Guard,
-    pub shell: PathBuf,
     pub judge: Option<JudgeCommand>,
     /// Which agent is asked in which role, and what their runs need.
     pub team: Team,
@@ -49,8 +49,10 @@ pub struct RunConfig {
     pub confinement: Confinement,
     /// The variables that workers see, besides those of the job.
     pub environment: Vec<(OsString, OsString)>,
-    /// How long a worker may print nothing.
+    /// How long the command of an atom may print nothing.
     pub idle: Option<Duration>,
+    /// How long an agent may print nothing.
+    pub agent_idle: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +93,7 @@ struct DoneWork {
     artifacts: Vec<String>,
     /// Ignored files in the tree, which are not part of the work.
     ignored: Vec<String>,
+    is_unchanged: bool,
 }
 
 const BUG: &str = "aot has a bug; standard error tells where";

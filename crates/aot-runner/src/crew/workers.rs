@@ -1,20 +1,21 @@
 //! What the crew's threads share: the configuration, the ground, the locks, and what confines a job.
 
-use std::fs;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::coordinator::Event;
+use tempfile::TempDir;
 
 use super::RunConfig;
 use crate::confinement::{Area, own_paths};
 use crate::message::{Message, Notice};
-use crate::plain_file;
 use crate::process::cage::Cage;
-use crate::tree::{End, Ground, Lent, Project, TreeKind};
+use crate::scratch;
+use crate::tree::{End, Ground, Lent, TreeKind};
 
 #[derive(Debug)]
 pub(super) struct Workers {
@@ -31,7 +32,8 @@ pub(super) struct Workers {
     pub give_up_blocked: AtomicBool,
     /// When a blocked landing was last reported.
     pub waiting_shown: Mutex<Option<Instant>>,
-    scratches: AtomicU64,
+    /// The agents that have done their small task in this run.
+    pub tried: Mutex<HashSet<String>>,
 }
 
 impl Workers {
@@ -54,7 +56,7 @@ impl Workers {
             landing_wait,
             give_up_blocked: AtomicBool::new(false),
             waiting_shown: Mutex::default(),
-            scratches: AtomicU64::new(0),
+            tried: Mutex::default(),
         }
     }
 
@@ -100,15 +102,16 @@ impl Workers {
     }
 
     /// What confines a worker: it can write its tree, its scratch folder and what the settings name.
-    pub fn cage(&self, lent: &Lent, scratch: &Scratch) -> Option<Cage> {
-        let own = vec![lent.top().to_path_buf(), scratch.folder.clone()];
-        self.config.cage.cage(own, self.read_only())
+    pub fn cage(&self, lent: &Lent, scratch: &Path) -> Option<Cage> {
+        let own = vec![lent.top().to_path_buf(), scratch.to_path_buf()];
+        self.config.cage.cage(own, self.read_only(lent))
     }
 
-    /// What no worker may write although it lies in the project's own folder: the state, its sidecar, the repository.
-    pub fn read_only(&self) -> Vec<PathBuf> {
+    /// What no worker may write although it lies in the folder that it works in: submodules, because nothing of them can
+    /// land; and in the project's own folder the state, its sidecar, the repository.
+    pub fn read_only(&self, lent: &Lent) -> Vec<PathBuf> {
         match self.ground.trees() {
-            TreeKind::Worktrees => Vec::new(),
+            TreeKind::Worktrees => lent.submodules(),
             TreeKind::InPlace | TreeKind::Unisolated => own_paths(&self.config.project),
         }
     }
@@ -130,29 +133,7 @@ impl Workers {
         }
     }
 
-    pub fn scratch(&self) -> std::io::Result<Scratch> {
-        let number = self.scratches.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-{number}", std::process::id());
-        let folder = self.config.project.sidecar.join("scratch").join(name);
-        plain_file::folder(&self.config.project.sidecar, &folder)?;
-        Ok(Scratch { folder })
+    pub fn scratch(&self) -> std::io::Result<TempDir> {
+        scratch::make(&self.config.project.sidecar, "work")
     }
-}
-
-/// A folder for what a job needs only while it runs.
-#[derive(Debug)]
-pub(super) struct Scratch {
-    pub folder: PathBuf,
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed now is removed by the next run.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// Removes what crashed runs left. Only the driver may: the scratch folders of a running crew are there too.
-pub fn clear_scratch(project: &Project) {
-    let _ = fs::remove_dir_all(project.sidecar.join("scratch"));
 }

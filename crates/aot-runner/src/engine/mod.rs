@@ -217,8 +217,8 @@ impl<'e> Engine<'e> {
         (self.notify)(notice);
     }
 
-    /// Kills what still runs, waits for it and clears the trees.
-    pub(crate) fn close(mut self) -> Output {
+    /// Kills what still runs and waits for it. What it worked with is still to be closed.
+    pub(crate) fn end(mut self) -> (Output, Crew) {
         self.crew.kill_all();
         let began = Instant::now();
         while self.crew.is_busy() && began.elapsed() < CLEARING {
@@ -233,7 +233,7 @@ impl<'e> Engine<'e> {
                 Err(_) => break,
             }
         }
-        self.close_trees()
+        (self.output, self.crew)
     }
 
     pub(crate) fn close_trees(self) -> Output {
@@ -474,6 +474,8 @@ impl<'e> Engine<'e> {
             findings: job.findings.as_deref(),
             returned: job.return_reason.as_deref(),
             left: &self.leftovers,
+            submodules: self.crew.ground().submodules(),
+            red: self.coordinator.red(),
         };
         let (atom, brief) = match &id.task {
             Task::Replan => {

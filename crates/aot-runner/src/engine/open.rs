@@ -57,6 +57,7 @@ impl Opening {
         let aligned = gate(store.load::<Refusal>()?.1.clone())?;
         let state = aligned.state();
         let ground = ground(config, state, entry)?;
+        check_writes(state, ground.submodules())?;
         let unrecorded = unrecorded(&ground, state)?;
         let seal = Seal::of(&state.objective, &ground.verify_root()?)
             .map_err(|error| RunError::World(format!("the protected files cannot be read: {error}")))?;
@@ -92,12 +93,30 @@ pub(crate) fn ground(config: &RunConfig, state: &State, entry: OpenedFor) -> Res
     let wanted = IsolationRequest {
         mode: isolation.and_then(|isolation| isolation.mode),
         share: isolation.map(|isolation| isolation.share.clone()).unwrap_or_default(),
+        copy: isolation.map(|isolation| isolation.copy.clone()).unwrap_or_default(),
         setup: isolation.and_then(|isolation| isolation.setup.clone()),
+        teardown: isolation.and_then(|isolation| isolation.teardown.clone()),
+        shell: state.objective.shell.clone(),
         branch: state.control.branch.clone(),
         loop_id: state.control.loop_id.clone().unwrap_or_default(),
         confinement: config.confinement.clone(),
     };
-    Ok(Ground::enter(&config.project, wanted, &config.guard, &config.shell, entry)?)
+    Ok(Ground::enter(&config.project, wanted, &config.guard, entry)?)
+}
+
+/// Refuses an atom that could change nothing but submodules, before anybody works on it.
+fn check_writes(state: &State, submodules: &[String]) -> Result<(), GroundError> {
+    let within = |glob: &str, submodule: &str| {
+        glob.strip_prefix(submodule).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let open = state.atoms.values().filter(|atom| atom.status != AtomStatus::Resolved);
+    for atom in open.filter(|atom| !atom.writes.is_empty()) {
+        let found = submodules.iter().find(|path| atom.writes.iter().all(|glob| within(glob, path)));
+        if let Some(path) = found {
+            return Err(GroundError::OnlyInSubmodule { atom: atom.id.clone(), path: path.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// What the coordinator needs to know of the ground.
@@ -119,7 +138,12 @@ fn unrecorded(ground: &Ground, state: &State) -> Result<Vec<UnrecordedLanding>, 
     let found = ground.found(&running)?.into_iter().map(|found| UnrecordedLanding {
         atom: found.atom,
         attempt: found.attempt,
-        binding: Binding { summary: found.summary, artifacts: found.paths, commit: Some(found.commit) },
+        binding: Binding {
+            summary: found.summary,
+            artifacts: found.paths,
+            commit: Some(found.commit),
+            unchanged: false,
+        },
     });
     Ok(found.collect())
 }

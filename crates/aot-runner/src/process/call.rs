@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-use super::requests::{EarlyEnd, Launch};
+use super::requests::{EarlyEnd, LaunchRequest};
 use super::started::{ProgramExit, StartedProgram};
 use super::{CHUNK, Guard};
 
@@ -68,7 +68,7 @@ pub enum CallError {
 }
 
 /// The pipes to a program that runs; those that are done are closed.
-struct Pipes<'c> {
+struct CallStreams<'c> {
     output: Option<File>,
     errors: Option<File>,
     input: Option<(File, &'c [u8])>,
@@ -112,7 +112,7 @@ impl Guard {
             }
             return Err(cause);
         }
-        let Pipes { called, .. } = pipes;
+        let CallStreams { called, .. } = pipes;
         match ProgramExit::read(&String::from_utf8_lossy(&report)) {
             ProgramExit::Code(code) => Ok(Called { code: Some(code), ..called }),
             ProgramExit::Signal(_) => Ok(called),
@@ -123,7 +123,7 @@ impl Guard {
         }
     }
 
-    fn begin<'c>(&self, call: &Call<'c>) -> io::Result<(Pipes<'c>, StartedProgram)> {
+    fn begin<'c>(&self, call: &Call<'c>) -> io::Result<(CallStreams<'c>, StartedProgram)> {
         let (output, output_writer) = io::pipe()?;
         let (errors, errors_writer) = io::pipe()?;
         let (input, input_writer) = match call.input {
@@ -133,7 +133,7 @@ impl Guard {
                 (OwnedFd::from(reader), Some((without_waiting(writer.into())?, bytes)))
             }
         };
-        let launch = Launch {
+        let launch = LaunchRequest {
             program: find(call.program, &call.environment)?,
             name: call.program.to_owned(),
             arguments: call.arguments.to_vec(),
@@ -143,7 +143,7 @@ impl Guard {
         };
         let started = self.reaper.start(&launch, [input, output_writer.into(), errors_writer.into()])?;
         started.line.set_nonblocking(true)?;
-        let pipes = Pipes {
+        let pipes = CallStreams {
             output: Some(without_waiting(output.into())?),
             errors: Some(without_waiting(errors.into())?),
             input: input_writer,
@@ -153,7 +153,7 @@ impl Guard {
         Ok((pipes, started))
     }
 
-    fn cause_to_end(&self, call: &Call<'_>, began: Instant, pipes: &Pipes<'_>) -> Option<CallError> {
+    fn cause_to_end(&self, call: &Call<'_>, began: Instant, pipes: &CallStreams<'_>) -> Option<CallError> {
         let CallLimits { wall, output } = call.limits;
         let Called { output: printed, errors, .. } = &pipes.called;
         if printed.len() > output || errors.len() > output {
@@ -174,7 +174,7 @@ enum LineState {
     Ended,
 }
 
-impl Pipes<'_> {
+impl CallStreams<'_> {
     fn are_done(&self) -> bool {
         self.output.is_none() && self.errors.is_none()
     }

@@ -60,7 +60,7 @@ pub fn is_called(words: &[OsString]) -> bool {
 struct Order<'w> {
     grace: Duration,
     input: Fed<'w>,
-    place: Place,
+    place: GuardPosition,
     program: &'w OsString,
     arguments: &'w [OsString],
 }
@@ -137,7 +137,7 @@ fn open_input(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Where a guard stands.
-enum Place {
+enum GuardPosition {
     Free,
     /// So many bytes on the line, before the input, say which cage it is to build.
     Outside(u64),
@@ -150,13 +150,13 @@ impl Order<'_> {
     fn read(words: &[OsString]) -> Option<Order<'_>> {
         let word = |place: usize| words.get(place).and_then(|word| word.to_str());
         let place = match word(4)? {
-            "none" => Place::Free,
+            "none" => GuardPosition::Free,
             other => match other.strip_prefix("in-") {
                 Some(inside) => {
                     let (file, network) = inside.split_once('-')?;
-                    Place::Inside(file.parse().ok()?, InnerNetwork::read(network)?)
+                    GuardPosition::Inside(file.parse().ok()?, InnerNetwork::read(network)?)
                 }
-                None => Place::Outside(other.parse().ok()?),
+                None => GuardPosition::Outside(other.parse().ok()?),
             },
         };
         Some(Order {
@@ -186,7 +186,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
         return reaper::run();
     }
     let Some(order) = Order::read(words) else { return ExitCode::from(2) };
-    if let Place::Inside(file, _) = order.place {
+    if let GuardPosition::Inside(file, _) = order.place {
         let_go(file);
         keep_closed();
     }
@@ -223,8 +223,8 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
     let _ = rustix::process::setsid();
     adopt()?;
     let cage = match order.place {
-        Place::Free | Place::Inside(..) => None,
-        Place::Outside(length) => {
+        GuardPosition::Free | GuardPosition::Inside(..) => None,
+        GuardPosition::Outside(length) => {
             let cage = Cage::decoded(&take(line, length)?);
             Some(cage.ok_or_else(|| io::Error::other("the cage cannot be read"))?)
         }
@@ -235,7 +235,7 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
         (Some(cage), _) if cage.kind == Kind::Landlock => {
             direct(line, order, &Restriction::Landlock(cage), bytes)
         }
-        (None, Place::Inside(_, network)) => {
+        (None, GuardPosition::Inside(_, network)) => {
             direct(line, order, &Restriction::Namespaces(network.clone()), bytes)
         }
         (Some(_) | None, _) => direct(line, order, &Restriction::None, bytes),

@@ -215,7 +215,7 @@ impl HostRefusal {
     }
 
     /// For people, with what to type. `listed` are the hosts that the settings name.
-    pub fn told(&self, listed: &Hosts) -> String {
+    pub fn describe(&self, listed: &Hosts) -> String {
         let HostRefusal { host, port, address } = self;
         let (name, why) = match address {
             None => (host.clone(), String::new()),
@@ -396,7 +396,7 @@ mod tests {
             let address = address.map(|address| address.parse().expect("an address"));
             let refusal = HostRefusal { host: host.into(), port, address };
             assert_eq!(HostRefusal::read(&refusal.line()).as_ref(), Some(&refusal));
-            let told = refusal.told(&listed);
+            let told = refusal.describe(&listed);
             assert!(told.contains(line), "{told}");
         }
         for other in ["exit 0 0\n", "refused\n", "refused a b\n", "refused a 1 b\n", "refused a\" 1\n"] {

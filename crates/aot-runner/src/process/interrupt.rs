@@ -13,10 +13,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<Mutex<Asked>>);
+pub struct Interrupt(Arc<Mutex<InterruptState>>);
 
 #[derive(Debug, Default)]
-struct Asked {
+struct InterruptState {
     since: Option<Instant>,
     /// Something had to be killed since.
     hangs: bool,
@@ -26,44 +26,44 @@ struct Asked {
 
 impl Interrupt {
     pub fn ask(&self) {
-        let mut asked = self.asked();
-        if asked.since.is_none() {
-            asked.since = Some(Instant::now());
-            asked.switch.turn_off();
+        let mut state = self.state();
+        if state.since.is_none() {
+            state.since = Some(Instant::now());
+            state.switch.turn_off();
         }
     }
 
     /// The run goes on.
     pub fn clear(&self) {
-        let mut asked = self.asked();
-        if asked.since.is_some() {
-            *asked = Asked::default();
+        let mut state = self.state();
+        if state.since.is_some() {
+            *state = InterruptState::default();
         }
     }
 
     pub fn is_asked(&self) -> bool {
-        self.asked().since.is_some()
+        self.state().since.is_some()
     }
 
     /// Ends jobs at once when the run is interrupted.
     pub fn switch(&self) -> Switch {
-        self.asked().switch.clone()
+        self.state().switch.clone()
     }
 
     /// Until when something that began at this moment may take; `None` while the run is not interrupted.
     pub(super) fn ends(&self, began: Instant) -> Option<Instant> {
-        let asked = self.asked();
-        let patience = if asked.hangs { LEAST_PATIENCE } else { PATIENCE };
-        asked.since.map(|since| since.max(began) + patience)
+        let state = self.state();
+        let patience = if state.hangs { LEAST_PATIENCE } else { PATIENCE };
+        state.since.map(|since| since.max(began) + patience)
     }
 
     pub(super) fn found_one_that_hangs(&self) {
-        let mut asked = self.asked();
-        asked.hangs = asked.since.is_some();
+        let mut state = self.state();
+        state.hangs = state.since.is_some();
     }
 
     /// A thread that panicked in between has left nothing half done.
-    fn asked(&self) -> MutexGuard<'_, Asked> {
+    fn state(&self) -> MutexGuard<'_, InterruptState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

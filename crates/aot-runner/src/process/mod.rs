@@ -45,7 +45,7 @@ pub use guard::MARK;
 use hosts::HostRefusal;
 pub use interrupt::Interrupt;
 pub use left::end_left_behind;
-use requests::{EarlyEnd, Launch};
+use requests::{EarlyEnd, LaunchRequest};
 use started::{Reaper, StartedProgram};
 pub use switch::{Switch, Wire};
 
@@ -262,7 +262,7 @@ impl Guard {
         let (program, folder) = (self.program.clone(), job.folder.clone());
         // Its line to us ends as well: if it can, it clears by itself.
         let ending = EarlyEnd::Killed;
-        let launch = Launch { program, name: "aot".into(), arguments, folder, environment, ending };
+        let launch = LaunchRequest { program, name: "aot".into(), arguments, folder, environment, ending };
         let (output, writer) = io::pipe()?;
         let mut pipes = vec![(Stream::Output, output)];
         let error_writer = match job.streams {

@@ -97,7 +97,7 @@ impl Proxy {
             Ok(there) => there,
             Err(Unconnected::Refused(refusal)) => {
                 self.refuse(&refusal);
-                return reply(job, "403 Forbidden", &refusal.told(&self.hosts));
+                return reply(job, "403 Forbidden", &refusal.describe(&self.hosts));
             }
             Err(Unconnected::Failed(error)) => {
                 return reply(job, "502 Bad Gateway", &format!("{}: {error}", request.host));

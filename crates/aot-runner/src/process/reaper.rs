@@ -20,7 +20,7 @@ use rustix::process::{
 };
 
 use super::listing;
-use super::requests::{self, EarlyEnd, Launch, ReaperRequest};
+use super::requests::{self, EarlyEnd, LaunchRequest, ReaperRequest};
 
 /// The first word on the command line of a reaper.
 pub(super) const WORD: &str = "__reaper";
@@ -82,7 +82,7 @@ fn name_itself() {
 fn name_itself() {}
 
 impl Children {
-    fn start(self: &Arc<Self>, launch: &Launch, line: UnixStream, streams: [OwnedFd; 3]) {
+    fn start(self: &Arc<Self>, launch: &LaunchRequest, line: UnixStream, streams: [OwnedFd; 3]) {
         let mut started = self.lock();
         let child = match spawn(launch, streams) {
             Ok(child) => child,
@@ -222,7 +222,7 @@ fn kill_trees(roots: &[i32]) {
     }
 }
 
-fn spawn(launch: &Launch, [input, output, errors]: [OwnedFd; 3]) -> io::Result<Child> {
+fn spawn(launch: &LaunchRequest, [input, output, errors]: [OwnedFd; 3]) -> io::Result<Child> {
     Command::new(&launch.program)
         .arg0(&launch.name)
         .args(&launch.arguments)

@@ -28,7 +28,7 @@ const HOLD: u8 = b'h';
 
 /// A program, all that it is given but its streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Launch {
+pub(super) struct LaunchRequest {
     pub program: PathBuf,
     /// What it is told that it is called.
     pub name: OsString,
@@ -50,7 +50,7 @@ pub(super) enum EarlyEnd {
 #[derive(Debug)]
 pub(super) enum ReaperRequest {
     Start {
-        launch: Launch,
+        launch: LaunchRequest,
         line: UnixStream,
         streams: [OwnedFd; 3],
     },
@@ -60,7 +60,7 @@ pub(super) enum ReaperRequest {
 
 pub(super) fn send_start(
     control: &UnixStream,
-    launch: &Launch,
+    launch: &LaunchRequest,
     line: BorrowedFd<'_>,
     streams: &[OwnedFd; 3],
 ) -> io::Result<()> {
@@ -122,7 +122,7 @@ pub(super) fn receive(mut control: &UnixStream) -> io::Result<Option<ReaperReque
         START => {
             let line = UnixStream::from(file()?);
             let streams = [file()?, file()?, file()?];
-            let launch = Launch::decoded(&body).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
+            let launch = LaunchRequest::decoded(&body).ok_or(io::Error::from(io::ErrorKind::InvalidData))?;
             Ok(Some(ReaperRequest::Start { launch, line, streams }))
         }
         HOLD => Ok(Some(ReaperRequest::Hold(file()?))),
@@ -130,7 +130,7 @@ pub(super) fn receive(mut control: &UnixStream) -> io::Result<Option<ReaperReque
     }
 }
 
-impl Launch {
+impl LaunchRequest {
     fn encoded(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         // What is longer than this the system refuses in any case.
@@ -157,7 +157,7 @@ impl Launch {
         bytes
     }
 
-    fn decoded(mut bytes: &[u8]) -> Option<Launch> {
+    fn decoded(mut bytes: &[u8]) -> Option<LaunchRequest> {
         fn number(bytes: &mut &[u8]) -> Option<usize> {
             let (number, rest) = bytes.split_first_chunk::<4>()?;
             *bytes = rest;
@@ -185,7 +185,7 @@ impl Launch {
             environment.push((text(bytes)?, text(bytes)?));
         }
         let (program, folder) = (PathBuf::from(program), Path::new(&folder).to_path_buf());
-        Some(Launch { program, name, arguments, folder, environment, ending })
+        Some(LaunchRequest { program, name, arguments, folder, environment, ending })
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_launch_is_read_as_it_was_written() {
         let odd = OsString::from_vec(b"\xff\n=\0".to_vec());
-        let launch = Launch {
+        let launch = LaunchRequest {
             program: "/bin/git".into(),
             name: "git".into(),
             arguments: vec!["a".into(), OsString::new(), odd.clone()],
@@ -205,8 +205,8 @@ mod tests {
             ending: EarlyEnd::Asked,
         };
         let bytes = launch.encoded();
-        assert_eq!(Launch::decoded(&bytes), Some(launch));
-        assert_eq!(Launch::decoded(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(LaunchRequest::decoded(&bytes), Some(launch));
+        assert_eq!(LaunchRequest::decoded(&bytes[..bytes.len() - 1]), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::reaper;
-use super::requests::{self, Launch};
+use super::requests::{self, LaunchRequest};
 
 /// The reaper of this process. It ends with the last that it started and the last that could ask it.
 #[derive(Debug)]
@@ -51,7 +51,11 @@ impl Reaper {
         Reaper { program, line: Mutex::new(None), held: Mutex::default() }
     }
 
-    pub fn start(self: &Arc<Self>, launch: &Launch, streams: [OwnedFd; 3]) -> io::Result<StartedProgram> {
+    pub fn start(
+        self: &Arc<Self>,
+        launch: &LaunchRequest,
+        streams: [OwnedFd; 3],
+    ) -> io::Result<StartedProgram> {
         let (ours, theirs) = UnixStream::pair()?;
         self.ask(|control| requests::send_start(control, launch, theirs.as_fd(), &streams))?;
         drop((theirs, streams));

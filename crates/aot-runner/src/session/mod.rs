@@ -247,7 +247,8 @@ pub fn brief_of(
             "the tree of {atom} is gone; `aot atom fail {atom}` gives it up"
         )));
     };
-    let brief = brief::worker(&state, &Graph::new(&state), atom, AttemptContext::default());
+    let given = AttemptContext { submodules: ground.submodules(), ..AttemptContext::default() };
+    let brief = brief::worker(&state, &Graph::new(&state), atom, given);
     let folder = lent.root().to_path_buf();
     Ok(brief.map(|brief| Started { atom: atom.clone(), attempt, folder, brief: brief.text }))
 }
@@ -396,6 +397,8 @@ fn collect(notice: Notice<'_>, report: &RefCell<StepReport>, sidecar: &Path, ses
         | Notice::Started { .. }
         | Notice::Killed { .. }
         | Notice::Doing { .. }
+        | Notice::ToolFailed { .. }
+        | Notice::Mends { .. }
         | Notice::AgentEnded { .. }
         | Notice::Verifying { .. }
         | Notice::Checked { .. }

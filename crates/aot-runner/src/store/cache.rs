@@ -183,16 +183,16 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    struct Place {
+    struct CacheFolder {
         _dir: tempfile::TempDir,
         home: Home,
     }
 
-    impl Place {
-        fn new() -> Place {
+    impl CacheFolder {
+        fn new() -> CacheFolder {
             let dir = tempfile::tempdir().expect("a temporary folder");
             let home = Home::of(&dir.path().join("aot-loop-state.md")).expect("a home");
-            Place { home, _dir: dir }
+            CacheFolder { home, _dir: dir }
         }
 
         fn cache(&self, version: &str) -> Cache {
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_was_put_is_got() {
-        let place = Place::new();
+        let place = CacheFolder::new();
         let (cache, text) = (place.cache("1.0"), blake3::hash(b"text"));
         assert_eq!(cache.get(&text, "hook"), None);
         cache.put(&text, SECTIONS);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_head_longer_than_the_first_read_is_read_and_an_endless_one_is_not_written() {
-        let place = Place::new();
+        let place = CacheFolder::new();
         let (cache, text) = (place.cache("1"), blake3::hash(b"text"));
         let names: Vec<String> = (0..100).map(|number| format!("section number {number}")).collect();
         let sections: Vec<(&str, &[u8])> =
@@ -236,7 +236,7 @@ mod tests {
 
     /// Whatever was done to the file, a section is either what was put or absent.
     fn check_harmed(harm: impl Fn(&mut Vec<u8>)) {
-        let place = Place::new();
+        let place = CacheFolder::new();
         let (cache, text) = (place.cache("1.0"), blake3::hash(b"text"));
         cache.put(&text, SECTIONS);
         let mut bytes = fs::read(&cache.path).expect("a cache");
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn garbage_is_no_cache() {
-        let place = Place::new();
+        let place = CacheFolder::new();
         let (cache, text) = (place.cache("1.0"), blake3::hash(b"text"));
         cache.put(&text, SECTIONS);
         let length = fs::metadata(&cache.path).expect("a cache").len() as usize;
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_checksummed_lie_about_a_length_is_absent() {
-        let place = Place::new();
+        let place = CacheFolder::new();
         let (cache, text) = (place.cache("1.0"), blake3::hash(b"text"));
         let mut whole = head("1.0", &text, &[("hook", b"small")]).expect("short");
         let at = whole.len() - 32 - 8;
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_folder_in_its_place_or_no_place_is_silence() {
-        let place = Place::new();
+        let place = CacheFolder::new();
         let (cache, text) = (place.cache("1.0"), blake3::hash(b"text"));
         place.home.ready().expect("a sidecar");
         fs::create_dir(&cache.path).expect("made");

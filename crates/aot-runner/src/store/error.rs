@@ -96,7 +96,7 @@ impl FileError {
             FileError::TooManyConflicts { .. } => {
                 "look at them, carry over what is missing, and delete those that are settled".into()
             }
-            FileError::TooManyBackups { .. } => "look at them, and delete those that nobody needs".into(),
+            FileError::TooManyBackups { .. } => "look at them, and delete those that are not needed".into(),
             FileError::Lock(lock) => lock.hint(),
             FileError::Io { .. } => "see the cause; the state is the old or the new one, whole".into(),
         }

@@ -277,18 +277,18 @@ mod tests {
     use super::*;
     use crate::store::lock::LOCK_WAIT;
 
-    struct Place {
+    struct JournalFolder {
         _dir: tempfile::TempDir,
         home: Home,
         journal: Journal,
     }
 
-    impl Place {
-        fn new() -> Place {
+    impl JournalFolder {
+        fn new() -> JournalFolder {
             let dir = tempfile::tempdir().expect("a temporary folder");
             let home = Home::of(&dir.path().join("aot-loop-state.md")).expect("a home");
             home.ready().expect("a sidecar");
-            Place { journal: Journal::of(&home).rotating_at(ROTATED_AT), home, _dir: dir }
+            JournalFolder { journal: Journal::of(&home).rotating_at(ROTATED_AT), home, _dir: dir }
         }
 
         fn append(&self, revision: u64, change: &str) {
@@ -320,7 +320,7 @@ mod tests {
 
     /// Words of the script: a number is a revision, `!` a line of a newer aot, `~` a torn line, `x` a blank file.
     fn check(script: &str, since: u64, expected: &str) {
-        let place = Place::new();
+        let place = JournalFolder::new();
         for word in script.split_whitespace() {
             let raw = |bytes: &[u8]| {
                 let mut file =
@@ -381,9 +381,9 @@ mod tests {
 
     #[test]
     fn it_is_rotated_and_bounded() {
-        let place = Place::new();
+        let place = JournalFolder::new();
         let journal = place.journal.clone().rotating_at(2_000);
-        let place = Place { journal, ..place };
+        let place = JournalFolder { journal, ..place };
         for revision in 1..=200 {
             place.append(revision, "x");
         }
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn lines_longer_than_a_chunk_are_whole() {
-        let place = Place::new();
+        let place = JournalFolder::new();
         for (revision, length) in [(1, 10), (2, CHUNK as usize * 5), (3, CHUNK as usize - 60), (4, 1)] {
             place.append(revision, &"y".repeat(length));
         }

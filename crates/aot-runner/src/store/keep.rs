@@ -379,7 +379,14 @@ impl Store {
             Ok((state, waiting.iter().map(|(_, change)| change.clone()).collect(), ()))
         });
         match recorded {
-            Err(StoreError::Refused(error)) => Err(self.keep_conflicting(&waiting, error)),
+            Err(StoreError::Refused(error)) => {
+                let conflict = self.keep_conflicting(&waiting, error);
+                if let StoreError::File(_) = conflict {
+                    // Neither side is kept elsewhere, so that the changes must not be forgotten.
+                    self.waiting = waiting;
+                }
+                Err(conflict)
+            }
             Err(error @ (StoreError::File(_) | StoreError::Unreadable(_))) => {
                 // Nothing was written; the changes stay queued.
                 self.waiting = waiting;

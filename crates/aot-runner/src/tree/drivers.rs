@@ -46,7 +46,6 @@ struct Configured {
 #[derive(Debug)]
 pub(super) struct FilterRunner<'f> {
     pub guard: &'f Guard,
-    pub shell: &'f Path,
     pub confined: &'f Confined,
     pub common_dir: &'f Path,
     pub sidecar: &'f Path,

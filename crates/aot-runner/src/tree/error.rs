@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use aot_core::state::AtomId;
+
 use super::git::GitError;
 
 /// How many paths a message names; the rest is counted.
@@ -30,6 +32,8 @@ pub enum GroundError {
     Dirty { top: PathBuf, paths: Vec<String> },
     #[error("the repository at {top} has submodules, whose folders are empty in a worktree: {}", named(.paths))]
     Submodules { top: PathBuf, paths: Vec<String> },
+    #[error("{atom} writes only in the submodule {path}, where nothing can land from here")]
+    OnlyInSubmodule { atom: AtomId, path: String },
     #[error("{root} lies in a folder that its repository ignores, so that a worktree would not have it")]
     Ignored { root: PathBuf },
     #[error("`{name}` cannot be the name of a branch: {words}")]
@@ -38,10 +42,10 @@ pub enum GroundError {
     CheckedOut { name: String, at: PathBuf },
     #[error("the branch `{name}`, on which this run lands, is gone")]
     BranchGone { name: String },
-    #[error("`{path}` in `isolation.share` is not a path below the project")]
-    BadShare { path: String },
-    #[error("`isolation.setup` {how}: {command}\n{tail}")]
-    Setup { command: String, how: String, tail: String },
+    #[error("`{path}` in `isolation.{key}` is not a path below the project")]
+    BadPath { key: &'static str, path: String },
+    #[error("`isolation.{key}` {how}: {command}\n{tail}")]
+    Setup { key: &'static str, command: String, how: String, tail: String },
     #[error("{root} holds repositories of its own, which a snapshot cannot hold: {}", named(.paths))]
     Nested { root: PathBuf, paths: Vec<String> },
     #[error("the landlock cage cannot keep a worker that works in {root} itself from its `.git`")]
@@ -107,6 +111,9 @@ impl GroundError {
                 "set `isolation: {{share: [{}]}}` to let workers read them; edits in a submodule never land",
                 paths.join(", ")
             ),
+            GroundError::OnlyInSubmodule { atom, path } => format!(
+                "run a loop in {path} itself, or give {atom} other paths in `writes`; a commit there is a pointer here"
+            ),
             GroundError::Ignored { .. } => {
                 "leave `isolation.mode` out to work in place, or move the project".into()
             }
@@ -117,9 +124,7 @@ impl GroundError {
             GroundError::BranchGone { name } => {
                 format!("make it again with `git branch {name} COMMIT`, and repeat")
             }
-            GroundError::BadShare { .. } => {
-                "name a file or folder of the project, like `node_modules`".into()
-            }
+            GroundError::BadPath { .. } => "name a file or folder of the project, like `node_modules`".into(),
             GroundError::Setup { .. } => "try the command in a fresh `git worktree` of the project".into(),
             GroundError::Nested { .. } => {
                 "run in one of them, list them in a `.gitignore`, or set `isolation: {mode: none}`".into()

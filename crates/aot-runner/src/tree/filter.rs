@@ -18,6 +18,8 @@ use super::error::GroundError;
 use super::intents;
 use crate::process::cage::Cage;
 use crate::process::{Environment, Feed, Guard, How, Job, Limits, Stream, Streams};
+use crate::scratch;
+use crate::shell;
 
 /// The first word on the command line of a filter.
 pub(super) const WORD: &str = "__filter";
@@ -33,7 +35,6 @@ const TOLD_BY_GIT: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "G
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FilterOrder {
     guard: Vec<u8>,
-    shell: Vec<u8>,
     scratch: Vec<u8>,
     /// Where git-lfs keeps the files that it takes out of the repository.
     storage: Vec<u8>,
@@ -81,8 +82,8 @@ impl FilterOrder {
         storage: PathBuf,
         commands: BTreeMap<String, String>,
     ) -> Result<FilterOrder, GroundError> {
-        let FilterRunner { guard, shell, confined, sidecar, .. } = runner;
-        let scratch = sidecar.join("scratch");
+        let FilterRunner { guard, confined, sidecar, .. } = runner;
+        let scratch = scratch::parent(sidecar);
         fs::create_dir_all(&scratch).map_err(GroundError::io("make the folder", &scratch))?;
         let cage = confined.cage().map(Cage::encoded).transpose();
         let cage = cage.map_err(|error| GroundError::io("write", sidecar)(io::Error::other(error)))?;
@@ -99,7 +100,6 @@ impl FilterOrder {
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
         Ok(FilterOrder {
             guard: bytes(guard.program()),
-            shell: bytes(shell),
             scratch: bytes(&scratch),
             storage: bytes(&storage),
             cage,
@@ -111,7 +111,7 @@ impl FilterOrder {
     fn run(self, name: &str, path: Option<&OsStr>) -> io::Result<How> {
         let command = self.commands.get(name).ok_or_else(|| io::Error::other("there is no such filter"))?;
         let of = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-        let scratch = tempfile::Builder::new().prefix("filter-").tempdir_in(of(&self.scratch))?;
+        let scratch = scratch::make_in(&of(&self.scratch), "filter")?;
         let cage = match &self.cage {
             None => None,
             Some(bytes) => {
@@ -143,7 +143,7 @@ impl FilterOrder {
         };
         let feed = Feed::make(&scratch.path().join("content"))?;
         let job = Job {
-            program: of(&self.shell).into_os_string(),
+            program: shell::program(None, command),
             arguments: vec!["-c".into(), expanded(command, path)],
             folder: std::env::current_dir()?,
             environment,

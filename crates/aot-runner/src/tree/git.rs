@@ -102,7 +102,7 @@ pub(super) struct Git {
     /// Starts it, and ends it with us.
     guard: Guard,
     folder: PathBuf,
-    place: Place,
+    place: RepositoryLocation,
     index: Option<PathBuf>,
     identity: Identity,
     drivers: Arc<Drivers>,
@@ -117,7 +117,7 @@ enum Filters {
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum RepositoryLocation {
     /// Git looks for it, from the folder upwards.
     Searched,
     Named {
@@ -154,7 +154,7 @@ impl Git {
         Git {
             guard: guard.clone(),
             folder: folder.to_path_buf(),
-            place: Place::Searched,
+            place: RepositoryLocation::Searched,
             index: None,
             identity: Identity::Configured,
             drivers: Arc::default(),
@@ -164,7 +164,8 @@ impl Git {
 
     /// Exactly this git folder and this work tree, whatever lies at `.git` in it.
     pub fn pinned(git_dir: &Path, work_tree: &Path, guard: &Guard) -> Git {
-        let place = Place::Named { git_dir: git_dir.to_path_buf(), work_tree: work_tree.to_path_buf() };
+        let place =
+            RepositoryLocation::Named { git_dir: git_dir.to_path_buf(), work_tree: work_tree.to_path_buf() };
         Git { place, ..Git::searched(work_tree, guard) }
     }
 
@@ -210,6 +211,15 @@ impl Git {
     /// Runs a command that reads; its exit code is part of the answer.
     pub fn query<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<GitOutput, GitError> {
         self.run_when_unlocked(&owned(args), &[], Locks::None)
+    }
+
+    /// The same for a command that reads standard input.
+    pub fn query_with_input<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        input: &[u8],
+    ) -> Result<GitOutput, GitError> {
+        self.run_when_unlocked(&owned(args), input, Locks::None)
     }
 
     /// Asks for something that may not be there: what was found, or nothing if git says no with exit code 1. A git that dies,
@@ -301,8 +311,8 @@ impl Git {
     fn run_once(&self, args: &[OsString], input: &[u8], locks: Locks) -> Result<GitOutput, GitError> {
         let mut own = Vec::new();
         match &self.place {
-            Place::Searched => {}
-            Place::Named { git_dir, work_tree } => {
+            RepositoryLocation::Searched => {}
+            RepositoryLocation::Named { git_dir, work_tree } => {
                 own.push(("GIT_DIR", git_dir.as_os_str()));
                 own.push(("GIT_WORK_TREE", work_tree.as_os_str()));
             }

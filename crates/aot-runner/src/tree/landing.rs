@@ -291,6 +291,10 @@ impl Worktrees {
 
     /// Finishes or undoes the landing that a run left when it died.
     pub fn recover(&self) -> Result<(), GroundError> {
+        // Taking the record of a landing away locks all references; a git that dies then leaves no record, only the lock.
+        if let Some(tip) = commit_of(&self.checkout.git, "HEAD")? {
+            self.wait_for_lock(&self.common_dir.join("packed-refs.lock"), &tip)?;
+        }
         let Some(begun) = self.begun()? else { return Ok(()) };
         self.wait_for_locks(&begun)?;
         let (git, BegunLanding { reference, old, new }) = (&self.checkout.git, &begun);
@@ -317,22 +321,27 @@ impl Worktrees {
         let own = self.checkout.git_dir.join("index.lock");
         let reference = self.common_dir.join(format!("{}.lock", begun.reference));
         for lock in [own, self.checkout.git_dir.join("HEAD.lock"), reference] {
-            let began = Instant::now();
-            while lock.exists() {
-                let interrupted = self.checkout.git.guard().interrupt().is_asked();
-                if began.elapsed() > LOCK_PATIENCE || interrupted {
-                    if interrupted || !self.is_stale(&lock, &begun.new)? {
-                        return Err(GroundError::StillLocked { lock });
-                    }
-                    fs::remove_file(&lock).map_err(GroundError::io("remove", &lock))?;
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            self.wait_for_lock(&lock, &begun.new)?;
         }
         Ok(())
     }
 
-    /// A lock younger than the commit that was to land, while no git runs in the repository, was ours, and its holder is
+    fn wait_for_lock(&self, lock: &Path, commit: &str) -> Result<(), GroundError> {
+        let began = Instant::now();
+        while lock.exists() {
+            let interrupted = self.checkout.git.guard().interrupt().is_asked();
+            if began.elapsed() > LOCK_PATIENCE || interrupted {
+                if interrupted || !self.is_stale(lock, commit)? {
+                    return Err(GroundError::StillLocked { lock: lock.to_path_buf() });
+                }
+                fs::remove_file(lock).map_err(GroundError::io("remove", lock))?;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// A lock younger than the commit that was to land or has landed, while no git runs in the repository, was ours, and its holder is
     /// dead.
     fn is_stale(&self, lock: &Path, commit: &str) -> Result<bool, GroundError> {
         let made = self.checkout.git.read_line(["show", "-s", "--format=%ct", commit])?;

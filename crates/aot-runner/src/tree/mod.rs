@@ -8,6 +8,7 @@
 mod aside;
 mod checkout;
 mod content;
+mod copies;
 mod drivers;
 mod error;
 pub mod filter;
@@ -17,6 +18,7 @@ mod init;
 mod intents;
 mod kept;
 mod landing;
+mod needs;
 mod open;
 mod setup;
 mod shadow;
@@ -26,6 +28,7 @@ mod unisolated;
 mod walk;
 mod worktrees;
 
+use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -36,8 +39,11 @@ pub use error::GroundError;
 pub use git::GitError;
 pub use init::begin;
 pub use kept::{KeptWork, kept};
+pub use needs::{TreeNeeds, needs};
+pub use open::clean;
 
 use crate::confinement::Confinement;
+use crate::ports::Ports;
 use crate::process::Guard;
 use aside::{BeforeWork, RepositoryWatch};
 use shadow::Shadow;
@@ -53,8 +59,14 @@ pub struct IsolationRequest {
     pub mode: Option<IsolationMode>,
     /// Paths of the project that every tree links to.
     pub share: Vec<String>,
+    /// Paths of the project that every tree has a copy of.
+    pub copy: Vec<String>,
     /// Run in every new tree.
     pub setup: Option<String>,
+    /// Run in every tree that was set up, when the run is over.
+    pub teardown: Option<String>,
+    /// The shell of these commands.
+    pub shell: Option<String>,
     /// Land here instead of on the branch that is checked out, and leave the checkout alone.
     pub branch: Option<String>,
     pub loop_id: String,
@@ -78,6 +90,7 @@ pub enum OpenedFor {
 pub struct Ground {
     inner: Inner,
     watch: RepositoryWatch,
+    ports: Ports,
 }
 
 #[derive(Debug)]
@@ -106,6 +119,8 @@ pub struct Work {
 #[must_use]
 pub struct Lent {
     work: Work,
+    /// No two that are lent at the same time have the same.
+    number: u32,
     top: PathBuf,
     root: PathBuf,
     loan: Loan,
@@ -130,6 +145,8 @@ enum Loan {
 pub struct Sealed {
     /// All paths that differ from the base, relative to the project's root.
     pub changed: Vec<String>,
+    /// Its content, if that is known: two results with the same one do not differ.
+    pub content: Option<String>,
     /// Why it can never land: git cannot carry a part of it.
     pub cannot_land: Option<String>,
     /// Ignored files that were left in the tree and are not part of the work.
@@ -212,13 +229,8 @@ pub struct FoundCommit {
 
 impl Ground {
     /// Decides what kind of ground it is, refuses what cannot work, and clears what a crashed run left.
-    pub fn open(
-        project: &Project,
-        wanted: IsolationRequest,
-        guard: &Guard,
-        shell: &Path,
-    ) -> Result<Ground, GroundError> {
-        Ground::enter(project, wanted, guard, shell, OpenedFor::Run)
+    pub fn open(project: &Project, wanted: IsolationRequest, guard: &Guard) -> Result<Ground, GroundError> {
+        Ground::enter(project, wanted, guard, OpenedFor::Run)
     }
 
     /// The same for whoever comes.
@@ -226,15 +238,19 @@ impl Ground {
         project: &Project,
         wanted: IsolationRequest,
         guard: &Guard,
-        shell: &Path,
         entry: OpenedFor,
     ) -> Result<Ground, GroundError> {
-        let inner = open::open(project, wanted, guard, shell, entry)?;
+        let ports = match entry {
+            OpenedFor::Run => Ports::hold(&project.key()),
+            // Every process of a session has to come to the same.
+            OpenedFor::Session | OpenedFor::Again => Ports::of(&project.key()),
+        };
+        let inner = open::open(project, wanted, guard, &ports, entry)?;
         if entry != OpenedFor::Again {
             aside::drop_old(&project.sidecar);
         }
         let watch = RepositoryWatch::new(&project.root, &project.sidecar, BeforeWork::of(&project.root));
-        Ok(Ground { inner, watch })
+        Ok(Ground { inner, watch, ports })
     }
 
     /// The tree that another process of the session was lent for this work, if nobody has given it back.
@@ -276,6 +292,25 @@ impl Ground {
         match &self.inner {
             Inner::Worktrees(trees) => Some(trees.branch()),
             Inner::InPlace(_) | Inner::Unisolated(_) => None,
+        }
+    }
+
+    /// What whoever works in this tree is told of it: its number, and the first of its ports.
+    pub fn variables(&self, lent: &Lent) -> [(OsString, OsString); 2] {
+        self.ports.variables(lent.number)
+    }
+
+    /// The same for checks in the project's own folder.
+    pub fn variables_of_checkout(&self) -> [(OsString, OsString); 2] {
+        self.ports.variables(0)
+    }
+
+    /// Submodules of the project, in which nothing can land.
+    pub fn submodules(&self) -> &[String] {
+        match &self.inner {
+            Inner::Worktrees(trees) => &trees.submodules,
+            // In place a project that holds other repositories is refused, and without isolation nothing lands at all.
+            Inner::InPlace(_) | Inner::Unisolated(_) => &[],
         }
     }
 
@@ -339,7 +374,7 @@ impl Ground {
         let mut notes = match &self.inner {
             Inner::InPlace(shadow) => shadow.take_notes(),
             Inner::Unisolated(shared) => shared.watch.take_notes(),
-            Inner::Worktrees(_) => Vec::new(),
+            Inner::Worktrees(trees) => trees.take_notes(),
         };
         notes.extend(self.watch.take_notes());
         notes
@@ -425,7 +460,8 @@ impl Ground {
         }
     }
 
-    /// The end of the run: nothing is left but what is kept.
+    /// The end of the run, after it was told: trees that were set up are ended, old ones are removed, the others stay for the
+    /// next run.
     pub fn close(self) -> Result<(), GroundError> {
         match self.inner {
             Inner::Worktrees(trees) => trees.close(),
@@ -448,6 +484,14 @@ impl Lent {
     /// The tree's own top.
     pub fn top(&self) -> &Path {
         &self.top
+    }
+
+    /// Folders of the tree in which nothing can land, so that there is no use in writing there.
+    pub fn submodules(&self) -> Vec<PathBuf> {
+        match &self.loan {
+            Loan::Tree { slot, .. } => slot.submodules(),
+            Loan::InPlace | Loan::Unisolated => Vec::new(),
+        }
     }
 
     /// The git folder of the tree, and what it needs of the repository: a cage must let git read them.

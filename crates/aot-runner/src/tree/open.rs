@@ -18,7 +18,8 @@ use super::history::commit_of;
 use super::intents;
 use super::kept::drop_old;
 use super::landing::checked_out;
-use super::setup::{TreeSetup, shared};
+use super::needs::INCLUDE;
+use super::setup::{TreeSetup, paths};
 use super::shadow::{self, Shadow};
 use super::slots;
 use super::snapshot::{Layout, submodules};
@@ -26,6 +27,8 @@ use super::unisolated::Unisolated;
 use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees};
 use super::{Inner, IsolationRequest, KnownRepository, OpenedFor, Project, ProjectRepository};
 use crate::confinement::Area;
+use crate::plain_file;
+use crate::ports::Ports;
 use crate::process::Guard;
 
 /// The first version of git that merges without a checkout.
@@ -96,7 +99,7 @@ pub(super) fn open(
     project: &Project,
     wanted: IsolationRequest,
     guard: &Guard,
-    shell: &Path,
+    ports: &Ports,
     entry: OpenedFor,
 ) -> Result<Inner, GroundError> {
     let known = |repository: &Repository| {
@@ -151,14 +154,14 @@ pub(super) fn open(
             Some(IsolationMode::InPlace | IsolationMode::None) | None => in_place(None),
         };
     }
-    worktrees(project, wanted, guard, shell, repository, entry).map(|trees| Inner::Worktrees(Box::new(trees)))
+    worktrees(project, wanted, guard, ports, repository, entry).map(|trees| Inner::Worktrees(Box::new(trees)))
 }
 
 fn worktrees(
     project: &Project,
     wanted: IsolationRequest,
     guard: &Guard,
-    shell: &Path,
+    ports: &Ports,
     repository: Repository,
     entry: OpenedFor,
 ) -> Result<Worktrees, GroundError> {
@@ -168,15 +171,30 @@ fn worktrees(
     let confined = wanted.confinement.confine(project, Area::Nowhere);
     let confined =
         &confined.map_err(GroundError::io("make a folder for temporary files in", &project.sidecar))?;
-    let runner = FilterRunner { guard, shell, confined, common_dir: &common_dir, sidecar: &project.sidecar };
+    let runner = FilterRunner { guard, confined, common_dir: &common_dir, sidecar: &project.sidecar };
     let git = git.with_drivers(Drivers::caged(&git, &runner)?);
     let checkout = Checkout { git, git_dir, layout: Layout::of(project, &top, &prefix) };
+    let share = paths("share", &wanted.share)?;
+    let prefix = Path::new(OsStr::from_bytes(&prefix)).to_path_buf();
+    let mut copy: Vec<PathBuf> =
+        paths("copy", &wanted.copy)?.into_iter().map(|path| prefix.join(path)).collect();
+    let named = share.iter().map(|path| ("share", prefix.join(path)));
+    let named = named.chain(copy.iter().map(|path| ("copy", path.clone())));
+    let missing = named.filter(|(_, path)| fs::symlink_metadata(top.join(path)).is_err());
+    let missing = missing.map(|(key, path)| {
+        format!("`isolation.{key}` names {}, which does not exist: no tree has it", path.display())
+    });
+    let notes: Vec<String> = missing.collect();
+    copy.extend(included(&checkout.git, &top)?);
     let provision = TreeSetup {
         root: project.root.clone(),
-        share: shared(&wanted.share)?,
+        share,
+        copy,
         setup: wanted.setup,
+        teardown: wanted.teardown,
         guard: guard.clone(),
-        shell: shell.to_path_buf(),
+        shell: wanted.shell,
+        ports: ports.clone(),
         confinement: wanted.confinement,
         project: project.clone(),
     };
@@ -192,8 +210,10 @@ fn worktrees(
         lease_records: project.sidecar.join("loans"),
         landings: format!("refs/aot/landing/{}", project.key()),
         loop_id: wanted.loop_id,
+        submodules: Vec::new(),
         provision,
         slots: Mutex::new(SlotPool::default()),
+        notes: Mutex::new(notes),
         lifetime: match entry {
             OpenedFor::Run => LeaseLifetime::Run,
             OpenedFor::Session | OpenedFor::Again => LeaseLifetime::Attempt,
@@ -210,9 +230,13 @@ fn worktrees(
         // Nobody else has references there, and whoever wrote them for a killed run is dead with it.
         intents::remove_locks(&trees.common_dir.join("refs/aot"))?;
         trees.recover()?;
-        // The previous run may have used the other kind of trees.
-        slots::clear(&trees.common_dir, &project.sidecar.join("trees"))?;
         slots::clear_lent(&trees.common_dir, &project.lent(), &trees.lease_records)?;
+    }
+    if entry == OpenedFor::Run {
+        let slots::KeptTrees { young, old } =
+            slots::adopt(&trees.checkout.git, &trees.common_dir, &trees.trees)?;
+        let made = young.iter().chain(&old).map(|slot| slot.number).max().unwrap_or(0);
+        trees.slots = Mutex::new(SlotPool { free: young, old, made });
     }
     match wanted.branch {
         Some(name) => {
@@ -225,13 +249,43 @@ fn worktrees(
     }
     let layout = &trees.checkout.layout;
     let submodules = submodules(&trees.checkout.git, "HEAD")?;
-    let mut empty = layout.all_seen(submodules.iter().map(Vec::as_slice));
+    trees.submodules = layout.all_seen(submodules.iter().map(Vec::as_slice));
+    let mut empty = trees.submodules.clone();
     empty.retain(|path| !trees.provision.share.iter().any(|shared| shared.as_os_str() == path.as_str()));
     if !empty.is_empty() && trees.provision.setup.is_none() {
         return Err(GroundError::Submodules { top, paths: empty });
     }
     drop_old(&trees.checkout.git, Timestamp::now())?;
     Ok(trees)
+}
+
+/// What `.worktreeinclude` in the top folder names: files and folders that git ignores and every worktree is to have. Of
+/// what git does not ignore, a tree has what the branch has.
+fn included(git: &Git, top: &Path) -> Result<Vec<PathBuf>, GroundError> {
+    let file = top.join(INCLUDE);
+    if plain_file::open_to_read(&file).is_err() {
+        return Ok(Vec::new());
+    }
+    let words = ["ls-files", "-z", "--others", "--ignored", "--directory", "--exclude-from"].map(OsStr::new);
+    let listed = git.read(words.into_iter().chain([file.as_os_str()]))?;
+    if listed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let output = git.query_with_input(["check-ignore", "-z", "--stdin"], &listed)?;
+    let path = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
+    Ok(records(&output.stdout).take(MOST_INCLUDED).map(path).collect())
+}
+
+/// So many paths of `.worktreeinclude` are copied.
+const MOST_INCLUDED: usize = 1000;
+
+/// Removes the trees that runs keep for the next one. Those of a session stay: there may be work in them.
+pub fn clean(project: &Project, guard: &Guard) -> Result<usize, GroundError> {
+    let trees = project.sidecar.join("trees");
+    match discover(&project.root, guard)? {
+        Surroundings::Repository(repository) => slots::clear(&repository.common_dir, &trees),
+        Surroundings::Outside => Ok(0),
+    }
 }
 
 /// The branch that is checked out, if it can be landed on.

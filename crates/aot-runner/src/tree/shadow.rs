@@ -169,7 +169,7 @@ impl Shadow {
         intents::write(&self.note, &intent)?;
         *lent = Some(InPlaceLoan::of(intent));
         let (top, root) = (self.root.clone(), self.root.clone());
-        Ok(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
+        Ok(Lent { work: work.clone(), number: 1, top, root, loan: Loan::InPlace })
     }
 
     /// A lease of an earlier process that has not been released.
@@ -180,7 +180,7 @@ impl Shadow {
         };
         lent.as_ref().filter(same)?;
         let (top, root) = (self.root.clone(), self.root.clone());
-        Some(Lent { work: work.clone(), top, root, loan: Loan::InPlace })
+        Some(Lent { work: work.clone(), number: 1, top, root, loan: Loan::InPlace })
     }
 
     pub fn changed(&self) -> Result<Vec<String>, GroundError> {
@@ -196,6 +196,7 @@ impl Shadow {
         let snapshot = self.take_from(&intent.before, intent.had_git)?;
         let told = Sealed {
             changed: snapshot.changed(&self.layout),
+            content: Some(snapshot.tree.clone()),
             cannot_land: snapshot.cannot_land(&self.layout),
             // What is ignored stays where it is, and the next worker finds it there.
             ignored: Vec::new(),

@@ -26,6 +26,12 @@ use crate::plain_file;
 const REMOVING: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Trees in which nobody worked for so long are removed.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// No `.git` file of a worktree is longer.
+const MOST_POINTER: u64 = 64 << 10;
+
 /// Our copy of the index, so that what a worker does to its own does not matter.
 const INDEX: &str = "aot-index";
 
@@ -34,6 +40,8 @@ const UNFINISHED: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 #[derive(Debug)]
 pub(super) struct Slot {
+    /// No two trees of a run have the same.
+    pub number: u32,
     pub top: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
@@ -43,6 +51,8 @@ pub(super) struct Slot {
     pub not_work: NotWork,
     /// Ignored files that `setup` made.
     made: Option<SetupOutput>,
+    /// `setup` ran in it, and nothing has ended that since.
+    pub is_set_up: bool,
 }
 
 /// What `setup` made of ignored paths. As long as nobody touched it, the next attempt can use it.
@@ -62,6 +72,8 @@ pub(super) enum SetupState {
 /// The record of a tree that outlives the process that made it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SlotRecord {
+    #[serde(default)]
+    pub number: u32,
     git_dir: PathBuf,
     pointer: Vec<u8>,
     not_work: NotWork,
@@ -71,7 +83,12 @@ static REGISTERING: Mutex<()> = Mutex::new(());
 
 impl Slot {
     /// Adds a worktree at this path, removing what is there.
-    pub fn make(repository: &Git, common_dir: &Path, top: &Path, commit: &str) -> Result<Slot, GroundError> {
+    pub fn make(
+        repository: &Git,
+        common_dir: &Path,
+        (top, number): (&Path, u32),
+        commit: &str,
+    ) -> Result<Slot, GroundError> {
         remove_folder(top)?;
         let folder = top.parent().unwrap_or(top);
         fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
@@ -93,6 +110,7 @@ impl Slot {
             .ok_or_else(|| GroundError::io("read", &pointed)(io::ErrorKind::InvalidData.into()))?;
         let git = Git::pinned(&git_dir, top, repository.guard()).like(repository);
         Ok(Slot {
+            number,
             top: top.to_path_buf(),
             git_dir,
             common_dir: common_dir.to_path_buf(),
@@ -100,16 +118,46 @@ impl Slot {
             git,
             not_work: NotWork::default(),
             made: None,
+            is_set_up: false,
         })
+    }
+
+    /// Takes over the tree of an earlier run, if it is one. A worker may have written its `.git` file: it counts only if it
+    /// leads to the git folder that is known to belong to this tree.
+    fn adopted(repository: &Git, common_dir: &Path, top: &Path, git_dir: PathBuf) -> Option<Slot> {
+        let pointed = top.join(".git");
+        let is_file = fs::symlink_metadata(&pointed).is_ok_and(|meta| meta.is_file());
+        let pointer = plain_file::read(&pointed, MOST_POINTER).ok().filter(|_| is_file)?;
+        if pointed_at(&pointer, top)? != git_dir.canonicalize().ok()? {
+            return None;
+        }
+        Some(Slot {
+            number: top.file_name()?.to_str()?.parse().ok()?,
+            top: top.to_path_buf(),
+            git: Git::pinned(&git_dir, top, repository.guard()).like(repository),
+            git_dir,
+            common_dir: common_dir.to_path_buf(),
+            pointer,
+            not_work: NotWork::default(),
+            made: None,
+            is_set_up: false,
+        })
+    }
+
+    /// When a worker last began in it, as far as git's files tell.
+    fn age(&self) -> Duration {
+        let used = fs::metadata(self.git_dir.join("HEAD")).and_then(|meta| meta.modified());
+        used.ok().and_then(|used| used.elapsed().ok()).unwrap_or_default()
     }
 
     /// Reopens a tree that another process made, if it still exists.
     pub fn again(repository: &Git, common_dir: &Path, top: &Path, kept: SlotRecord) -> Option<Slot> {
-        let SlotRecord { git_dir, pointer, not_work } = kept;
+        let SlotRecord { number, git_dir, pointer, not_work } = kept;
         if !top.is_dir() || !git_dir.is_dir() {
             return None;
         }
         Some(Slot {
+            number,
             top: top.to_path_buf(),
             git: Git::pinned(&git_dir, top, repository.guard()).like(repository),
             git_dir,
@@ -117,6 +165,7 @@ impl Slot {
             pointer,
             not_work,
             made: None,
+            is_set_up: true,
         })
     }
 
@@ -124,7 +173,7 @@ impl Slot {
     pub fn keep(&self) -> SlotRecord {
         let (git_dir, pointer, not_work) =
             (self.git_dir.clone(), self.pointer.clone(), self.not_work.clone());
-        SlotRecord { git_dir, pointer, not_work }
+        SlotRecord { number: self.number, git_dir, pointer, not_work }
     }
 
     /// Makes it a clean tree of this commit, whatever a worker left there. Ignored files are left over from other work
@@ -243,6 +292,12 @@ impl Slot {
         copy(&index, &own).map_err(GroundError::io("write", &own))
     }
 
+    /// The folders of submodules. Where they are links to what is shared, that cannot be written anyway.
+    pub fn submodules(&self) -> Vec<PathBuf> {
+        let folders = self.not_work.submodules.iter().map(|(path, _)| self.top.join(OsStr::from_bytes(path)));
+        folders.filter(|folder| fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_dir())).collect()
+    }
+
     pub fn git_dirs(&self) -> Vec<PathBuf> {
         vec![self.git_dir.clone(), self.common_dir.clone()]
     }
@@ -253,20 +308,56 @@ impl Slot {
     }
 }
 
-/// Removes all worktrees of the repository that lie in this folder, and the folder.
-pub(super) fn clear(common_dir: &Path, trees: &Path) -> Result<(), GroundError> {
-    let real = trees.canonicalize().unwrap_or_else(|_| trees.to_path_buf());
-    let known = fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
-    for git_dir in known.map(|entry| entry.path()) {
-        let Ok(named) = fs::read_to_string(git_dir.join("gitdir")) else { continue };
-        let pointed = git_dir.join(named.trim_end());
-        let top = pointed.parent().unwrap_or(&pointed);
-        if top.starts_with(&real) || top.starts_with(trees) {
-            remove_folder(top)?;
-            remove_folder(&git_dir)?;
+/// The trees of earlier runs: those that the next attempts can have, and those that are old. What is no tree is removed.
+pub(super) fn adopt(repository: &Git, common_dir: &Path, trees: &Path) -> Result<KeptTrees, GroundError> {
+    let mut kept = KeptTrees::default();
+    for (top, git_dir) in known(common_dir, trees) {
+        match Slot::adopted(repository, common_dir, &top, git_dir.clone()) {
+            Some(slot) if slot.age() > KEPT_FOR => kept.old.push(slot),
+            Some(slot) => kept.young.push(slot),
+            None => {
+                remove_folder(&top)?;
+                remove_folder(&git_dir)?;
+            }
         }
     }
-    remove_folder(trees)
+    let is_known = |path: &Path| kept.young.iter().chain(&kept.old).any(|slot| slot.top == path);
+    let folders = fs::read_dir(trees).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders.filter(|path| !is_known(path)).try_for_each(|path| remove_folder(&path))?;
+    // The pool takes them from the end.
+    kept.young.sort_by_key(|slot| std::cmp::Reverse(slot.number));
+    Ok(kept)
+}
+
+#[derive(Debug, Default)]
+pub(super) struct KeptTrees {
+    pub young: Vec<Slot>,
+    pub old: Vec<Slot>,
+}
+
+/// The worktrees of the repository that lie in this folder, each with its git folder.
+fn known(common_dir: &Path, trees: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let real = trees.canonicalize().unwrap_or_else(|_| trees.to_path_buf());
+    let entries = fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
+    let found = entries.map(|entry| entry.path()).filter_map(|git_dir| {
+        let named = fs::read_to_string(git_dir.join("gitdir")).ok()?;
+        let pointed = git_dir.join(named.trim_end());
+        let top = pointed.parent()?;
+        let below = top.strip_prefix(&real).or_else(|_| top.strip_prefix(trees)).ok()?;
+        Some((trees.join(below), git_dir))
+    });
+    found.collect()
+}
+
+/// Removes all worktrees of the repository that lie in this folder, and the folder. Returns how many there were.
+pub(super) fn clear(common_dir: &Path, trees: &Path) -> Result<usize, GroundError> {
+    let all = known(common_dir, trees);
+    for (top, git_dir) in &all {
+        remove_folder(top)?;
+        remove_folder(git_dir)?;
+    }
+    remove_folder(trees)?;
+    Ok(all.len())
 }
 
 /// The same for trees of a host's session and their records. Their folder is removed when it is empty.

@@ -16,7 +16,8 @@ pub(super) struct Unisolated {
     pub watch: RepositoryWatch,
     /// There while somebody works in a folder that had no repository: one that a killed run leaves is a worker's.
     note: PathBuf,
-    lent: Mutex<usize>,
+    /// Who works here, each at the place of its number.
+    lent: Mutex<Vec<Option<Work>>>,
 }
 
 impl Unisolated {
@@ -36,31 +37,35 @@ impl Unisolated {
 
     pub fn new(project: &Project, watch: RepositoryWatch, repository: ProjectRepository) -> Unisolated {
         let (root, note) = (project.root.clone(), note(project));
-        Unisolated { root, repository, watch, note, lent: Mutex::new(0) }
+        Unisolated { root, repository, watch, note, lent: Mutex::default() }
     }
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
         let mut lent = locked(&self.lent);
-        if *lent == 0 && BeforeWork::of(&self.root) == BeforeWork::Nothing {
+        if lent.iter().all(Option::is_none) && BeforeWork::of(&self.root) == BeforeWork::Nothing {
             let folder = self.note.parent().unwrap_or(&self.note);
             fs::create_dir_all(folder).map_err(GroundError::io("make the folder", folder))?;
             intents::write(&self.note, &work.atom.as_str())?;
         }
-        *lent += 1;
-        Ok(self.again(work))
+        let number = lent.iter().position(Option::is_none).unwrap_or(lent.len());
+        match lent.get_mut(number) {
+            Some(free) => *free = Some(work.clone()),
+            None => lent.push(Some(work.clone())),
+        }
+        Ok(Lent { number: u32::try_from(number + 1).unwrap_or(u32::MAX), ..self.again(work) })
     }
 
     /// The project, as it was lent to another process of the session.
     pub fn again(&self, work: &Work) -> Lent {
         let (top, root) = (self.root.clone(), self.root.clone());
-        Lent { work: work.clone(), top, root, loan: Loan::Unisolated }
+        Lent { work: work.clone(), number: 1, top, root, loan: Loan::Unisolated }
     }
 
     pub fn give_back(&self, work: &Work) -> Result<(), GroundError> {
         self.watch.take_away(work.atom.as_str())?;
         let mut lent = locked(&self.lent);
-        *lent = lent.saturating_sub(1);
-        if *lent == 0 { intents::remove(&self.note) } else { Ok(()) }
+        lent.iter_mut().filter(|one| one.as_ref() == Some(work)).for_each(|one| *one = None);
+        if lent.iter().all(Option::is_none) { intents::remove(&self.note) } else { Ok(()) }
     }
 }
 

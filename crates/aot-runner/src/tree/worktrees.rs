@@ -1,4 +1,4 @@
-//! Worktrees for the attempts of a run: leases, compares and releases them. Landing is in `landing.rs`.
+//! Worktrees for the attempts of a run: leases, compares and releases them. They stay for the next run. Landing is in `landing.rs`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,8 +30,12 @@ pub(super) struct Worktrees {
     /// Below this name is the reference of a landing that has begun.
     pub landings: String,
     pub loop_id: String,
+    /// As they are seen from the project's folder.
+    pub submodules: Vec<String>,
     pub provision: TreeSetup,
     pub slots: Mutex<SlotPool>,
+    /// What a person should know.
+    pub notes: Mutex<Vec<String>>,
     pub lifetime: LeaseLifetime,
     /// The folder with records of leases that outlive a process. A worker cannot write there.
     pub lease_records: PathBuf,
@@ -66,8 +70,11 @@ struct LeaseRecord {
 
 #[derive(Debug, Default)]
 pub(super) struct SlotPool {
-    free: Vec<Slot>,
-    made: u32,
+    pub free: Vec<Slot>,
+    /// Trees in which nobody has worked for long.
+    pub old: Vec<Slot>,
+    /// The highest number so far.
+    pub made: u32,
 }
 
 impl Worktrees {
@@ -92,9 +99,9 @@ impl Worktrees {
             LeaseLifetime::Run => {
                 let mut slots = locked(&self.slots);
                 slots.made += 1;
-                slots.made.to_string()
+                (slots.made.to_string(), slots.made)
             }
-            LeaseLifetime::Attempt => name_of(work),
+            LeaseLifetime::Attempt => (name_of(work), self.free_number()),
         })?;
         if self.lifetime == LeaseLifetime::Attempt {
             intents::write(&self.lease_record(work), &LeaseRecord { base: base.clone(), slot: slot.keep() })?;
@@ -104,8 +111,9 @@ impl Worktrees {
 
     fn lent(&self, work: &Work, slot: Slot, base: String) -> Lent {
         let (top, root) = (slot.top.clone(), self.checkout.layout.root_in(&slot.top));
+        let number = slot.number;
         let loan = Loan::Tree { slot: Box::new(slot), base, sealed: None };
-        Lent { work: work.clone(), top, root, loan }
+        Lent { work: work.clone(), number, top, root, loan }
     }
 
     /// A lease of an earlier process that has not been released.
@@ -114,6 +122,12 @@ impl Worktrees {
         let top = self.trees.join(name_of(work));
         let slot = Slot::again(&self.checkout.git, &self.common_dir, &top, slot)?;
         Some(self.lent(work, slot, base))
+    }
+
+    /// The smallest number that no tree of the session has.
+    fn free_number(&self) -> u32 {
+        let taken: Vec<u32> = self.lent_besides(&[]).iter().map(|lent| lent.number).collect();
+        (1..).find(|number| !taken.contains(number)).unwrap_or(u32::MAX)
     }
 
     /// All leases of earlier processes except these.
@@ -137,7 +151,7 @@ impl Worktrees {
         &self,
         at_hand: Option<Slot>,
         commit: &str,
-        name: impl FnOnce() -> String,
+        name: impl FnOnce() -> (String, u32),
     ) -> Result<Slot, GroundError> {
         let renewed = match at_hand {
             // A tree that cannot be cleaned is replaced.
@@ -153,8 +167,9 @@ impl Worktrees {
         let (mut slot, setup) = match renewed {
             Some(renewed) => renewed,
             None => {
-                let top = self.trees.join(name());
-                let slot = Slot::make(&self.checkout.git, &self.common_dir, &top, commit)?;
+                let (name, number) = name();
+                let top = self.trees.join(name);
+                let slot = Slot::make(&self.checkout.git, &self.common_dir, (&top, number), commit)?;
                 (slot, SetupState::Needed)
             }
         };
@@ -173,9 +188,13 @@ impl Worktrees {
         let root = layout.root_in(&slot.top);
         fs::create_dir_all(&root).map_err(GroundError::io("make the folder", &root))?;
         slot.not_work = NotWork { shared: self.provision.link(layout, &slot.top)?, ..NotWork::default() };
-        let setup = if self.provision.setup.is_some() { setup } else { SetupState::StillThere };
+        let setup = if self.provision.makes_something() { setup } else { SetupState::StillThere };
         if setup == SetupState::Needed {
-            self.provision.set_up(&slot.top, &root)?;
+            if slot.is_set_up {
+                self.provision.tear_down(layout, slot)?;
+            }
+            slot.is_set_up = self.provision.setup.is_some();
+            self.provision.set_up(layout, slot)?;
         }
         slot.prepared(commit, layout, setup)
     }
@@ -193,6 +212,7 @@ impl Worktrees {
         let snapshot = slot.take(base, layout)?;
         let told = Sealed {
             changed: snapshot.changed(layout),
+            content: Some(snapshot.tree.clone()),
             cannot_land: snapshot.cannot_land(layout),
             ignored: slot.left_ignored(layout)?,
         };
@@ -235,6 +255,9 @@ impl Worktrees {
         match self.lifetime {
             LeaseLifetime::Run => locked(&self.slots).free.push(slot),
             LeaseLifetime::Attempt => {
+                // The tree is gone in any case.
+                let ended = self.provision.tear_down(&self.checkout.layout, &slot);
+                locked(&self.notes).extend(ended.err().map(|error| error.to_string()));
                 slot.remove()?;
                 intents::remove(&self.lease_record(work))?;
             }
@@ -253,7 +276,7 @@ impl Worktrees {
             return Ok((self.provision.root.clone(), self.known()));
         }
         let mut verifying = locked(&self.verifying);
-        let slot = self.ready(verifying.take(), &self.tip()?, || "verify".to_owned())?;
+        let slot = self.ready(verifying.take(), &self.tip()?, || ("verify".to_owned(), 0))?;
         let found = (self.checkout.layout.root_in(&slot.top), slot.repository());
         *verifying = Some(slot);
         Ok(found)
@@ -265,6 +288,10 @@ impl Worktrees {
         }
         let paths = self.checkout.uncommitted()?;
         Ok(self.checkout.layout.all_seen(paths.iter().map(Vec::as_slice)))
+    }
+
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut locked(&self.notes))
     }
 
     /// The repository as whoever looks at the checkout asks it.
@@ -279,7 +306,17 @@ impl Worktrees {
 
     pub fn close(&self) -> Result<(), GroundError> {
         match self.lifetime {
-            LeaseLifetime::Run => slots::clear(&self.common_dir, &self.trees),
+            LeaseLifetime::Run => {
+                let mut slots = locked(&self.slots);
+                let mut ended = Ok(());
+                for slot in slots.free.iter_mut().chain(locked(&self.verifying).iter_mut()) {
+                    if std::mem::take(&mut slot.is_set_up) {
+                        ended = ended.and(self.provision.tear_down(&self.checkout.layout, slot));
+                    }
+                }
+                slots.old.drain(..).try_for_each(Slot::remove)?;
+                ended
+            }
             LeaseLifetime::Attempt => slots::clear_lent(&self.common_dir, &self.trees, &self.lease_records),
         }
     }

@@ -36,7 +36,7 @@ fn started(id: &str) -> Change {
 }
 
 fn resolved(id: &str) -> Change {
-    let binding = Binding { summary: "It is done".into(), artifacts: Vec::new(), commit: None };
+    let binding = Binding { summary: "It is done".into(), artifacts: Vec::new(), ..Binding::default() };
     Change::AtomResolved { atom: AtomId::new(id), binding }
 }
 
@@ -96,6 +96,30 @@ fn changes_that_no_longer_fit_are_a_conflict_and_both_sides_are_kept() {
     assert_eq!(why, ApplyError::NoAtom(AtomId::new("A4")).to_string());
     assert_eq!(fs::read_to_string(kept.join("theirs.md")).expect("kept"), text);
     assert!(fs::read_to_string(kept.join("ours.md")).expect("kept").contains("atom_started"));
+    assert_eq!(fs::read_to_string(&place.state).expect("it is there"), text);
+}
+
+/// A conflict that cannot be kept is told, and nothing of it is forgotten: it is one as soon as there is room again.
+#[test]
+fn changes_that_no_longer_fit_wait_until_the_conflict_can_be_kept() {
+    let place = place(&of_size(4));
+    let mut store = open(&place);
+    store.load::<Infallible>().expect("valid");
+    store.queue(now(), [started("A3")]);
+    store.flush(now()).expect("it fits");
+    store.queue(now(), [started("A4")]);
+    let text = fs::read_to_string(&place.state).expect("it is there").replace("id: A4", "id: B4");
+    fs::write(&place.state, &text).expect("an editor saves");
+    let conflicts = store.file().home().conflicts();
+    fs::write(&conflicts, "in the way").expect("a file in the place of the folder");
+    for _ in 0..2 {
+        let error = store.flush(now()).expect_err("there is no room for it");
+        assert!(matches!(error, StoreError::File(_)), "{error:?}");
+    }
+    fs::remove_file(&conflicts).expect("it is ours");
+    let error = store.flush(now()).expect_err("A4 is gone");
+    let StoreError::Conflict { kept, .. } = error else { panic!("{error:?}") };
+    assert!(fs::read_to_string(kept.join("ours.md")).expect("kept").contains("A4"));
     assert_eq!(fs::read_to_string(&place.state).expect("it is there"), text);
 }
 

@@ -91,7 +91,7 @@ impl Place {
     }
 
     pub fn open_with(&self, guard: &Guard) -> Result<Ground, GroundError> {
-        Ground::open(&self.project(), self.wanted.clone(), guard, Path::new("/bin/sh"))
+        Ground::open(&self.project(), self.wanted.clone(), guard)
     }
 
     pub fn ground(&self) -> Ground {
@@ -114,6 +114,12 @@ impl Place {
         self.git(&["rev-parse", name])
     }
 
+    /// The worktrees of the repository that are no trees of a loop, its own included.
+    pub fn own_worktrees(&self) -> usize {
+        let listed = self.git(&["worktree", "list"]);
+        listed.lines().filter(|line| !line.contains("/.claude/aot/trees/")).count()
+    }
+
     /// `git status` in short, with what nobody tracks.
     pub fn status(&self) -> String {
         self.git(&["status", "--porcelain"])
@@ -129,7 +135,10 @@ fn wanted() -> IsolationRequest {
     IsolationRequest {
         mode: None,
         share: Vec::new(),
+        copy: Vec::new(),
         setup: None,
+        teardown: None,
+        shell: None,
         branch: None,
         loop_id: LOOP.to_owned(),
         confinement: Confinement::None,

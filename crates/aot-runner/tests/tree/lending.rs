@@ -17,6 +17,14 @@ pub const TESTS: &[Test] = &[
     ("a_setup_that_fails_is_told", a_setup_that_fails_is_told),
     ("what_did_not_land_is_kept_for_a_week", what_did_not_land_is_kept_for_a_week),
     ("many_at_once", many_at_once),
+    ("trees_stay_for_the_next_run", trees_stay_for_the_next_run),
+    ("old_and_strange_trees_are_removed", old_and_strange_trees_are_removed),
+    ("what_is_copied_is_each_trees_own", what_is_copied_is_each_trees_own),
+    ("worktreeinclude_is_honoured", worktreeinclude_is_honoured),
+    ("nothing_is_put_through_a_link_of_the_branch", nothing_is_put_through_a_link_of_the_branch),
+    ("what_is_missing_is_told", what_is_missing_is_told),
+    ("each_tree_has_a_number_and_ports", each_tree_has_a_number_and_ports),
+    ("teardown_ends_what_setup_began", teardown_ends_what_setup_began),
 ];
 
 fn trees_are_reused_and_clean() {
@@ -78,7 +86,7 @@ fn trees_that_were_ruined_are_made_anew() {
         place.git(&["reset", "-q", "--hard"]);
     }
     ground.close().expect("closed");
-    assert_eq!(place.git(&["worktree", "list"]).lines().count(), 1);
+    assert_eq!(place.own_worktrees(), 1);
 }
 
 fn setup_runs_once_if_nobody_touches_what_it_made() {
@@ -235,4 +243,192 @@ fn many_at_once() {
     assert_eq!(place.git(&["ls-files", "A*"]).lines().count(), 12);
     assert_eq!(place.status(), "");
     assert!(fs::read_dir(place.root.join(".claude/aot/trees")).expect("trees").count() <= 4);
+}
+
+fn trees_stay_for_the_next_run() {
+    let place = Place::with(&[("a.txt", "1\n"), (".gitignore", "build/\n")]);
+    let ground = place.ground();
+    let lent = [1, 2].map(|attempt| ground.lend(&work("A1", attempt)).expect("a tree"));
+    let tops = [0, 1].map(|one: usize| lent[one].top().to_path_buf());
+    for lent in lent {
+        write(lent.root(), "build/out", "of an earlier run\n");
+        write(lent.root(), "a.txt", "not landed\n");
+        ground.give_back(lent, End::Discarded { reason: "killed".into() }).expect("given back");
+    }
+    ground.close().expect("closed");
+    assert!(tops.iter().all(|top| top.join("a.txt").is_file()));
+    place.write("a.txt", "2\n");
+    place.git(&["commit", "-qam", "by hand"]);
+    let ground = place.ground();
+    for (attempt, top) in (3..).zip(&tops) {
+        let lent = ground.lend(&work("A1", attempt)).expect("a tree");
+        assert_eq!(lent.top(), top);
+        assert_eq!((read(lent.root(), "a.txt"), lent.root().join("build").exists()), ("2\n".into(), false));
+        assert_eq!(git(lent.top(), &["status", "--short", "--ignored"]), "");
+    }
+    let third = ground.lend(&work("A1", 5)).expect("a tree");
+    assert!(!tops.contains(&third.top().to_path_buf()), "{tops:?}");
+    drop((ground, third));
+    assert_eq!(aot_runner::tree::clean(&place.project(), &guard()).expect("cleaned"), 3);
+    assert_eq!(place.git(&["worktree", "list"]).lines().count(), 1);
+    assert!(!place.root.join(".claude/aot/trees").exists());
+}
+
+fn old_and_strange_trees_are_removed() {
+    let place = Place::with(&[("a.txt", "1\n")]);
+    let ground = place.ground();
+    let lent = [1, 2, 3].map(|attempt| ground.lend(&work("A1", attempt)).expect("a tree"));
+    let tops = [0, 1, 2].map(|one: usize| lent[one].top().to_path_buf());
+    let head = fs::File::open(lent[0].git_dirs()[0].join("HEAD")).expect("it is there");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(8 * 24 * 60 * 60);
+    head.set_times(fs::FileTimes::new().set_modified(old)).expect("it is ours");
+    // A worker has replaced the second one's `.git`, and a stranger lies beside them.
+    fs::remove_file(tops[1].join(".git")).expect("removed");
+    git(&tops[1], &["init", "-q"]);
+    write(&tops[0].with_file_name("stranger"), "x", "x\n");
+    drop((ground, lent));
+    let ground = place.ground();
+    assert!(!tops[1].exists() && !tops[0].with_file_name("stranger").exists());
+    let lent = ground.lend(&work("A2", 1)).expect("a tree");
+    assert_eq!(lent.top(), tops[2]);
+    assert!(tops[0].exists(), "the end is told before it is removed");
+    ground.give_back(lent, End::Landed).expect("given back");
+    ground.close().expect("closed");
+    assert!(!tops[0].exists() && tops[2].exists());
+    assert_eq!(place.git(&["worktree", "list"]).lines().count(), 2);
+}
+
+fn what_is_copied_is_each_trees_own() {
+    let place = Place::with(&[("a.txt", "1\n"), (".gitignore", ".env\nsecrets/\n")])
+        .wanting(|wanted| wanted.copy = vec![".env".into(), "secrets".into()]);
+    place.write(".env", "PORT=1\n");
+    place.write("secrets/deep/key", "k\n");
+    fs::set_permissions(place.root.join("secrets/deep/key"), fs::Permissions::from_mode(0o600))
+        .expect("ours");
+    let ground = place.ground();
+    for attempt in 1..3 {
+        let mut lent = ground.lend(&work("A1", attempt)).expect("a tree");
+        assert_eq!(
+            (read(lent.root(), ".env"), read(lent.root(), "secrets/deep/key")),
+            ("PORT=1\n".into(), "k\n".into())
+        );
+        let mode =
+            fs::metadata(lent.root().join("secrets/deep/key")).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        write(lent.root(), ".env", "PORT=2\n");
+        write(lent.root(), "a.txt", &format!("{attempt}0\n"));
+        assert_eq!(ground.seal(&mut lent).expect("sealed").changed, ["a.txt"]);
+        assert!(matches!(land(&ground, &mut lent), Landing::Landed { commit: Some(_), .. }));
+        ground.give_back(lent, End::Landed).expect("given back");
+        assert_eq!(place.read(".env"), "PORT=1\n");
+    }
+}
+
+fn worktreeinclude_is_honoured() {
+    let ignored = ".env*\nconfig/*.local\nbuild/\n";
+    let place = Place::with(&[
+        ("a.txt", "1\n"),
+        (".gitignore", ignored),
+        (".worktreeinclude", ".env\n*.local\na.txt\nloose\n"),
+    ]);
+    for path in [".env", ".env.other", "config/x.local", "build/out", "loose"] {
+        place.write(path, "1\n");
+    }
+    let ground = place.ground();
+    let lent = ground.lend(&work("A1", 1)).expect("a tree");
+    for (path, is_there) in
+        [(".env", true), ("config/x.local", true), (".env.other", false), ("build", false), ("loose", false)]
+    {
+        assert_eq!(lent.root().join(path).exists(), is_there, "{path}");
+    }
+    assert_eq!(ground.changed(&lent).expect("seen"), [""; 0]);
+}
+
+/// What a worker landed could lead a copy or a link to the user's own folders, or from there into the tree.
+fn nothing_is_put_through_a_link_of_the_branch() {
+    let place = Place::with(&[("a.txt", "1\n"), (".gitignore", "node_modules\n.env\n")]).wanting(|wanted| {
+        wanted.share = vec!["web/node_modules".into(), "node_modules".into()];
+        wanted.copy = vec!["web/.env".into(), "keys/.env".into()];
+    });
+    let outside = tempfile::tempdir().expect("a folder");
+    place.write("node_modules/x", "x\n");
+    write(outside.path(), ".env", "secret\n");
+    let ground = place.ground();
+    let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+    for link in ["web", "keys"] {
+        std::os::unix::fs::symlink(outside.path(), lent.root().join(link)).expect("a link");
+    }
+    assert!(matches!(land(&ground, &mut lent), Landing::Landed { commit: Some(_), .. }));
+    ground.give_back(lent, End::Landed).expect("given back");
+    let lent = ground.lend(&work("A2", 1)).expect("a tree");
+    assert_eq!(read(lent.root(), "node_modules/x"), "x\n");
+    assert!(lent.root().join("web").is_symlink() && lent.root().join("keys").is_symlink());
+    let names: Vec<_> =
+        fs::read_dir(outside.path()).expect("it is there").flatten().map(|one| one.file_name()).collect();
+    assert_eq!(names, [".env"]);
+    assert_eq!(read(outside.path(), ".env"), "secret\n");
+}
+
+fn what_is_missing_is_told() {
+    let place = Place::with(&[("a.txt", "1\n")]).wanting(|wanted| {
+        wanted.share = vec!["node_modules".into(), "a.txt".into()];
+        wanted.copy = vec!["deep/.env".into()];
+    });
+    let notes = place.ground().take_notes();
+    assert_eq!(
+        notes,
+        [
+            "`isolation.share` names node_modules, which does not exist: no tree has it",
+            "`isolation.copy` names deep/.env, which does not exist: no tree has it",
+        ]
+    );
+}
+
+fn each_tree_has_a_number_and_ports() {
+    let place = Place::with(&[("a.txt", "1\n"), (".gitignore", "made\n")])
+        .wanting(|wanted| wanted.setup = Some("echo $AOT_SLOT $AOT_PORT > made".into()));
+    let ground = place.ground();
+    let lent: Vec<_> = (1..9).map(|attempt| ground.lend(&work("A1", attempt)).expect("a tree")).collect();
+    let mut ports = std::collections::BTreeSet::new();
+    for lent in &lent {
+        let [slot, port] = ground.variables(lent).map(|(_, value)| value.into_string().expect("a text"));
+        assert_eq!(read(lent.root(), "made"), format!("{slot} {port}\n"));
+        ports.insert(port.parse::<u16>().expect("a number"));
+    }
+    assert_eq!(ports.len(), 8);
+    assert!(ports.iter().zip(ports.iter().skip(1)).all(|(one, next)| next - one >= 10), "{ports:?}");
+    lent.into_iter().for_each(|lent| drop(ground.give_back(lent, End::Landed).expect("given back")));
+    for kind in [
+        Place::with(&[]).in_place(),
+        Place::with(&[]).wanting(|wanted| wanted.mode = Some(aot_core::state::IsolationMode::None)),
+    ] {
+        let ground = kind.ground();
+        let lent = ground.lend(&work("A1", 1)).expect("a tree");
+        assert_eq!(ground.variables(&lent)[0].1, "1");
+        ground.give_back(lent, End::Landed).expect("given back");
+    }
+}
+
+fn teardown_ends_what_setup_began() {
+    let place = Place::with(&[("a.txt", "1\n"), (".gitignore", "made\n")]);
+    let log = place.top.with_file_name("log");
+    let say = |what: &str| Some(format!("echo {what} $AOT_SLOT >> {}; touch made", log.display()));
+    let place = place.wanting(|wanted| (wanted.setup, wanted.teardown) = (say("up"), say("down")));
+    let told = || fs::read_to_string(&log).unwrap_or_default().replace('\n', ", ");
+    let ground = place.ground();
+    let one = ground.lend(&work("A1", 1)).expect("a tree");
+    let two = ground.lend(&work("A2", 1)).expect("a tree");
+    write(two.root(), "made", "spoiled\n");
+    for lent in [one, two] {
+        ground.give_back(lent, End::Landed).expect("given back");
+    }
+    assert_eq!(told(), "up 1, up 2, ");
+    // Spoiled, it is ended before it is begun again.
+    let two = ground.lend(&work("A2", 2)).expect("a tree");
+    assert_eq!(told(), "up 1, up 2, down 2, up 2, ");
+    ground.give_back(two, End::Landed).expect("given back");
+    ground.close().expect("closed");
+    let told = told();
+    let ended = told.strip_prefix("up 1, up 2, down 2, up 2, ").expect("as before");
+    assert!(["down 1, down 2, ", "down 2, down 1, "].contains(&ended), "{ended}");
 }

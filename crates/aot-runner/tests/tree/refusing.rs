@@ -160,7 +160,7 @@ fn odd_places_work() {
     assert_eq!((place.tip("main"), place.tip("side")), (main, commit));
     assert_eq!((read(&linked, "a.txt"), git(&linked, &["status", "--short"])), ("2\n".into(), String::new()));
     ground.close().expect("closed");
-    assert_eq!(place.git(&["worktree", "list"]).lines().count(), 2, "the user's own stays");
+    assert_eq!(place.own_worktrees(), 2, "the user's own stays");
     // In a folder that the repository ignores: in place.
     let mut place = Place::with(&[(".gitignore", "out/\n")]);
     place.root = place.top.join("out/p");

@@ -135,7 +135,7 @@ fn furnish(project: &Project, batch: &Batch, victims: &[Outsider]) {
         }
         _ => "",
     };
-    let agent = "[agent.fake]\nlike = \"claude\"\nprogram = \"@HOME@/bin/fake-claude\"\n[agents]\nworker = \"fake\"\n";
+    let agent = "[agent.fake]\nlike = \"claude\"\nprogram = \"@HOME@/bin/fake-claude\"\ntry_first = false\n[agents]\nworker = \"fake\"\n";
     let agent = match batch.door {
         Door::Agent => agent.replace("@HOME@", &project.home().display().to_string()),
         _ => String::new(),

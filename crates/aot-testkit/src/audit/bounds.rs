@@ -2,6 +2,7 @@
 
 use aot_core::coordinator::{Coordinator, Event};
 use aot_core::rules::bound;
+use aot_core::rules::plan::Agents;
 use aot_core::state::State;
 
 use super::{Audit, Checked, ensure};
@@ -13,7 +14,7 @@ impl Audit {
     /// cannot know whether the evaluation between two iterations has been made, and counts it until the next opens.
     pub(super) fn written_bound_falls(&mut self, world: &World, event: &Event) -> Checked {
         let state = world.recorded();
-        let bound = bound::written(state).agent_runs;
+        let bound = bound::written(state, Agents::ALL).agent_runs;
         let by_a_person =
             matches!(event, Event::Edited { .. } | Event::Redirected { .. } | Event::Begun { .. });
         let most = self.bound.saturating_add(self.current.given_back);
@@ -36,9 +37,12 @@ impl Audit {
             (self.bound_at_opening, self.bound_at_last_opening) = (u64::MAX, u64::MAX);
         }
         if self.current.opened {
-            ensure(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
-                format!("{} to {bound}", self.bound_at_opening)
-            })?;
+            ensure(
+                bound < self.bound_at_opening.max(1),
+                "the bound falls with every iteration",
+                "D8",
+                || format!("{} to {bound}", self.bound_at_opening),
+            )?;
             self.bound_at_last_opening = std::mem::replace(&mut self.bound_at_opening, bound);
         }
         self.bound = bound;
@@ -92,9 +96,12 @@ impl Audit {
             )
         })?;
         if self.current.opened {
-            ensure(bound < self.bound_at_opening, "the bound falls with every iteration", "D8", || {
-                format!("{} to {bound}", self.bound_at_opening)
-            })?;
+            ensure(
+                bound < self.bound_at_opening.max(1),
+                "the bound falls with every iteration",
+                "D8",
+                || format!("{} to {bound}", self.bound_at_opening),
+            )?;
             self.bound_at_last_opening = std::mem::replace(&mut self.bound_at_opening, bound);
         }
         self.bound = bound;
@@ -115,10 +122,10 @@ fn unproven(world: &World) -> u64 {
     4 * world.flights().len() as u64 + opening
 }
 
-/// The most agent runs of one attempt: a probe, the work and two repetitions, judges.
+/// The most agent runs of one attempt: a probe, the work and two mends, and after each of the three its judges.
 pub(super) fn attempt(state: &State) -> u64 {
     let checks = state.atoms.values().filter_map(|atom| atom.check.as_ref());
-    4 + 2 * checks.map(|check| check.quality_items() as u64).max().unwrap_or(0)
+    4 + 6 * checks.map(|check| check.quality_items() as u64).max().unwrap_or(0)
 }
 
 /// The most agent runs of one iteration.
@@ -127,7 +134,7 @@ pub(super) fn iteration(state: &State) -> u64 {
     attempts * attempt(state) + 1 + evaluation(state)
 }
 
-/// The figure before the first start: `2Q + N((2m-1)(4+2q) + 1 + 2Q)`.
+/// The figure before the first start: `2Q + N((2m-1)(4+6q) + 1 + 2Q)`.
 pub(super) fn promised(state: &State) -> u64 {
     evaluation(state) + u64::from(state.constraints().max_iterations) * iteration(state)
 }

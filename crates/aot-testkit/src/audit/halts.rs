@@ -1,7 +1,7 @@
 //! Whether a verdict is true of the state, and whether a loop that goes on waits for something (D12, D13).
 
 use aot_core::rules::certificate::{Budget, Certificate, StopKind};
-use aot_core::state::{Closes, LoopStatus};
+use aot_core::state::{AtomId, Closes, LoopStatus, State, TrailEntry};
 
 use super::{Audit, Checked, ensure, index, is_spent};
 use crate::world::World;
@@ -53,6 +53,11 @@ impl Audit {
                 control.stall_count >= limit
                     || control.fruitless.unwrap_or(0) >= limit
                     || self.graph.unresolved(state) == 0
+                    || self
+                        .graph
+                        .ready(state)
+                        .iter()
+                        .all(|ready| fails_the_same(state, &state.atoms[*ready].id))
             }
             StopKind::RedirectInterrupted => !control.redirect_requested,
             StopKind::Budget { what: Budget::Allowance } => {
@@ -75,6 +80,19 @@ impl Audit {
         ensure(told, "whoever cannot be asked ends the loop", "D12, D13", say)?;
         ensure(holds, "the verdict is true of the state", "D13", say)
     }
+}
+
+/// Whether the last two failures of an atom since its plan changed tell the same (D34).
+pub(super) fn fails_the_same(state: &State, id: &AtomId) -> bool {
+    let mut reasons: Vec<&str> = Vec::new();
+    for entry in &state.trail {
+        match entry {
+            TrailEntry::Failure { atom, reason, .. } if atom == id => reasons.push(reason),
+            TrailEntry::Replan { atom, .. } if atom == id => reasons.clear(),
+            _ => {}
+        }
+    }
+    matches!(&reasons[..], [.., before, last] if before == last)
 }
 
 /// Somebody will tell the coordinator something: nothing sleeps for ever.

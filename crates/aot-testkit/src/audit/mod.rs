@@ -228,6 +228,7 @@ impl Audit {
             Event::Ended { job, outcome: JobOutcome::Unable { lack, .. }, .. }
             | Event::Replanned { job, answer: Answer::Unable { lack, .. }, .. } => {
                 if arrival == Arrival::Expected {
+                    self.refused.insert(job.clone());
                     let atoms = job.task.atom().into_iter().cloned().collect();
                     self.blocked.get_or_insert(match lack {
                         Lack::Login => StopKind::NeedsPerson,

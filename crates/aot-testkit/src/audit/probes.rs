@@ -44,7 +44,7 @@ struct Finding {
 
 /// What one event has brought so far.
 #[derive(Clone, Debug, Default)]
-struct CurrentEvent {
+struct ProbeEvent {
     edited: bool,
     /// Selected choices whose probes were started.
     begun: Vec<AtomId>,
@@ -64,7 +64,7 @@ pub struct ProbeAudit {
     own_findings: BTreeMap<(AtomId, u32), String>,
     /// What parallel probes found, until the choice has failed or is resolved.
     findings: BTreeMap<AtomId, Finding>,
-    current: CurrentEvent,
+    current: ProbeEvent,
     /// Groups that were ordered so far.
     orders: u64,
 }
@@ -96,8 +96,7 @@ impl ProbeAudit {
     }
 
     pub fn before_event(&mut self, event: &Event, arrival: Arrival) {
-        self.current =
-            CurrentEvent { edited: matches!(event, Event::Edited { .. }), ..CurrentEvent::default() };
+        self.current = ProbeEvent { edited: matches!(event, Event::Edited { .. }), ..ProbeEvent::default() };
         if matches!(event, Event::Edited { .. } | Event::Redirected { .. }) {
             self.findings.clear();
         }

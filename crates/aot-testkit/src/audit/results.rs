@@ -31,7 +31,15 @@ impl Audit {
 
     pub(super) fn notes_what_is_undone(&mut self, state: &State, atom: &AtomId) {
         if state.atoms.get(atom).is_some_and(|atom| atom.status == AtomStatus::Resolved) {
-            self.current.undone.push(atom.clone());
+            // What only an agent claimed, without any change, was not verified; its parents go with it (D33).
+            let is_unchanged = state.bindings.get(atom).is_some_and(|binding| binding.unchanged);
+            let is_claim = state.atoms.get(atom).is_some_and(|entry| {
+                let by_agent = is_unchanged && entry.run.is_none();
+                entry.check.is_none() && (by_agent || state.decomposition_of(atom).is_some())
+            });
+            if !is_claim {
+                self.current.undone.push(atom.clone());
+            }
             if let Some(commit) = state.bindings.get(atom).and_then(|binding| binding.commit.clone()) {
                 self.current.commits_undone.push((atom.clone(), commit));
             }

@@ -3,6 +3,7 @@
 use aot_core::coordinator::{Coordinator, Dispatch, Event, Job, JobId, Task};
 use aot_core::state::{AtomId, AtomStatus, LoopStatus, State};
 
+use super::halts::fails_the_same;
 use super::probes::StartKind;
 use super::{Audit, Checked, children_resolved, ensure, failures, index, is_spent};
 use crate::world::{Flight, Phase, World, is_agent};
@@ -201,7 +202,9 @@ impl Audit {
         let ready = self.graph.ready(state);
         let had_its_turn =
             |id: &AtomId| open.started.contains(id) || self.iteration.probed_beside.contains(id);
-        let idle = ready.iter().map(|index| &state.atoms[*index].id).find(|id| !had_its_turn(id));
+        // What fails twice in the same way may be given up (D34).
+        let waits = |id: &&AtomId| !had_its_turn(id) && !fails_the_same(state, id);
+        let idle = ready.iter().map(|index| &state.atoms[*index].id).find(waits);
         ensure(idle.is_none(), "no slot stays free while something is ready", "D7", || format!("{idle:?}"))
     }
 

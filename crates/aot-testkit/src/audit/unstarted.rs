@@ -11,7 +11,9 @@ use crate::world::World;
 impl Audit {
     pub(super) fn counts_no_attempt(&mut self, state: &State, atom: &AtomId, event: &Event) -> Checked {
         let job = match event {
-            Event::Ended { job, outcome: JobOutcome::NotStarted { .. }, .. } => Some(job),
+            Event::Ended {
+                job, outcome: JobOutcome::NotStarted { .. } | JobOutcome::Unable { .. }, ..
+            } => Some(job),
             _ => None,
         };
         let job = job.filter(|job| job.task.atom() == Some(atom) && self.refused.remove(job));
@@ -29,7 +31,7 @@ impl Audit {
     }
 
     pub(super) fn takes_back_what_is_empty(&mut self, state: &State, event: &Event) -> Checked {
-        if let Event::Replanned { job, answer: Answer::NotStarted { .. }, .. } = event
+        if let Event::Replanned { job, answer: Answer::NotStarted { .. } | Answer::Unable { .. }, .. } = event
             && self.refused.remove(job)
         {
             self.forget_run(job);

@@ -210,7 +210,7 @@ impl RoundUnderWay<'_> {
             let mut child = inject::start(self.project, None);
             exit = inject::wait(&mut child, UNDISTURBED);
             if exit.is_none() {
-                let (told, seen) = (self.told(), self.project.describe_processes());
+                let (told, seen) = (self.describe(), self.project.describe_processes());
                 let _ = (child.kill(), child.wait());
                 return Err(format!("the undisturbed run did not end in {UNDISTURBED:?}\n{told}\n{seen}"));
             }
@@ -219,12 +219,12 @@ impl RoundUnderWay<'_> {
             }
         }
         if exit != Some(0) {
-            return Err(format!("the undisturbed run ended with {exit:?}\n{}", self.told()));
+            return Err(format!("the undisturbed run ended with {exit:?}\n{}", self.describe()));
         }
         let broken = self.broken_promises();
         match broken.is_empty() {
             true => Ok(()),
-            false => Err(format!("{}\n{}", broken.join("\n"), self.told())),
+            false => Err(format!("{}\n{}", broken.join("\n"), self.describe())),
         }
     }
 
@@ -293,7 +293,7 @@ impl RoundUnderWay<'_> {
     }
 
     /// The end of what the runs said.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let out = self.project.read_note("out");
         let lines: Vec<&str> = out.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")

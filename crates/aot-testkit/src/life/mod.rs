@@ -22,7 +22,7 @@ use crate::edits;
 use crate::plans;
 use crate::random::Random;
 use crate::simulation::{Crash, HOST_AGENTS, Simulation, Tracing};
-use crate::world::{Phase, is_agent};
+use crate::world::{Phase, World, is_agent};
 
 /// People interfere, and processes die, at most so often in a life.
 const MAX_INTERFERENCES: u32 = 8;
@@ -332,7 +332,12 @@ impl Life {
                 let mut usage = if unstarted { Usage::default() } else { self.usage_of(&job) };
                 let by_agent = is_agent(self.simulation.world.recorded(), &job.task);
                 if !unstarted && by_agent && matches!(job.task, Task::Work(_)) {
-                    usage.agent_runs += self.random.between(0, bound::REPEATS);
+                    // Each mend is followed by its check, and that by its judges.
+                    let mends = self.random.between(0, bound::MENDS);
+                    for _ in 0..mends {
+                        usage.agent_runs += 1 + self.usage_of(&job).agent_runs;
+                    }
+                    usage.mends = mends;
                 }
                 self.send(Event::Ended { job, outcome, usage })
             }
@@ -356,7 +361,10 @@ impl Life {
                 } else if self.random.percent(self.behaviour.conflict) {
                     self.send(Event::Conflict { job, reason: "it did not merge".into(), usage })
                 } else {
-                    let binding = self.simulation.world.commit(&job);
+                    let binding = match self.random.percent(self.behaviour.unchanged) {
+                        true => World::land_unchanged(&job),
+                        false => self.simulation.world.commit(&job),
+                    };
                     self.send(Event::Landed { job, binding, usage })
                 }
             }

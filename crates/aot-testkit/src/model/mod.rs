@@ -391,7 +391,9 @@ fn ends_of(state: &State, job: &Job, groups: Groups) -> Vec<Event> {
     let done = |check| JobOutcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
     match &id.task {
         Task::Work(_) => {
-            vec![ended(done(CheckOutcome::None)), ended(JobOutcome::Failed { reason: "could not".into() })]
+            // Two attempts in a row tell the same, and two do not (D34).
+            let reason = format!("could not: {}", id.attempt / 2);
+            vec![ended(done(CheckOutcome::None)), ended(JobOutcome::Failed { reason })]
         }
         Task::Check(_) => {
             let red = CheckOutcome::Fail { reason: "red".into() };
@@ -420,7 +422,9 @@ fn answers(state: &State, job: &Job) -> Vec<Answer> {
     let new = |what: &str| NewAtom { description: what.into(), ..NewAtom::default() };
     let mut plans = vec![PlanChange::default()];
     let stuck = job.why.iter().find_map(|why| match why {
-        ReplanReason::Failing { atom } | ReplanReason::TooLarge { atom, .. } => Some(atom),
+        ReplanReason::Failing { atom }
+        | ReplanReason::TooLarge { atom, .. }
+        | ReplanReason::Infeasible { atom, .. } => Some(atom),
         ReplanReason::Stalling | ReplanReason::Red { .. } => None,
     });
     if let Some(atom) = stuck {

@@ -1,5 +1,6 @@
 //! The house's rules that a compiler does not guard: who may know whom, and what may stand where.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -132,6 +133,27 @@ fn only_failure_and_print_speak_to_streams() {
         &streams,
         "one place prints errors, one prints answers, one speaks the protocol",
     );
+}
+
+#[test]
+fn a_type_name_occurs_once_in_a_crate() {
+    for member in ["aot-core", "aot-runner", "aot", "aot-testkit", "scripted-model"] {
+        let mut known: HashMap<String, String> = HashMap::new();
+        for (path, code) in sources(&format!("crates/{member}/src")) {
+            for name in code.lines().filter_map(type_name) {
+                if let Some(other) = known.insert(name.to_owned(), path.clone()) {
+                    panic!("{path} and {other} both have a type `{name}`: give each thing a name of its own");
+                }
+            }
+        }
+    }
+}
+
+/// The type that a line declares.
+fn type_name(line: &str) -> Option<&str> {
+    let mut words = line.trim_start().split_ascii_whitespace().skip_while(|word| word.starts_with("pub"));
+    let keyword = words.next().filter(|word| ["struct", "enum", "trait"].contains(word));
+    keyword.and(words.next()).and_then(|name| name.split(|c: char| !c.is_alphanumeric()).next())
 }
 
 #[test]

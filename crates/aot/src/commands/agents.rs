@@ -1,21 +1,26 @@
-//! `aot agents`: which agents can be asked, as far as that is known without asking them.
+//! `aot agents`: which agents can be asked, as far as that is known without asking them; `--try` asks them. `aot agents use`
+//! chooses one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aot_core::state::State;
 use aot_runner::agents::detect::{self, AgentStatus, LoginState};
-use aot_runner::agents::{ROLES, Team};
-use aot_runner::process::Guard;
+use aot_runner::agents::trial::{self, AgentTrial, TrialVerdict};
+use aot_runner::agents::{Agent, AgentLauncher, AgentOutcome, ROLES, Team, find_agent};
 use aot_runner::process::cage;
-use clap::Args;
+use aot_runner::process::{Guard, Switch};
+use aot_runner::settings;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::workspace::Workspace;
+use super::workspace::{Workspace, bad_settings};
 use super::{Invocation, Verb};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::print::Answer;
 use crate::screens::ink::{Ink, Paint};
 use crate::terminal::Stream;
+use crate::text::{self, COLUMNS};
 use crate::{place, screens};
 
 /// How long a program may take to print its version.
@@ -23,10 +28,49 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// List the agents that can be asked: found, version, logged in, how they answer, how they are caged
 #[derive(Debug, Args)]
-pub struct AgentsArgs {}
+#[command(args_conflicts_with_subcommands = true)]
+pub struct AgentsArgs {
+    /// Let each agent that is logged in, or those that are named, do one small real task in its cage; exits with 1 if one
+    /// cannot
+    #[arg(long = "try", value_name = "NAME", num_args = 0..)]
+    to_try: Option<Vec<String>>,
+    #[command(subcommand)]
+    command: Option<AgentsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgentsCommand {
+    Use(UseArgs),
+}
+
+/// Choose the agent that is asked unless another one is named: writes aot.toml
+#[derive(Debug, Args)]
+pub struct UseArgs {
+    /// Its name: claude, codex, gemini, opencode, or one of your own
+    name: String,
+}
+
+impl Verb for UseArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        invocation.by_person()?;
+        let workspace = Workspace::here(invocation.path().ok().as_deref())?;
+        let found = find_agent(&self.name, workspace.chosen(), &place::program);
+        found.map_err(|error| {
+            let hint = error.hint();
+            Failure::new(FailureKind::NotReady, "agent", error).with_hint(hint)
+        })?;
+        let path = settings::choose_agent(&workspace.project.root, &self.name).map_err(bad_settings)?;
+        let (name, shown) = (&self.name, path.display());
+        let json = json!({"success": true, "agent": name, "path": path});
+        Ok(Answer::new(format!("{name} is asked from now on: {shown} says so"), json))
+    }
+}
 
 impl Verb for AgentsArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        if let Some(AgentsCommand::Use(verb)) = &self.command {
+            return verb.run(invocation);
+        }
         let workspace = Workspace::here(invocation.path().ok().as_deref())?;
         let guard = Guard::new(place::this_program()?);
         let launcher = workspace.launcher()?;
@@ -38,6 +82,10 @@ impl Verb for AgentsArgs {
             PATIENCE,
             &place::program,
         );
+        let trials = match &self.to_try {
+            Some(named) => tried(&workspace, launcher.clone(), &found, named)?,
+            None => BTreeMap::new(),
+        };
         let state = invocation.store().ok().and_then(|mut store| {
             store.load::<aot_core::rules::Refusal>().ok().map(|(_, state)| state.clone())
         });
@@ -45,24 +93,153 @@ impl Verb for AgentsArgs {
         let ink = Ink::of(Stream::Out);
         let mut lines: Vec<String> =
             found.iter().flat_map(|found| described(found, launcher.cage, ink)).collect();
-        if !found.iter().any(|found| found.program.is_some()) {
+        if self.to_try.is_some() {
+            lines = trials.iter().flat_map(|(name, trial)| outcome_lines(name, trial, &found, ink)).collect();
+            if trials.is_empty() {
+                lines.push("no agent is tried: none is found and logged in (aot agents)".into());
+            }
+        } else if !found.iter().any(|found| found.program.is_some()) {
             lines.push("no agent is found: install one, or name your own in aot.toml as [agent.NAME]".into());
         }
         match &team {
             Some(Ok(team)) if !team.is_empty() => {
-                lines.push(format!("a run here would ask {}", screens::run::team(team)));
+                let why = team.choice().map(|why| format!(", {why}")).unwrap_or_default();
+                lines.push(format!("a run here would ask {}{why}", screens::run::team(team)));
             }
             Some(Err(failure)) => {
                 lines.push(format!("a run here: {}; {}", failure.message(), failure.hint()));
             }
             Some(Ok(_)) | None => {}
         }
+        let agents: Vec<Value> = found
+            .iter()
+            .map(|found| {
+                let mut object = object(found, launcher.cage);
+                object["tried"] = json!(trials.get(&found.name).map(|trial| trial_object(trial, found)));
+                object
+            })
+            .collect();
         let json = json!({
-            "agents": found.iter().map(|found| object(found, launcher.cage)).collect::<Vec<Value>>(),
+            "agents": agents,
             "roles": team.as_ref().and_then(|team| team.as_ref().ok()).map(roles),
         });
-        Ok(Answer::new(lines.join("\n"), json))
+        let works = !trials.is_empty() && trials.values().all(|trial| trial.verdict == TrialVerdict::Works);
+        let exit = u8::from(self.to_try.is_some() && !works);
+        Ok(Answer::new(lines.join("\n"), json).with_exit(exit))
     }
+}
+
+/// Lets agents do a small task, side by side.
+fn tried(
+    workspace: &Workspace,
+    mut launcher: AgentLauncher,
+    found: &[AgentStatus],
+    named: &[String],
+) -> Result<BTreeMap<String, AgentTrial>, Failure> {
+    // A run that begins meanwhile clears the scratch folders of the loop.
+    let scratch = place::Scratch::make()?;
+    launcher.sidecar = scratch.path().to_path_buf();
+    let find = |name: &str| find_agent(name, workspace.chosen(), &place::program);
+    let agents: Vec<Agent> = match named {
+        [] => {
+            let ready = found.iter().filter(|found| found.program.is_some() && found.login != LoginState::No);
+            ready.filter_map(|found| find(&found.name).ok()).collect()
+        }
+        named => {
+            let wanted = named.iter().map(|name| find(name)).collect::<Result<_, _>>();
+            wanted.map_err(|error| {
+                let hint = error.hint();
+                Failure::new(FailureKind::NotReady, "agent", error).with_hint(hint)
+            })?
+        }
+    };
+    let switch = Switch::default();
+    let (launcher, switch, idle) = (&launcher, &switch, workspace.agent_idle());
+    Ok(std::thread::scope(|scope| {
+        let trials: Vec<_> = agents
+            .iter()
+            .map(|agent| (agent, scope.spawn(move || trial::run(launcher, agent, idle, switch))))
+            .collect();
+        let ended = trials.into_iter().filter_map(|(agent, trial)| Some((agent, trial.join().ok()?)));
+        ended
+            .map(|(agent, trial)| {
+                if trial.verdict == TrialVerdict::Works {
+                    trial::remember(launcher, agent);
+                }
+                (agent.name.clone(), trial)
+            })
+            .collect()
+    }))
+}
+
+/// How a trial went, and what to do.
+fn outcome_lines(name: &str, trial: &AgentTrial, found: &[AgentStatus], ink: Ink) -> Vec<String> {
+    let version = found.iter().find(|found| found.name == name).and_then(|found| found.version.as_deref());
+    let took = screens::run::short(trial.took);
+    let cost = trial.used.cost_usd.map(|cost| format!(", {cost:.4} USD")).unwrap_or_default();
+    let used =
+        format!("{}, {took}, {} tokens{cost}", version.unwrap_or("version unknown"), trial.used.tokens);
+    let hint = found.iter().find(|found| found.name == name).map_or("", |found| found.hint.as_str());
+    let Some(why) = why(trial) else {
+        return vec![format!("{name:<13} {} ({used})", ink.paint(Paint::Green, "works"))];
+    };
+    let indent = format!("{:<13} ", "");
+    let said = text::wrapped(&text::plain(&why), COLUMNS - indent.len());
+    let todo = text::wrapped(&format!("hint: {}", remedy(trial, hint)), COLUMNS - indent.len());
+    let head = format!("{name:<13} {} ({used})", ink.paint(Paint::Red, "does not work"));
+    std::iter::once(head).chain(said.into_iter().chain(todo).map(|line| format!("{indent}{line}"))).collect()
+}
+
+fn why(trial: &AgentTrial) -> Option<String> {
+    match &trial.verdict {
+        TrialVerdict::Works => None,
+        TrialVerdict::ToolsFail { why } => Some(format!("its tools do not work in the cage: {why}")),
+        TrialVerdict::NoAnswer(outcome) => Some(match outcome {
+            AgentOutcome::Answer(_) => "it answered".into(),
+            AgentOutcome::InvalidAnswer { reason } => format!("it gave no valid answer: {reason}"),
+            AgentOutcome::RateLimited { reason, .. } => format!("it is refused by a limit: {reason}"),
+            AgentOutcome::Unauthenticated { reason } => format!("it is not logged in: {reason}"),
+            AgentOutcome::Unreachable { reason } => format!("it cannot reach its model: {reason}"),
+            AgentOutcome::Failed { reason } => format!("it failed: {reason}"),
+            AgentOutcome::TimedOut { reason } => format!("it took too long: {reason}"),
+            AgentOutcome::Killed => "it was ended".into(),
+            AgentOutcome::Unusable { reason } => format!("it cannot be used: {reason}"),
+            AgentOutcome::NotStarted { reason } => format!("it was not started: {reason}"),
+            AgentOutcome::Lost { reason } => format!("it was lost: {reason}"),
+        }),
+    }
+}
+
+fn remedy(trial: &AgentTrial, login: &str) -> String {
+    match &trial.verdict {
+        TrialVerdict::Works => String::new(),
+        TrialVerdict::ToolsFail { .. } => {
+            "`aot doctor` shows what its cage forbids; `[cage] writable` in aot.toml opens a folder".into()
+        }
+        TrialVerdict::NoAnswer(AgentOutcome::Unauthenticated { .. }) if !login.is_empty() => login.to_owned(),
+        TrialVerdict::NoAnswer(AgentOutcome::RateLimited { .. }) => {
+            "wait until the limit lifts, or use another agent".into()
+        }
+        TrialVerdict::NoAnswer(AgentOutcome::Unreachable { .. }) => {
+            "look at the network, and at `[cage] network` in aot.toml".into()
+        }
+        TrialVerdict::NoAnswer(AgentOutcome::Unusable { .. } | AgentOutcome::NotStarted { .. }) => {
+            "install it anew, or name its program in aot.toml".into()
+        }
+        TrialVerdict::NoAnswer(_) => "start it yourself once, and look at what it says".into(),
+    }
+}
+
+fn trial_object(trial: &AgentTrial, found: &AgentStatus) -> Value {
+    let why = why(trial);
+    json!({
+        "works": why.is_none(),
+        "hint": why.is_some().then(|| remedy(trial, &found.hint)),
+        "why": why,
+        "milliseconds": trial.took.as_millis() as u64,
+        "tokens": trial.used.tokens,
+        "cost_usd": trial.used.cost_usd,
+    })
 }
 
 fn described(found: &AgentStatus, cage: cage::Kind, ink: Ink) -> Vec<String> {

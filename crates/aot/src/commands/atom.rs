@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::verify::OutputShown;
 use super::workspace::Workspace;
 use super::{Invocation, Verb, arguments, recorded_answer, says_something, session, verify};
 use crate::failure::{self, Failure};
@@ -142,8 +143,11 @@ impl Verb for AtomResolveArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         says_something("--summary", &self.summary)?;
         let id = AtomId::new(&self.atom);
-        let binding =
-            Binding { summary: self.summary.clone(), artifacts: self.artifacts.clone(), commit: None };
+        let binding = Binding {
+            summary: self.summary.clone(),
+            artifacts: self.artifacts.clone(),
+            ..Binding::default()
+        };
         if session::owns(invocation)? {
             return session::resolve(invocation, &id, binding);
         }
@@ -340,7 +344,7 @@ fn see_check(
         return Ok(Some(check));
     }
     if invocation.format == OutputFormat::Text {
-        failure::complain(&verify::table(&seen, Stream::Err));
+        failure::complain(&verify::table(&seen, OutputShown::Ending, Stream::Err));
     }
     let failed = CheckFailed { atom: id.clone(), verdict: seen.verdict };
     Err(Failure::refused("check_failed", failed)

@@ -130,23 +130,11 @@ pub struct CallArgs {
 
 impl Verb for CallArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
-        let unusable = |problem: String| {
-            Failure::new(FailureKind::Usage, "usage", problem)
-                .with_hint("Nothing was done: correct it and call again")
-        };
         let tool = named(&self.tool).ok_or_else(|| unusable(format!("there is no tool `{}`", self.tool)))?;
         let mut text = Vec::new();
         let read = std::io::stdin().lock().take(LONGEST_CALL + 1).read_to_end(&mut text);
         read.map_err(|error| Failure::world("read the arguments", error))?;
-        if text.len() as u64 > LONGEST_CALL {
-            return Err(unusable(format!("the arguments are longer than {LONGEST_CALL} bytes")));
-        }
-        let arguments: Map<String, Value> =
-            serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
-        if has_nul(&Value::Object(arguments.clone())) {
-            return Err(Failure::world("take the arguments", "a text has a NUL in it"));
-        }
-        let verb = tool.verb(arguments).map_err(unusable)?;
+        let verb = verb_of(tool, &text)?;
         match tool.form {
             AnswerForm::Object => verb.run(invocation),
             AnswerForm::Text => {
@@ -156,6 +144,24 @@ impl Verb for CallArgs {
             }
         }
     }
+}
+
+fn unusable(problem: String) -> Failure {
+    Failure::new(FailureKind::Usage, "usage", problem)
+        .with_hint("Nothing was done: correct it and call again")
+}
+
+/// The verb that a call asks for, or what is wrong with its arguments.
+pub fn verb_of(tool: &Tool, text: &[u8]) -> Result<Box<dyn Verb>, Failure> {
+    if text.len() as u64 > LONGEST_CALL {
+        return Err(unusable(format!("the arguments are longer than {LONGEST_CALL} bytes")));
+    }
+    let arguments: Map<String, Value> =
+        serde_json::from_slice(text).map_err(|error| unusable(error.to_string()))?;
+    if has_nul(&Value::Object(arguments.clone())) {
+        return Err(Failure::world("take the arguments", "a text has a NUL in it"));
+    }
+    tool.verb(arguments).map_err(unusable)
 }
 
 /// A command line cannot hold a NUL, and a verb is not made for one.
@@ -342,7 +348,7 @@ mod tests {
                 json!({"atom": "A1", "number": 3}),
                 r#"LogArgs { number: 3, about: Some("A1"), atom: None, briefs: false }"#,
             ),
-            ("verify", json!({"fresh": true}), "VerifyArgs { fresh: true, jobs: 8 }"),
+            ("verify", json!({"fresh": true}), "VerifyArgs { fresh: true, jobs: 8, verbose: false }"),
             ("stop", json!({"reason": "--now"}), r#"StopArgs { reason: ["--now"], now: false }"#),
             (
                 "atom_resolve",

@@ -37,6 +37,7 @@ pub struct DialogueAgent {
     launcher: AgentLauncher,
     folder: PathBuf,
     wall: Duration,
+    idle: Duration,
     /// Transcripts of a loop that does not exist yet go with the dialogue.
     _scratch: Option<Scratch>,
 }
@@ -71,7 +72,8 @@ impl DialogueAgent {
         }
         let seconds = state.constraints().agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT).seconds();
         let (folder, wall) = (workspace.project.root.clone(), Duration::from_secs(seconds));
-        Ok(Some(DialogueAgent { agent, launcher, folder, wall, _scratch: scratch }))
+        let idle = workspace.agent_idle();
+        Ok(Some(DialogueAgent { agent, launcher, folder, wall, idle, _scratch: scratch }))
     }
 
     pub fn ask(&self, brief: &Brief) -> Result<Value, String> {
@@ -94,6 +96,7 @@ impl DialogueAgent {
         let (report, not_kept) = self.launcher.ask(&Question {
             transcript: format!("dialogue-{}.coordinator", jiff::Timestamp::now().as_millisecond()),
             listener: &listener,
+            idle: Some(self.idle),
             ..Question::new(&self.agent, brief, &read, &self.folder, self.wall, &switch)
         });
         if watched {

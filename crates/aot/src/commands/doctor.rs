@@ -7,7 +7,8 @@ use aot_runner::confinement::CheckCage;
 use aot_runner::driver;
 use aot_runner::process::Guard;
 use aot_runner::process::cage::{self, Choice, Expected, Holds, Kind, Ladder, Network, Trial};
-use aot_runner::settings::{self, Settings};
+use aot_runner::settings::{self, Settings, WorkSettings};
+use aot_runner::shell;
 use aot_runner::store::Store;
 use aot_runner::survey;
 use aot_runner::trust;
@@ -19,6 +20,7 @@ use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
 use crate::print::Answer;
+use crate::screens::clock;
 use crate::screens::ink::{Ink, Paint};
 use crate::terminal::Stream;
 use crate::text::{self, COLUMNS};
@@ -89,6 +91,7 @@ impl Verb for DoctorArgs {
             kind => cage::prove(&guard, kind, scratch.path(), &hidden(&settings.cage, &project, None)),
         };
         found.extend(caged(&ladder, &trials, &settings));
+        found.push(silence(&settings.work));
 
         let is_well = found.iter().all(|finding| finding.mark != Mark::Problem);
         let mut lines: Vec<String> = found.iter().map(rendered).collect();
@@ -119,10 +122,11 @@ fn git(guard: &Guard) -> Finding {
 }
 
 fn shell(guard: &Guard, folder: &Path) -> Finding {
-    let shell = place::shell();
-    match survey::shell(guard, &shell, folder) {
-        Ok(()) => good("shell", shell.display().to_string()),
-        Err(why) => problem("shell", why, "set SHELL to one that takes `-c`, like /bin/sh"),
+    let (system, bash) = (shell::program(None, "true"), shell::program(None, "[[ -n x ]]"));
+    let found = if system == bash { "no bash" } else { "bash for what only bash understands" };
+    match survey::shell(guard, Path::new(&system), folder) {
+        Ok(()) => good("shell", format!("{}, {found}", system.display())),
+        Err(why) => problem("shell", why, "name another one by `shell` in the objective"),
     }
 }
 
@@ -182,8 +186,8 @@ fn state_file(path: &Path) -> Finding {
         Err(error) => return problem("state file", error.to_string(), &error.hint()),
     };
     let driven = match driver::holder(store.file().home()) {
-        None => "nobody drives it".to_owned(),
-        Some(who) => format!("driven by pid {who}"),
+        None => "no driver".to_owned(),
+        Some(who) => format!("driven by {who}"),
     };
     let answers = match store.answers() {
         Ok(answers) => answers,
@@ -288,14 +292,21 @@ fn caged(ladder: &Ladder, trials: &[Trial], settings: &Settings) -> Vec<Finding>
     found
 }
 
+fn silence(work: &WorkSettings) -> Finding {
+    let span = clock::span(work.agent_idle().as_secs());
+    good("silence", format!("an agent that prints nothing for {span} is ended ([work] idle_timeout)"))
+}
+
 fn network(network: &Network, kind: Kind) -> Finding {
     if let Err(why) = network.kept_by(kind) {
         return problem("network", why.to_string(), why.hint());
     }
     match (network, kind) {
         (Network::On, _) => good("network", "on: a worker reaches whatever you can"),
-        (Network::Off, Kind::Bwrap | Kind::Landlock) => {
-            good("network", "off; agents still have it, for their models")
+        (Network::Off, Kind::Bwrap) => good("network", "off; each agent reaches its models and nothing else"),
+        (Network::Off, Kind::Landlock) => {
+            let hint = "install bubblewrap: its cage leaves an agent its models and nothing else";
+            note("network", "off; no agent is started, because landlock knows ports and not hosts", hint)
         }
         (Network::Off, Kind::None) => {
             let gap = kind.gaps(network).last().copied().unwrap_or_default();

@@ -2,13 +2,14 @@
 
 use std::num::NonZeroUsize;
 
-use aot_core::rules::Change;
+use aot_core::rules::{Change, Refusal};
 use aot_core::state::AtomId;
 use aot_runner::agents::{SavedTranscript, transcripts_of};
 use aot_runner::process::Guard;
 use aot_runner::store::journal::{Before, JournalEntry};
 use aot_runner::tree::{self, KeptWork};
 use clap::Args;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,8 +20,8 @@ use crate::failure::Failure;
 use crate::place;
 use crate::print::{Answer, OutputFormat};
 use crate::screens::ink::{Ink, Paint};
-use crate::screens::log::{draw, draw_atom, draw_kept, is_about, is_told};
-use crate::screens::words::told;
+use crate::screens::log::{beginning, draw, draw_atom, draw_kept, is_about, is_shown};
+use crate::screens::words::sentence;
 use crate::terminal::Stream;
 use crate::text;
 
@@ -59,15 +60,33 @@ impl Verb for LogArgs {
         let atom = self.about.as_deref().or(self.atom.as_deref()).map(AtomId::new);
         let is_wanted = |entry: &JournalEntry<Change>| match (&atom, invocation.format) {
             (Some(atom), _) => is_about(entry, atom),
-            (None, OutputFormat::Text) => is_told(entry),
+            (None, OutputFormat::Text) => is_shown(entry),
             (None, OutputFormat::Json) => true,
         };
-        let newest = store.journal().newest_where(self.number.get(), is_wanted)?;
-        let (kept, warnings) = kept(invocation, atom.as_ref())?;
-        let agents = match &atom {
+        // An atom of the loop before may have had the same name, and tries are counted from the first.
+        let count = if atom.is_some() { usize::MAX } else { self.number.get() };
+        let mut newest = store.journal().newest_where(count, is_wanted)?;
+        let mut begun = None;
+        if atom.is_some()
+            && let Some(place) = beginning(&newest.entries)
+        {
+            newest.entries.drain(..place);
+            begun = newest.entries[0].at.parse::<Timestamp>().ok();
+        }
+        let is_of_this_loop = |at: Timestamp| begun.is_none_or(|begun| at >= begun);
+        let (mut kept, warnings) = kept(invocation, atom.as_ref())?;
+        kept.retain(|work| is_of_this_loop(work.at));
+        let mut agents = match &atom {
             Some(atom) => transcripts_of(&workspace::project(&invocation.path()?)?.sidecar, atom.as_str()),
             None => Vec::new(),
         };
+        agents.retain(|agent| is_of_this_loop(agent.at));
+        if let Some(atom) = &atom
+            && agents.is_empty()
+            && !newest.entries.iter().any(is_wanted)
+        {
+            known(invocation, atom)?;
+        }
         let entries = || newest.entries.iter().filter(|entry| is_wanted(entry));
         let json = || {
             json!({
@@ -91,7 +110,7 @@ impl Verb for LogArgs {
                     format!("the journal tells nothing about {atom}")
                 }
                 None if entries().next().is_none() => "the journal tells nothing yet".into(),
-                Some(atom) => draw_atom(&newest, atom, &zone, ink),
+                Some(atom) => draw_atom(&newest, atom, self.number.get(), &zone, ink),
                 None => draw(&newest, &zone, ink),
             };
             let mut lines: Vec<String> = Some(page.trim_end().to_owned()).into_iter().collect();
@@ -110,6 +129,17 @@ impl Verb for LogArgs {
     }
 }
 
+/// Refuses a name that the loop does not know. Where the state cannot be read, nobody can tell.
+fn known(invocation: &Invocation, atom: &AtomId) -> Result<(), Failure> {
+    let whole = ["replan", "base-case"];
+    let mut store = invocation.store()?;
+    let Ok((_, state)) = store.load::<Refusal>() else { return Ok(()) };
+    if whole.contains(&atom.as_str()) || state.atoms.contains_key(atom) {
+        return Ok(());
+    }
+    Err(Refusal::UnknownAtom(atom.clone()).into())
+}
+
 /// The work of attempts that did not land, and what could not be found out about it.
 fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<(Vec<KeptWork>, Vec<String>), Failure> {
     let project = workspace::project(&invocation.path()?)?;
@@ -123,7 +153,7 @@ fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<(Vec<KeptWork>
 }
 
 fn transcript_object(kept: &SavedTranscript) -> Value {
-    let SavedTranscript { path, title, brief, run } = kept;
+    let SavedTranscript { path, title, brief, run, at: _ } = kept;
     json!({"path": path, "title": title, "brief": brief, "run": run})
 }
 
@@ -133,6 +163,7 @@ fn kept_object(work: &KeptWork) -> Value {
 }
 
 fn object(entry: &JournalEntry<Change>) -> Value {
-    let told: Vec<String> = entry.changes.iter().filter_map(|change| told(change, &entry.changes)).collect();
+    let told: Vec<String> =
+        entry.changes.iter().filter_map(|change| sentence(change, &entry.changes)).collect();
     json!({"revision": entry.revision, "at": entry.at, "told": told, "changes": entry.changes})
 }

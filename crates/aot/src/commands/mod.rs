@@ -5,6 +5,7 @@ mod align;
 mod arguments;
 mod atom;
 pub mod call;
+mod clean;
 mod confirm;
 mod demo;
 mod dialogue_agent;
@@ -101,6 +102,7 @@ enum Command {
     Lint(lint::LintArgs),
     Confirm(confirm::ConfirmArgs),
     Redirect(Box<redirect::RedirectArgs>),
+    Clean(clean::CleanArgs),
     Schema(schema::SchemaArgs),
     Doctor(doctor::DoctorArgs),
     Agents(agents::AgentsArgs),
@@ -138,6 +140,7 @@ impl Command {
             Command::Lint(verb) => verb,
             Command::Confirm(verb) => verb,
             Command::Redirect(verb) => &**verb,
+            Command::Clean(verb) => verb,
             Command::Schema(verb) => verb,
             Command::Doctor(verb) => verb,
             Command::Agents(verb) => verb,

@@ -1,18 +1,22 @@
 //! `aot run`: gate, lint, bound, then the loop to a halt.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{Agents, Dispatch, OnRefusedStart, Presence, Settings, Trees, forecast};
+use aot_core::coordinator::{
+    Agents, Answer as CoordinatorAnswer, Dispatch, Event, Feasibility, JobOutcome, OnRefusedStart, Presence,
+    Settings, Trees, forecast,
+};
 use aot_core::rules::Ledger;
 use aot_core::rules::bound::{self, Bound};
-use aot_core::rules::certificate::StopKind;
+use aot_core::rules::certificate::{Certificate, StopKind};
 use aot_core::rules::gate::{Aligned, gate};
 use aot_core::rules::plan;
-use aot_core::state::{IsolationMode, State};
+use aot_core::state::{Graph, IsolationMode, State};
 use aot_core::verdict::{self, Jobs};
-use aot_runner::agents::{AgentFlag, Team};
+use aot_runner::agents::{AgentFlag, AgentLauncher, Team, trial};
 use aot_runner::checks::facts;
 use aot_runner::checks::steered::steered;
 use aot_runner::confinement::CheckCage;
@@ -150,6 +154,12 @@ impl Verb for RunArgs {
     }
 }
 
+/// How a run ended that was told.
+struct Halted {
+    certificate: Certificate,
+    interrupted: bool,
+}
+
 /// One run of the loop, shown as it happens.
 fn drive(
     invocation: &Invocation,
@@ -157,17 +167,19 @@ fn drive(
     (workspace, team): (&Workspace, &Team),
     args: &RunArgs,
     interrupts: &Interrupts,
-) -> Result<RunEnd, Failure> {
+) -> Result<Halted, Failure> {
     let lock = driver::acquire(store.file().home())?;
     let began = Instant::now();
     let (sender, inbox) = channel();
     let interrupt = workspace.guard.interrupt().clone();
     *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some((sender.clone(), interrupt));
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
+    let besides = untried(team, &run_config.launcher);
     let live = invocation.format == OutputFormat::Text && terminal::draws_live();
     let options = RunOptions { branch: args.branch.clone(), ticks: live.then_some(TICK) };
     let mut show = screen::RunScreen::new(Ink::of(Stream::Out), began);
     let mut bound_told = false;
+    let least = store.state().map_or(0, |state| bound::least(state, &Graph::new(state)));
     let mut tell = |notice: Notice<'_>| match invocation.format {
         OutputFormat::Json => objects(&notice).iter().for_each(print::json),
         OutputFormat::Text => {
@@ -179,7 +191,7 @@ fn drive(
             if let Notice::Bound { bound } = &notice
                 && !bound_told
             {
-                print::line(&format!("bound    {}", screen::bound(bound)));
+                print::line(&format!("bound    {}{besides}", screen::range(least, bound)));
                 bound_told = true;
             }
             if live {
@@ -195,7 +207,24 @@ fn drive(
     let ran = ran?;
     let mut store = invocation.store()?;
     halt_answer(&ran, store.load()?.1, began.elapsed()).print(invocation.format);
-    Ok(ran)
+    // The end is told when it is known; cleaning up comes after it (D38).
+    if let Some(problem) = ran.cleanup.finish() {
+        failure::complain(&format!("warning: {problem}"));
+    }
+    Ok(Halted { certificate: ran.certificate, interrupted: ran.interrupted })
+}
+
+/// What may come besides the bound: a small task for each agent that is new on this machine.
+fn untried(team: &Team, launcher: &AgentLauncher) -> String {
+    let new = team.all().filter(|agent| agent.profile.try_first && !trial::is_known(launcher, agent));
+    let names: BTreeSet<&str> = new.map(|agent| agent.name.as_str()).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => {
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            format!("; and once on this machine a small task to try {names}")
+        }
+    }
 }
 
 /// Where a signal is sent: to the run that goes on, if there is one.
@@ -236,7 +265,9 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
         constraints.max_iterations
     ));
     if !team.is_empty() {
-        print::line(&format!("agents   {}", text::fit(&screen::team(team), text::COLUMNS - 9)));
+        let why = team.choice().map(|why| format!(", {why}")).unwrap_or_default();
+        let told = format!("{}{why}", screen::team(team));
+        print::line(&format!("agents   {}", text::fit(&told, text::COLUMNS - 9)));
     }
     let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint(&state.objective, &facts);
@@ -264,14 +295,18 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
     let settings =
         Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start: OnRefusedStart::Park };
     let ahead = forecast(aligned, settings, jiff::Timestamp::now());
-    let total = bound::written(state);
+    let least = bound::least(state, &Graph::new(state));
+    // A loop that needs agents runs only when there are some.
+    let lacks_agents = agents.worker == Presence::Absent && least > 0;
+    let total = bound::written(state, if lacks_agents { Agents::ALL } else { agents });
     let parallel = state.constraints().max_parallel_agents;
     let widest = ahead.steps.iter().map(Vec::len).max().unwrap_or(0);
     let mut lines = screen::plan(Ink::of(Stream::Out), &ahead);
     lines.push(format!("parallel {parallel} at a time are allowed, {widest} at a time can be used"));
-    lines.push(format!("bound    {}", screen::bound(&total)));
+    lines.push(format!("bound    {}", screen::range(least, &total)));
     let mut object = bound_json(&total);
     object["type"] = json!("plan");
+    object["least_agent_runs"] = json!(least);
     object["steps"] = json!(ahead.steps);
     object["parallel"] = json!(parallel);
     object["widest"] = json!(widest);
@@ -332,6 +367,11 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
             object["line"] = json!(line);
             vec![object]
         }
+        Notice::Mends { job: id, reason } => {
+            let mut object = job("mends", id);
+            object["reason"] = json!(reason);
+            vec![object]
+        }
         Notice::AgentEnded { job: id, agent, used, took } => {
             let mut object = match id {
                 Some(id) => job("agent_run", id),
@@ -360,6 +400,28 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
         }
         Notice::Note { text } => vec![json!({"type": "note", "text": text})],
         Notice::Bound { bound } => vec![bound_json(bound)],
+        Notice::ToolFailed { job: id, agent, line } => {
+            let mut object = job("tool_failed", id);
+            object["agent"] = json!(agent);
+            object["line"] = json!(line);
+            vec![object]
+        }
+        Notice::Event {
+            event: Event::Ended { job: id, outcome: JobOutcome::Probed { feasible, findings, cost }, .. },
+        } => {
+            let mut object = job("probed", id);
+            object["feasible"] = json!(*feasible == Feasibility::Feasible);
+            object["findings"] = json!(findings);
+            object["cost"] = json!(cost);
+            vec![object]
+        }
+        Notice::Event {
+            event: Event::Replanned { job: id, answer: CoordinatorAnswer::Failed { reason }, .. },
+        } => {
+            let mut object = job("replan_failed", id);
+            object["reason"] = json!(reason);
+            vec![object]
+        }
         Notice::Event { .. } | Notice::Tick => Vec::new(),
     };
     let now = jiff::Timestamp::now().to_string();
@@ -368,9 +430,13 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
 }
 
 fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
-    let RunEnd { certificate, interrupted, altered } = ran;
+    let RunEnd { certificate, interrupted, altered, cleanup: _ } = ran;
     let mut object = json!(certificate);
     object["type"] = json!("halted");
+    let counts = aot_core::view::View::of(state).counts;
+    object["proven"] = json!(counts.resolved - counts.claimed);
+    object["claimed"] = json!(counts.claimed);
+    object["mends"] = json!(state.control.spent.as_ref().map_or(0, |spent| spent.mends));
     object["status"] = json!(state.control.status);
     object["interrupted"] = json!(interrupted);
     object["milliseconds"] = json!(took.as_millis() as u64);
@@ -381,9 +447,15 @@ fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
         object["changed"] = json!(altered);
     }
     let mut lines = screen::halt(Ink::of(Stream::Out), certificate, state, took);
+    if let Some(branch) = &state.control.branch {
+        lines.push(format!("         the work is on branch {branch}: git merge {branch}"));
+        object["branch"] = json!(branch);
+    }
     if certificate.verdict == StopKind::Completed {
         let steered = steered(state);
-        lines.extend(steered.iter().map(|one| text::fit(&format!("note     {}", one.told()), text::COLUMNS)));
+        lines.extend(
+            steered.iter().map(|one| text::fit(&format!("note     {}", one.describe()), text::COLUMNS)),
+        );
         object["steered"] = json!(steered);
     }
     Answer::new(lines.join("\n"), object)

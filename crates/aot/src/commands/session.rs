@@ -199,9 +199,12 @@ fn ended(id: &AtomId, report: &StepReport) -> Result<Answer, Failure> {
         })
         .collect();
     if resolved.is_empty() {
-        let reason = report.unproven.as_ref().map(|unproven| why(&unproven.check));
-        let reason = reason.or_else(|| report.seen.notes.last().cloned()).unwrap_or_default();
-        let message = format!("{id} is not resolved: {reason}");
+        let message = match (&report.unproven, report.seen.notes.last()) {
+            (Some(unproven), _) => format!("{id} is not resolved: {}", why(&unproven.check)),
+            // A note begins with its atom.
+            (None, Some(note)) => format!("not resolved: {note}"),
+            (None, None) => format!("{id} is not resolved"),
+        };
         return Err(Failure::refused("not_landed", message)
             .with_hint(format!("it is pending again; its work is kept, `aot log {id}` tells where")));
     }
@@ -226,7 +229,7 @@ fn started_answer(started: &Started, changes: &[Change]) -> Answer {
     });
     let folder = folder.display();
     let text = format!(
-        "{atom} is in progress, attempt {attempt}, in {folder}\nIts worker needs this prompt: \"Solve {atom} in \
+        "{atom} is in progress since iteration {attempt}, in {folder}\nIts worker needs this prompt: \"Solve {atom} in \
          {folder}; `aot atom brief {atom}` is your brief.\"\n\n{brief}"
     );
     Answer::new(text, json)
@@ -240,7 +243,7 @@ fn answer(report: &StepReport, line: &str, mut object: Value) -> Answer {
     object["steered"] = json!(report.steered);
     let next = match &report.halted {
         Some(certificate) => {
-            let steered = report.steered.iter().map(|one| format!("\nnote: {}", one.told()));
+            let steered = report.steered.iter().map(|one| format!("\nnote: {}", one.describe()));
             format!("{}{}", text::halted(certificate), steered.collect::<String>())
         }
         None => {

@@ -54,7 +54,7 @@ impl Verb for StopArgs {
         })?;
         let text = match (recorded.value, &driver, self.now) {
             (false, _, _) => "nothing to stop: the loop is not running".to_owned(),
-            (true, None, _) => "stopped; nobody was driving it. `aot run` takes it up again".to_owned(),
+            (true, None, _) => "stopped; it had no driver. `aot run` takes it up again".to_owned(),
             (true, Some(who), true) => format!("asked {who} to stop now: what runs is killed"),
             (true, Some(who), false) => {
                 format!("asked {who} to stop: what runs finishes, nothing new starts")

@@ -44,6 +44,19 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "N", default_value_t = JOBS)]
     #[serde(skip, default = "jobs")]
     jobs: NonZeroUsize,
+    /// Show all that each check printed, as far as it was kept
+    #[arg(short, long)]
+    #[serde(skip)]
+    verbose: bool,
+}
+
+/// How much is shown of what checks printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputShown {
+    /// Of those that did not pass, the last lines.
+    Ending,
+    /// Of all of them, whatever was kept.
+    Whole,
 }
 
 fn jobs() -> NonZeroUsize {
@@ -72,7 +85,8 @@ impl Verb for VerifyArgs {
             Verdict::Failed => 1,
             Verdict::Error | Verdict::Pending => 17,
         };
-        let text = || table(&seen, terminal::Stream::Out);
+        let shown = if self.verbose { OutputShown::Whole } else { OutputShown::Ending };
+        let text = || table(&seen, shown, terminal::Stream::Out);
         Ok(Answer::lazy(invocation.format, text, || object(&seen)).with_exit(exit))
     }
 }
@@ -172,8 +186,8 @@ fn nested(seen: &Evaluation, node: &CheckNode) -> Value {
 }
 
 /// What passed, what not, and why.
-pub fn table(seen: &Evaluation, stream: terminal::Stream) -> String {
-    let mut table = Table { seen, text: String::new(), ink: Ink::of(stream), counts: [0; 4] };
+pub fn table(seen: &Evaluation, shown: OutputShown, stream: terminal::Stream) -> String {
+    let mut table = Table { seen, shown, text: String::new(), ink: Ink::of(stream), counts: [0; 4] };
     match &seen.sheet.root {
         CheckNode::Leaf(place) => table.leaf(*place, 0, Weight::Counts),
         CheckNode::All { inner, .. } | CheckNode::Any { inner, .. } => {
@@ -186,6 +200,7 @@ pub fn table(seen: &Evaluation, stream: terminal::Stream) -> String {
 
 struct Table<'t> {
     seen: &'t Evaluation,
+    shown: OutputShown,
     text: String,
     ink: Ink,
     /// Of those that count: passed, failed, could not be run, waiting.
@@ -240,18 +255,33 @@ impl Table<'_> {
         };
         self.row(mark, paint, depth, name, &aside);
         match (outcome, weight) {
-            (Outcome::Pass, _) => self.beside(depth, evidence),
+            (Outcome::Pass, _) => self.of_pass(depth, evidence),
             (_, Weight::None) => self.detail(depth, Paint::Dim, &evidence.why),
             (_, Weight::Counts) => self.explain(depth, leaf, *outcome, evidence),
         }
     }
 
     /// Of a pass only what a person would not expect.
-    fn beside(&mut self, depth: usize, evidence: &Evidence) {
+    fn of_pass(&mut self, depth: usize, evidence: &Evidence) {
         if evidence.judged.is_some() || evidence.source == Source::NotRun {
             self.detail(depth, Paint::Dim, &evidence.why);
         }
+        if self.shown == OutputShown::Whole {
+            self.whole_output(depth, evidence);
+        }
         self.left_running(depth, evidence);
+    }
+
+    /// All that was kept of what a check printed, each line as long as it is.
+    fn whole_output(&mut self, depth: usize, evidence: &Evidence) {
+        let Some(output) = &evidence.output else { return };
+        let left_out = format!("… {} bytes left out", output.omitted);
+        let left_out = (output.omitted > 0).then_some(left_out.as_str());
+        let indent = 11 + 2 * depth.min(10);
+        for line in output.head.lines().chain(left_out).chain(output.tail.lines()) {
+            let line = self.ink.paint(Paint::Dim, &format!("| {}", text::fit(line, usize::MAX)));
+            self.line(format!("{:indent$}{line}", "").trim_end());
+        }
     }
 
     fn left_running(&mut self, depth: usize, evidence: &Evidence) {
@@ -290,7 +320,9 @@ impl Table<'_> {
                 &format!("{} of 5  {}: {}", score.score, score.criterion, score.reason),
             );
         }
-        if let Some(output) = &evidence.output {
+        if self.shown == OutputShown::Whole {
+            self.whole_output(depth, evidence);
+        } else if let Some(output) = &evidence.output {
             let lines = output.last_lines(LINES_SHOWN);
             let shown: usize = lines.iter().map(|line| line.len() + 1).sum();
             if (shown as u64) < output.bytes && !lines.is_empty() {

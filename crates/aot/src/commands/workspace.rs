@@ -1,12 +1,14 @@
-//! What every verb that runs checks or agents needs: the project, its settings, the shell, the guard, the judge.
+//! What every verb that runs checks or agents needs: the project, its settings, the guard, the judge.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use aot_core::coordinator::OnRefusedStart;
 use aot_core::state::{Checks, IsolationMode, State};
 use aot_core::verdict::Jobs;
-use aot_runner::agents::{AgentFlag, AgentLauncher, AgentSettings, Team};
+use aot_runner::agents::profile::Profile;
+use aot_runner::agents::{AgentFlag, AgentLauncher, AgentSettings, Installed, Team, detect};
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::{Altered, Seal};
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
@@ -14,6 +16,7 @@ use aot_runner::confinement::{Area, Caging, CheckCage, Confined, Confinement, is
 use aot_runner::crew::{JudgeCommand, RunConfig};
 use aot_runner::environment;
 use aot_runner::keys;
+use aot_runner::ports::Ports;
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
 use aot_runner::settings::{self, CageSettings, Fault, Settings};
@@ -85,7 +88,6 @@ impl Workspace {
         let judge = judge.command.map(|command| CommandJudge {
             command,
             time: judge.time.unwrap_or(judge::TIME),
-            shell: place::shell(),
             guard: guard.clone(),
         });
         Ok(Workspace { project, guard, settings, judge, jobs, cage: OnceCell::new() })
@@ -111,6 +113,9 @@ impl Workspace {
         let Settings { work, .. } = &self.settings;
         Home::of(&self.project.state)?.ready()?;
         let launcher = self.launcher()?;
+        if !team.is_empty() {
+            self.network_for(&launcher)?;
+        }
         let judge = self
             .judge
             .as_ref()
@@ -118,7 +123,6 @@ impl Workspace {
         Ok(RunConfig {
             project: self.project.clone(),
             guard: self.guard.clone(),
-            shell: place::shell(),
             judge,
             cage: self.caging()?,
             confinement: self.confinement()?,
@@ -127,6 +131,7 @@ impl Workspace {
             on_refused_start,
             environment: environment::allowed(std::env::vars_os(), &work.environment),
             idle: work.idle_timeout,
+            agent_idle: work.agent_idle(),
         })
     }
 
@@ -162,7 +167,9 @@ impl Workspace {
             None => Area::InPlace,
         };
         let confined = self.confinement()?.confine(&self.project, area);
-        confined.map_err(|error| Failure::world("make a folder for temporary files", error))
+        let confined =
+            confined.map_err(|error| Failure::world("make a folder for temporary files", error))?;
+        Ok(confined.with_variables(Ports::of(&self.project.key()).variables(0)))
     }
 
     /// The best cage that holds here, of those that the settings want.
@@ -184,6 +191,12 @@ impl Workspace {
         Ok(*self.cage.get_or_init(|| ladder.kind))
     }
 
+    /// Refuses to start agents whose network nobody could keep as the settings want it.
+    fn network_for(&self, launcher: &AgentLauncher) -> Result<(), Failure> {
+        let kept = launcher.network.kept_for_agents(launcher.cage);
+        kept.map_err(|why| Failure::input("the network that aot.toml asks for", &why, why.hint()))
+    }
+
     /// What the runs of agents need.
     pub fn launcher(&self) -> Result<AgentLauncher, Failure> {
         let Settings { cage: wanted, work, .. } = &self.settings;
@@ -198,16 +211,25 @@ impl Workspace {
             further: work.environment.clone(),
             home: place::home(),
             sidecar: self.project.sidecar.clone(),
+            project: self.project.root.clone(),
         })
     }
 
     /// The agents of each role.
     pub fn team(&self, flags: &[AgentFlag], state: &State, alone: bool) -> Result<Team, Failure> {
-        let gathered = Team::choose(flags, &self.settings.agents, state, alone, &place::program);
+        let (variables, home) = (std::env::vars_os().collect::<Vec<_>>(), place::home());
+        let login = |profile: &Profile| detect::login(profile, &variables, home.as_deref());
+        let installed = Installed { find: &place::program, login: &login };
+        let gathered = Team::choose(flags, &self.settings.agents, state, alone, &installed);
         gathered.map_err(|error| {
             let hint = error.hint();
             Failure::new(FailureKind::NotReady, "agent", error).with_hint(hint)
         })
+    }
+
+    /// How long an agent may print nothing.
+    pub fn agent_idle(&self) -> Duration {
+        self.settings.work.agent_idle()
     }
 
     pub fn chosen(&self) -> &AgentSettings {
@@ -218,7 +240,6 @@ impl Workspace {
         Checker {
             project: &self.project,
             guard: &self.guard,
-            shell: place::shell(),
             judge: self.judge.as_ref().map(|judge| judge as &dyn Judge),
             jobs: self.jobs,
             confined,
@@ -262,7 +283,7 @@ pub fn hidden(wanted: &CageSettings, root: &Path, project: Option<&Project>) -> 
     let home = place::home();
     let own = project.map(|project| [project.state.clone(), project.sidecar.clone()]);
     let own: Vec<PathBuf> = [root.to_path_buf()].into_iter().chain(own.into_iter().flatten()).collect();
-    keys::hidden(&keys::Asked {
+    keys::hidden(&keys::KeySearch {
         home: home.as_deref(),
         other_homes: &keys::other_homes(),
         variables: &std::env::vars_os().collect::<Vec<_>>(),
@@ -294,7 +315,7 @@ pub fn unreadable_project(error: std::io::Error) -> Failure {
 
 /// What was agreed on was changed (D21).
 pub fn tampered(altered: &[Altered]) -> Failure {
-    let listed = altered.iter().take(MAX_LISTED).map(|altered| format!("\n  {}", altered.told()));
+    let listed = altered.iter().take(MAX_LISTED).map(|altered| format!("\n  {}", altered.describe()));
     let more = altered.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     let message = format!(

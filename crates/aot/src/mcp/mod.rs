@@ -3,8 +3,10 @@
 //! that knows the protocol.
 
 pub mod answers;
-mod lines;
+pub mod lines;
 mod prompts;
+#[cfg(test)]
+mod requests;
 mod resources;
 
 use std::ffi::OsString;
@@ -12,6 +14,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use aot_runner::host;
 use aot_runner::plain_file;
@@ -44,6 +47,13 @@ for each ready atom `atom_start`, work in the folder that it names, `atom_resolv
 that the loop has halted. Only the program completes the loop, by running the checks itself; nobody edits the state file. \
 Without a loop, agree on a goal with the user and call `align`. Where an answer names a command like `aot atom fail`, the \
 tool is `atom_fail`.";
+
+/// What only reads ends by itself, in seconds even where the machine is busy.
+const LOOK_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// Checks, landings and questions have limits of their own, and all of them together the loop's wall time; whatever takes
+/// longer than that is by default hangs.
+const WORK_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A longer state file is not read out.
 const STATE_BYTES: u64 = 64 << 20;
@@ -110,7 +120,7 @@ impl AsyncRead for BoundedInput {
 const CHUNK: usize = 16 << 10;
 
 /// In the place of a request that is too long stands a short one with the same id, so that the client gets an answer.
-fn too_long(head: &[u8], tail: &[u8]) -> Vec<u8> {
+pub fn too_long(head: &[u8], tail: &[u8]) -> Vec<u8> {
     let call = |id: Value| {
         let params = serde_json::json!({ "name": TOO_LONG });
         serde_json::json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
@@ -119,7 +129,7 @@ fn too_long(head: &[u8], tail: &[u8]) -> Vec<u8> {
 }
 
 /// No tool has this name.
-const TOO_LONG: &str = "\0too long";
+pub const TOO_LONG: &str = "\0too long";
 
 /// Standard input and output. A message before the first request does not end the server.
 struct StdioTransport {
@@ -181,7 +191,8 @@ impl Server {
         words.extend(["call".into(), tool.into()]);
         let variables = vec![("AOT_SESSION".into(), OsString::from(&self.session))];
         let input = Value::Object(arguments.clone()).to_string().into_bytes();
-        let verb = host::Verb { words, variables, input };
+        let limit = call::named(tool).map_or(LOOK_LIMIT, limit_of);
+        let verb = host::Verb { words, variables, input, limit };
         let (program, whole, call) = (self.program.clone(), self.switch.clone(), Switch::default());
         let (cancelled, end) = (context.ct.clone(), call.clone());
         let watching = tokio::spawn(async move {
@@ -230,6 +241,13 @@ impl Server {
         plain_file::read(home.state(), STATE_BYTES)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .map_err(|error| missing(&format!("{}: {error}", path.display())))
+    }
+}
+
+fn limit_of(tool: &Tool) -> Duration {
+    match tool.effect {
+        ToolEffect::ReadOnly => LOOK_LIMIT,
+        ToolEffect::RunsChecks | ToolEffect::Changes | ToolEffect::Destructive => WORK_LIMIT,
     }
 }
 

@@ -1,8 +1,9 @@
 //! What is agreed on, as a page that a person reads before saying yes. Draws a state and what stands beside it.
 
+use aot_core::coordinator::Agents;
 use aot_core::rules::bound;
 use aot_core::state::{
-    Boundaries, Check, Checks, Clarification, Graph, Item, State, TrailEntry, Wants, headline,
+    Boundaries, Check, Checks, Clarification, Graph, Isolation, Item, State, TrailEntry, Wants, headline,
 };
 use aot_core::verdict::Outcome;
 use aot_core::view::View;
@@ -39,6 +40,7 @@ pub fn page(state: &State, beside: &AgreementExtras, ink: Ink, columns: usize) -
     page.part("done when", Paint::Plain, &objective.definition_of_done);
     page.checks(objective.base_case.as_ref());
     page.list("protected", &objective.protected);
+    page.list("trees", &trees(objective.isolation.as_ref()));
     page.list("belongs", &beside.scope.included);
     page.list("does not", &beside.scope.excluded);
     page.atoms(state);
@@ -55,8 +57,19 @@ pub fn page(state: &State, beside: &AgreementExtras, ink: Ink, columns: usize) -
         limits.max_wall_time()
     );
     page.part("limits", Paint::Plain, &limits);
-    page.part("bound", Paint::Plain, &run::bound(&bound::written(state)));
+    page.part("bound", Paint::Plain, &run::bound(&bound::written(state, Agents::ALL)));
     page.text
+}
+
+/// What the workers' trees get besides what git tracks, a line for each kind.
+fn trees(isolation: Option<&Isolation>) -> Vec<String> {
+    let Some(Isolation { mode: _, share, copy, setup, teardown }) = isolation else { return Vec::new() };
+    let paths =
+        |what: &str, paths: &[String]| (!paths.is_empty()).then(|| format!("{what} {}", paths.join(", ")));
+    let command = |what: &str, command: &Option<String>| command.as_ref().map(|it| format!("{what} $ {it}"));
+    let all =
+        [paths("share", share), paths("copy", copy), command("setup", setup), command("teardown", teardown)];
+    all.into_iter().flatten().collect()
 }
 
 /// Where a loop stands, for whoever wants to change its direction: what is agreed on, what is open, what failed lately.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aot_core::coordinator::Agents;
 use aot_core::rules::bound;
 use aot_core::state::{Atom, AtomStatus, Checks, Item, Limit, State, Wants};
 
@@ -20,7 +21,7 @@ pub fn draw(before: &State, after: &State, ink: Ink, columns: usize) -> String {
     page.ways(before, after);
     page.results(before, after);
     page.trail(before, after);
-    let (was, is) = (bound::written(before), bound::written(after));
+    let (was, is) = (bound::written(before, Agents::ALL), bound::written(after, Agents::ALL));
     if was != is {
         page.line("bound", Paint::Plain, &format!("{} (was: {})", run::bound(&is), run::bound(&was)));
     }
@@ -71,14 +72,14 @@ impl DifferencePage {
 
     fn atoms(&mut self, before: &State, after: &State) {
         let gone: Vec<String> =
-            before.atoms.values().filter(|atom| !after.atoms.contains_key(&atom.id)).map(told).collect();
+            before.atoms.values().filter(|atom| !after.atoms.contains_key(&atom.id)).map(atom_line).collect();
         let come: Vec<String> =
-            after.atoms.values().filter(|atom| !before.atoms.contains_key(&atom.id)).map(told).collect();
+            after.atoms.values().filter(|atom| !before.atoms.contains_key(&atom.id)).map(atom_line).collect();
         self.lists("atoms", &gone, &come);
         for atom in after.atoms.values() {
             let Some(was) = before.atoms.get(&atom.id) else { continue };
             if was.depends_on != atom.depends_on {
-                self.lists("atoms", &[told(was)], &[told(atom)]);
+                self.lists("atoms", &[atom_line(was)], &[atom_line(atom)]);
             }
         }
         let again = after.atoms.values().filter(|atom| {
@@ -163,7 +164,7 @@ impl DifferencePage {
     }
 }
 
-fn told(atom: &Atom) -> String {
+fn atom_line(atom: &Atom) -> String {
     let needs: Vec<&str> = atom.depends_on.iter().map(|id| id.as_str()).collect();
     let after = if needs.is_empty() { String::new() } else { format!(", after {}", needs.join(", ")) };
     let way = atom.or_group.as_ref().map(|group| format!(", a way of {group}")).unwrap_or_default();

@@ -67,7 +67,12 @@ impl<'p> Picture<'p> {
             |is: fn(&DisplayStatus) -> bool| self.standings.iter().filter(|standing| is(standing)).count();
         // What is dormant, or was given up, need not be resolved.
         let live = count(|standing| !matches!(standing, DisplayStatus::Dormant | DisplayStatus::Failed));
-        let told = format!("{} of {live} resolved", count(|standing| *standing == DisplayStatus::Resolved));
+        let claimed = count(|standing| *standing == DisplayStatus::Claimed);
+        let resolved = claimed + count(|standing| *standing == DisplayStatus::Resolved);
+        let told = match claimed {
+            0 => format!("{resolved} of {live} resolved"),
+            claimed => format!("{resolved} of {live} resolved, {claimed} of them claimed"),
+        };
         let goal = self.ink.fit(&self.state.objective.goal, COLUMNS - told.len() - 2);
         let gap = COLUMNS - told.len() - text::width(&goal);
         format!("{}{:gap$}{told}\n\n", self.ink.paint(Paint::Bold, &goal), "")
@@ -140,6 +145,7 @@ impl<'p> Picture<'p> {
                 DisplayStatus::Failed => notes.push("failed".to_owned()),
                 DisplayStatus::Dormant => {}
                 DisplayStatus::Resolved
+                | DisplayStatus::Claimed
                 | DisplayStatus::Running
                 | DisplayStatus::Ready
                 | DisplayStatus::Pending => {
@@ -151,7 +157,7 @@ impl<'p> Picture<'p> {
             }
         }
         if let Some(attempt) = self.state.control.attempts.get(&atom.id) {
-            notes.push(format!("attempt {attempt}"));
+            notes.push(format!("iteration {attempt}"));
         }
         let own = self.own(index).into_iter().filter(|target| !shared.contains(target));
         notes.extend(self.after(&own.collect::<Vec<_>>()));
@@ -160,6 +166,7 @@ impl<'p> Picture<'p> {
             DisplayStatus::Failed => Paint::Struck,
             DisplayStatus::Dormant => Paint::Dim,
             DisplayStatus::Resolved
+            | DisplayStatus::Claimed
             | DisplayStatus::Running
             | DisplayStatus::Ready
             | DisplayStatus::Pending => Paint::Plain,
@@ -185,6 +192,7 @@ impl<'p> Picture<'p> {
         let entry = &self.state.or_groups[group];
         let selected = self.state.atoms.get_index_of(&entry.selected);
         match selected.map(|index| self.standings[index]) {
+            Some(DisplayStatus::Claimed) => DisplayStatus::Claimed,
             _ if self.graph.is_resolved(self.state, Target::Group(group)) => DisplayStatus::Resolved,
             _ if entry.choices.iter().all(|choice| entry.failed.contains(choice)) => DisplayStatus::Failed,
             Some(DisplayStatus::Running) => DisplayStatus::Running,

@@ -101,7 +101,8 @@ impl Ink {
 
     pub fn mark(self, standing: DisplayStatus) -> String {
         let (sign, paint) = match standing {
-            DisplayStatus::Resolved => (self.sign("●", "*"), Paint::Green),
+            DisplayStatus::Resolved => (self.sign("✓", "*"), Paint::Green),
+            DisplayStatus::Claimed => ("~", Paint::Yellow),
             DisplayStatus::Running => (self.sign("◐", ">"), Paint::Cyan),
             DisplayStatus::Ready => (self.sign("○", "o"), Paint::Bold),
             DisplayStatus::Pending => (self.sign("○", "o"), Paint::Plain),

@@ -1,7 +1,7 @@
 //! The journal as lines for people: by moment, or the attempts on one atom. Reads no journal and has no clock.
 
 use aot_core::rules::Change;
-use aot_core::state::AtomId;
+use aot_core::state::{AtomId, headline};
 use aot_runner::store::journal::{Before, JournalEntry, Newest};
 use aot_runner::tree::KeptWork;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 
 use super::clock;
 use super::ink::{Ink, Paint};
-use super::words::{concerns, told};
+use super::words::{concerns, sentence};
 use crate::text::{self, COLUMNS};
 
 const INDENT: usize = 18;
@@ -19,8 +19,8 @@ const ROOM: usize = COLUMNS - INDENT;
 const LINES_SHOWN: usize = 3;
 
 /// Whether people are told anything of it.
-pub fn is_told(entry: &JournalEntry<Change>) -> bool {
-    entry.changes.iter().any(|change| told(change, &entry.changes).is_some())
+pub fn is_shown(entry: &JournalEntry<Change>) -> bool {
+    entry.changes.iter().any(|change| sentence(change, &entry.changes).is_some())
 }
 
 /// Whether it says anything about an atom.
@@ -38,19 +38,30 @@ pub fn draw(newest: &Newest<Change>, zone: &TimeZone, ink: Ink) -> String {
             page.gap(last + 1, entry.revision - 1);
         }
         last = Some(entry.revision);
-        let lines: Vec<String> =
-            entry.changes.iter().filter_map(|change| told(change, &entry.changes)).collect();
+        let told = entry.changes.iter().filter_map(|change| sentence(change, &entry.changes));
+        let lines: Vec<LogLine> = told.map(LogLine::Told).collect();
         page.entry(entry, &lines);
     }
     page.unreadable(newest.unreadable);
     page.text
 }
 
-/// What happened to one atom: what was said about it, and each attempt with its end.
-pub fn draw_atom(newest: &Newest<Change>, atom: &AtomId, zone: &TimeZone, ink: Ink) -> String {
+/// What happened to one atom: what was said about it, and each try with its end. `most` of the newest entries are shown;
+/// tries are counted from the first.
+pub fn draw_atom(newest: &Newest<Change>, atom: &AtomId, most: usize, zone: &TimeZone, ink: Ink) -> String {
     let mut page = LogPage { text: String::new(), ink, zone, day: None };
-    page.before(newest.before);
-    for (place, part) in parts(&newest.entries, atom).iter().enumerate() {
+    let mut parts = parts(&newest.entries, atom);
+    let all: usize = parts.iter().map(|part| part.lines.len()).sum();
+    let mut hidden = all.saturating_sub(most);
+    if hidden > 0 {
+        page.before(Before::More);
+    }
+    for part in &mut parts {
+        let passed_over = hidden.min(part.lines.len());
+        part.lines.drain(..passed_over);
+        hidden -= passed_over;
+    }
+    for (place, part) in parts.iter().filter(|part| !part.lines.is_empty()).enumerate() {
         if place > 0 {
             page.line("");
         }
@@ -60,12 +71,22 @@ pub fn draw_atom(newest: &Newest<Change>, atom: &AtomId, zone: &TimeZone, ink: I
     page.text
 }
 
+/// Where in the journal the loop of today begins: with the newest agreement. What stands before it is another loop's.
+pub fn beginning(entries: &[JournalEntry<Change>]) -> Option<usize> {
+    let agrees = |entry: &JournalEntry<Change>| {
+        let has = |wanted: fn(&Change) -> bool| entry.changes.iter().any(wanted);
+        has(|change| matches!(change, Change::LoopNamed { .. }))
+            && has(|change| matches!(change, Change::FingerprintTaken { .. }))
+    };
+    entries.iter().rposition(agrees)
+}
+
 /// The newest work that did not land, and how to look at it.
 pub fn draw_kept(kept: &[KeptWork], most: usize, ink: Ink) -> String {
     let Some(last) = kept.last() else { return String::new() };
     let mut text = String::from("\nwork that did not land, kept for a week:\n");
     for work in kept.iter().skip(kept.len().saturating_sub(most)) {
-        let line = format!("  {} attempt {}: {}", work.atom, work.attempt, work.reason);
+        let line = format!("  {} in iteration {}: {}", work.atom, work.attempt, headline(&work.reason));
         text += &format!("{}\n    {}\n", ink.fit(&line, COLUMNS), ink.paint(Paint::Dim, &work.reference));
     }
     text + &format!("look at it: git show {}\n", last.reference)
@@ -74,14 +95,25 @@ pub fn draw_kept(kept: &[KeptWork], most: usize, ink: Ink) -> String {
 /// A stretch of an atom's life.
 struct LogPart<'e> {
     kind: Kind,
-    lines: Vec<(&'e JournalEntry<Change>, Vec<String>)>,
+    /// When it began and when its last line was written; lines may be left out.
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    lines: Vec<(&'e JournalEntry<Change>, Vec<LogLine>)>,
+}
+
+/// A line as it is drawn.
+enum LogLine {
+    /// What happened, in plain words.
+    Told(String),
+    /// A line of the output that showed a failure.
+    Output(String),
 }
 
 enum Kind {
-    /// Between attempts.
+    /// Between tries.
     Aside,
     /// From a start to whatever ended it.
-    Attempt { number: usize, ended: Ended },
+    Try { number: usize, ended: Ended },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,43 +124,74 @@ enum Ended {
 
 fn parts<'e>(entries: &'e [JournalEntry<Change>], atom: &AtomId) -> Vec<LogPart<'e>> {
     let mut parts: Vec<LogPart<'e>> = Vec::new();
-    let mut attempts = 0;
+    let mut tries = 0;
     for entry in entries {
         let about = |change: &&Change| concerns(change, &entry.changes).contains(&atom);
         let changes: Vec<&Change> = entry.changes.iter().filter(about).collect();
-        if changes.is_empty() {
-            continue;
-        }
-        let lines = changes.iter().filter_map(|change| told(change, &entry.changes)).collect();
-        let begins = changes.iter().any(|change| matches!(change, Change::AtomStarted { .. }));
-        let ends = changes.iter().any(|change| {
-            matches!(
-                change,
-                Change::AtomResolved { .. }
-                    | Change::AtomReset { .. }
-                    | Change::AtomReturned { .. }
-                    | Change::AtomNotStarted { .. }
-            )
-        });
-        let ended = if ends { Ended::Yes } else { Ended::NotYet };
-        if begins {
-            attempts += 1;
-            let kind = Kind::Attempt { number: attempts, ended: Ended::NotYet };
-            parts.push(LogPart { kind, lines: vec![(entry, lines)] });
-            continue;
-        }
-        match parts.last_mut() {
-            Some(LogPart { kind: Kind::Attempt { ended: open @ Ended::NotYet, .. }, lines: theirs }) => {
-                *open = ended;
-                theirs.push((entry, lines));
-            }
-            Some(LogPart { kind: Kind::Aside, lines: theirs }) => theirs.push((entry, lines)),
-            Some(LogPart { kind: Kind::Attempt { ended: Ended::Yes, .. }, .. }) | None => {
-                parts.push(LogPart { kind: Kind::Aside, lines: vec![(entry, lines)] });
+        // One step may end a try and begin the next.
+        let is_start = |change: &Change| matches!(change, Change::AtomStarted { .. });
+        let starts = changes.iter().position(|change| is_start(change)).unwrap_or(changes.len());
+        let (before, from_start) = changes.split_at(starts);
+        for changes in [before, from_start] {
+            let Some(first) = changes.first() else { continue };
+            let at = entry.at.parse::<Timestamp>().ok();
+            let lines = changes.iter().flat_map(|change| lines_of(change, &entry.changes, atom)).collect();
+            let is_open = parts.last().is_some_and(|part| !part.is_over());
+            if is_start(first) {
+                tries += 1;
+                let kind = Kind::Try { number: tries, ended: Ended::NotYet };
+                parts.push(LogPart { kind, from: at, to: at, lines: vec![(entry, lines)] });
+            } else if is_open && let Some(part) = parts.last_mut() {
+                part.lines.push((entry, lines));
+                part.to = at;
+                if let Kind::Try { ended, .. } = &mut part.kind
+                    && changes.iter().any(|change| ends_try(change))
+                {
+                    *ended = Ended::Yes;
+                }
+            } else {
+                parts.push(LogPart { kind: Kind::Aside, from: at, to: at, lines: vec![(entry, lines)] });
             }
         }
     }
     parts
+}
+
+impl LogPart<'_> {
+    /// Whether what follows belongs to another part.
+    fn is_over(&self) -> bool {
+        match self.kind {
+            Kind::Try { ended: Ended::Yes, .. } => true,
+            Kind::Try { ended: Ended::NotYet, .. } | Kind::Aside => false,
+        }
+    }
+}
+
+fn ends_try(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::AtomResolved { .. }
+            | Change::AtomReset { .. }
+            | Change::AtomReturned { .. }
+            | Change::AtomNotStarted { .. }
+            | Change::AtomRemoved { .. }
+            | Change::FailureNoted { .. }
+            | Change::ChoiceFailed { .. }
+    )
+}
+
+fn lines_of(change: &Change, beside: &[Change], atom: &AtomId) -> Vec<LogLine> {
+    let evidence = match change {
+        Change::FailureNoted { atom: failed, reason } if failed == atom => reason.as_str(),
+        Change::ChoiceSelected { reason, cause: Some(cause), .. }
+            if cause.failure().is_some_and(|failed| failed.atom == atom) =>
+        {
+            reason.as_str()
+        }
+        _ => "",
+    };
+    let output = evidence.lines().skip(1).map(|line| LogLine::Output(line.to_owned()));
+    sentence(change, beside).map(LogLine::Told).into_iter().chain(output).collect()
 }
 
 struct LogPage<'p> {
@@ -139,13 +202,10 @@ struct LogPage<'p> {
 }
 
 impl LogPage<'_> {
-    /// An attempt, or what lies between two of them. What was kept of an attempt's work belongs below its last line.
+    /// A try, or what lies between two of them.
     fn part(&mut self, part: &LogPart<'_>) {
-        if let Kind::Attempt { number, ended } = &part.kind {
-            let moment =
-                |(entry, _): &(&JournalEntry<Change>, Vec<String>)| entry.at.parse::<Timestamp>().ok();
-            let (from, to) = (part.lines.first().and_then(moment), part.lines.last().and_then(moment));
-            let took = match (ended, from, to) {
+        if let Kind::Try { number, ended } = &part.kind {
+            let took = match (ended, part.from, part.to) {
                 (Ended::Yes, Some(from), Some(to)) => format!(", took {}", clock::since(from, to)),
                 (Ended::Yes, _, _) => String::new(),
                 (Ended::NotYet, _, _) => ", still open".to_owned(),
@@ -158,7 +218,7 @@ impl LogPage<'_> {
     }
 
     /// The moment and the revision once, and a line for each thing that happened.
-    fn entry(&mut self, entry: &JournalEntry<Change>, lines: &[String]) {
+    fn entry(&mut self, entry: &JournalEntry<Change>, lines: &[LogLine]) {
         if lines.is_empty() {
             return;
         }
@@ -172,15 +232,26 @@ impl LogPage<'_> {
         let head = format!("{time:<8}  {:<6}", format!("r{}", entry.revision));
         let mut head = format!("{head:<INDENT$}");
         for line in lines {
-            let plain = text::plain(line);
-            let wrapped = text::wrapped(&plain, ROOM);
-            let cut = wrapped.len() > LINES_SHOWN;
-            for (place, part) in wrapped.iter().take(LINES_SHOWN).enumerate() {
-                let more = if cut && place + 1 == LINES_SHOWN { self.ink.sign(" …", " ~") } else { "" };
-                let head = std::mem::replace(&mut head, " ".repeat(INDENT));
-                let part = self.ink.fit(part, ROOM - 2);
-                self.line(&format!("{}{part}{more}", self.ink.paint(Paint::Dim, &head)));
+            match line {
+                LogLine::Told(told) => self.sentence(told, &mut head),
+                LogLine::Output(line) => {
+                    let line = self.ink.fit(&format!("| {}", text::plain(line)), ROOM);
+                    let line = format!("{:INDENT$}{line}", "");
+                    self.line(&self.ink.paint(Paint::Dim, &line));
+                }
             }
+        }
+    }
+
+    fn sentence(&mut self, told: &str, head: &mut String) {
+        let plain = text::plain(told);
+        let wrapped = text::wrapped(&plain, ROOM);
+        let cut = wrapped.len() > LINES_SHOWN;
+        for (place, part) in wrapped.iter().take(LINES_SHOWN).enumerate() {
+            let more = if cut && place + 1 == LINES_SHOWN { self.ink.sign(" …", " ~") } else { "" };
+            let head = std::mem::replace(head, " ".repeat(INDENT));
+            let part = self.ink.fit(part, ROOM - 2);
+            self.line(&format!("{}{part}{more}", self.ink.paint(Paint::Dim, &head)));
         }
     }
 

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{Forecast, JobId, Task};
+use aot_core::coordinator::{Answer, Event, Feasibility, Forecast, JobId, JobOutcome, Task};
 use aot_core::rules::Change;
 use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, RedCheck};
-use aot_core::state::{AtomId, State, headline};
+use aot_core::state::{AtomId, Graph, State, headline};
 use aot_core::verdict::Verdict;
+use aot_core::view::{Counts, ResultProof};
 use aot_runner::agents::{ROLES, Team};
 use aot_runner::checks::seal::Altered;
 use aot_runner::confinement::CheckCage;
@@ -16,6 +17,7 @@ use aot_runner::message::Notice;
 use aot_runner::process::cage;
 use aot_runner::tree::TreeKind;
 
+use super::clock;
 use super::ink::{Ink, Paint};
 use crate::text::{self, COLUMNS};
 
@@ -79,6 +81,9 @@ impl RunScreen {
                 }
                 Vec::new()
             }
+            Notice::Mends { job, reason } => {
+                vec![self.row("↻", "@", Paint::Dim, &who(&job.task), &format!("goes on: {reason}"))]
+            }
             Notice::AgentEnded { job, agent, used, took } => {
                 self.doing.retain(|(known, _)| Some(known) != job.as_ref());
                 let whose = job.as_ref().map_or_else(|| "judge".to_owned(), |job| who(&job.task));
@@ -95,13 +100,23 @@ impl RunScreen {
                 self.verifying = true;
                 Vec::new()
             }
-            Notice::Event { .. } | Notice::Checked { .. } | Notice::Tick | Notice::Bound { .. } => Vec::new(),
+            Notice::Event { event } => self.event(event).into_iter().collect(),
+            Notice::ToolFailed { job, agent, line } => {
+                vec![self.row(
+                    "!",
+                    "!",
+                    Paint::Yellow,
+                    &who(&job.task),
+                    &format!("a tool of {agent} failed: {line}"),
+                )]
+            }
+            Notice::Checked { .. } | Notice::Tick | Notice::Bound { .. } => Vec::new(),
             Notice::Verified { verdict, red, took } => {
                 self.verifying = false;
                 self.verified(*verdict, red, *took)
             }
             Notice::Tampered { altered } => {
-                let told = altered.iter().take(TOLD).map(Altered::told);
+                let told = altered.iter().take(TOLD).map(Altered::describe);
                 told.map(|text| self.row("!", "!", Paint::Red, "tampered", &text)).collect()
             }
             Notice::Waiting { job, waiting } => {
@@ -155,15 +170,13 @@ impl RunScreen {
     }
 
     fn count(&mut self, state: &State) {
-        use aot_core::state::AtomStatus;
-        self.all = state.atoms.len();
-        self.resolved = state.atoms.values().filter(|atom| atom.status == AtomStatus::Resolved).count();
+        (self.resolved, self.all) = Counts::of(state).progress();
     }
 
     fn edited(&self, state: &State) -> Option<String> {
         let control = &state.control;
         let text = match (control.stop_requested, control.stop_now, control.redirect_requested) {
-            (_, _, true) => "somebody redirects: everything is interrupted".to_owned(),
+            (_, _, true) => "a redirect is under way: everything is interrupted".to_owned(),
             (true, true, false) => "asked to stop now: what runs is killed".to_owned(),
             (true, false, false) => "asked to stop: what runs finishes, nothing new starts".to_owned(),
             (false, _, false) => return None,
@@ -184,14 +197,51 @@ impl RunScreen {
         Some(self.row("▸", ">", Paint::Cyan, atom.as_str(), &text))
     }
 
+    /// What an agent came back with that no change tells.
+    fn event(&self, event: &Event) -> Option<String> {
+        if let Event::Replanned { answer: Answer::Failed { reason }, .. } = event {
+            let text = format!("no other plan: {}", headline(reason));
+            return Some(self.row("!", "!", Paint::Yellow, "plan", &text));
+        }
+        let Event::Ended { job, outcome, .. } = event else { return None };
+        let (paint, text) = match (outcome, &job.task) {
+            (JobOutcome::Probed { feasible: Feasibility::Feasible, findings, .. }, _) => {
+                (Paint::Cyan, format!("can be done: {}", headline(findings)))
+            }
+            (JobOutcome::Probed { feasible: Feasibility::Infeasible, findings, .. }, _) => {
+                (Paint::Yellow, format!("cannot be done as it is: {}", headline(findings)))
+            }
+            (JobOutcome::Failed { reason } | JobOutcome::TooLarge { reason }, Task::Probe(_)) => {
+                (Paint::Yellow, format!("the probe brought nothing: {}", headline(reason)))
+            }
+            (
+                JobOutcome::Done { .. }
+                | JobOutcome::Failed { .. }
+                | JobOutcome::TooLarge { .. }
+                | JobOutcome::Refused { .. }
+                | JobOutcome::Unable { .. }
+                | JobOutcome::NotStarted { .. }
+                | JobOutcome::Lost { .. },
+                _,
+            ) => return None,
+        };
+        Some(self.row("?", "?", paint, &who(&job.task), &text))
+    }
+
     fn change(&mut self, change: &Change, beside: &[Change], state: &State) -> Option<String> {
         match change {
             Change::AtomResolved { atom, binding } => {
                 let since = self.ends(atom);
                 let commit =
                     binding.commit.as_deref().map(|commit| format!(" [{}]", &commit[..commit.len().min(7)]));
-                let text = format!("{}{}{}", binding.summary, commit.unwrap_or_default(), since);
-                Some(self.row("✓", "+", Paint::Green, atom.as_str(), &text))
+                let nothing = if binding.unchanged { " (no file changed)" } else { "" };
+                let text = format!("{}{nothing}{}{since}", binding.summary, commit.unwrap_or_default());
+                let graph = Graph::new(state);
+                let index = state.atoms.get_index_of(atom)?;
+                Some(match ResultProof::of(&graph, state, index) {
+                    ResultProof::Proven => self.row("✓", "+", Paint::Green, atom.as_str(), &text),
+                    ResultProof::Claimed => self.row("~", "~", Paint::Yellow, atom.as_str(), &text),
+                })
             }
             Change::FailureNoted { atom, reason } => {
                 let since = self.ends(atom);
@@ -256,7 +306,7 @@ impl RunScreen {
                     Change::Unparked => self.parked = None,
                     _ => {}
                 }
-                let text = super::words::told(other, beside)?;
+                let text = super::words::sentence(other, beside)?;
                 Some(self.row("·", "-", Paint::Dim, "", &text))
             }
         }
@@ -336,22 +386,20 @@ pub fn short(time: Duration) -> String {
 
 /// The most that can happen, in words.
 pub fn bound(bound: &Bound) -> String {
-    let runs = match bound.agent_runs {
-        1 => "1 agent run".to_owned(),
-        runs => format!("{runs} agent runs"),
-    };
-    let time = short_span(bound.seconds);
+    let time = clock::span(bound.seconds);
     let money = bound.cost_usd.map(|usd| format!(", {usd:.2} USD")).unwrap_or_default();
     let tokens = bound.tokens.map(|tokens| format!(", {tokens} tokens")).unwrap_or_default();
-    format!("at most {runs}, {time}{money}{tokens}")
+    match bound.agent_runs {
+        0 => format!("no agent run, at most {time}{money}{tokens}"),
+        runs => format!("at most {}, {time}{money}{tokens}", counted(runs, "agent run")),
+    }
 }
 
-fn short_span(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds.div_ceil(60)),
-        _ if seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+/// The same beside the least that success needs, for a loop that is about to run.
+pub fn range(least: u64, most: &Bound) -> String {
+    match least {
+        0 => bound(most),
+        least => format!("at least {least}, {}", bound(most)),
     }
 }
 
@@ -383,15 +431,26 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
         StopKind::NeedsPerson => (Paint::Yellow, "NEEDS YOU"),
         StopKind::NoAgent { .. } => (Paint::Red, "NO AGENT"),
     };
-    let mut lines = vec![String::new(), format!("{}  {}", ink.paint(paint, word), certificate.reason)];
-    let resolved = state.bindings.len();
-    lines.push(format!(
-        "{resolved} of {} atoms resolved, {}, {}, {}",
-        state.atoms.len(),
+    let reason = certificate.verdict.below_headline(&certificate.reason);
+    let mut lines = vec![String::new(), format!("{}  {reason}", ink.paint(paint, word))];
+    let counts = Counts::of(state);
+    let claimed = if counts.claimed > 0 { format!(" ({})", counts.proof()) } else { String::new() };
+    let spent = state.control.spent.clone().unwrap_or_default();
+    let mends = if spent.mends > 0 { format!(" ({} of them mends)", spent.mends) } else { String::new() };
+    let (resolved, all) = counts.progress();
+    let mut figures = vec![
+        format!("{resolved} of {all} atoms resolved{claimed}"),
         counted(u64::from(certificate.iterations), "iteration"),
-        counted(certificate.agent_runs, "agent run"),
-        short(took)
-    ));
+        format!("{}{mends}", counted(certificate.agent_runs, "agent run")),
+    ];
+    if spent.tokens > 0 {
+        figures.push(format!("{} tokens", spent.tokens));
+    }
+    if spent.cost_usd > 0.0 {
+        figures.push(format!("{:.2} USD", spent.cost_usd));
+    }
+    figures.push(short(took));
+    lines.push(figures.join(", "));
     if certificate.exit == 0 {
         return lines;
     }
@@ -435,7 +494,7 @@ fn counted(number: u64, what: &str) -> String {
 /// Who is asked in which role, in one line.
 pub fn team(team: &Team) -> String {
     let seats = ROLES.into_iter().map(|role| {
-        let name = team.member(role, None).map_or("nobody", |agent| agent.name.as_str());
+        let name = team.member(role, None).map_or("no agent", |agent| agent.name.as_str());
         (role.word(), name)
     });
     let seats: Vec<(&str, &str)> = seats.collect();

@@ -7,6 +7,7 @@ use aot_core::state::{AtomId, LoopStatus, Stamp};
 use aot_core::verdict::Outcome;
 use aot_core::view::{Alternatives, Counts, DisplayStatus, View};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::clock;
@@ -94,7 +95,7 @@ impl StatusPage {
             (None, LoopStatus::Running) if view.session.is_some() => {
                 Some(", a host's session drives it".into())
             }
-            (None, LoopStatus::Running) => Some(", nobody drives it: aot run".into()),
+            (None, LoopStatus::Running) => Some(", no driver: aot run".into()),
             (None, LoopStatus::Pending | LoopStatus::Stopped | LoopStatus::Completed) => None,
         };
         let rest = self.ink.fit(&format!("{rest}{}", driver.unwrap_or_default()), COLUMNS - word.len());
@@ -120,7 +121,8 @@ impl StatusPage {
         }
         if let Some(until) = &view.parked_until {
             let why = view.parked_reason.as_deref().unwrap_or("no agent can start");
-            self.line(&format!("parked until {}: {why}", until.as_str()));
+            let until = clock::time(until.at(), &TimeZone::system());
+            self.line(&self.ink.fit(&format!("parked until {until}: {why}"), COLUMNS));
         }
         self.line("");
     }
@@ -139,7 +141,10 @@ impl StatusPage {
                 DisplayStatus::Resolved => Paint::Green,
                 DisplayStatus::Running => Paint::Cyan,
                 DisplayStatus::Dormant => Paint::Dim,
-                DisplayStatus::Ready | DisplayStatus::Pending | DisplayStatus::Failed => Paint::Plain,
+                DisplayStatus::Claimed
+                | DisplayStatus::Ready
+                | DisplayStatus::Pending
+                | DisplayStatus::Failed => Paint::Plain,
             };
             bar.push_str(&self.ink.paint(paint, &sign.repeat(width)));
         }
@@ -148,9 +153,9 @@ impl StatusPage {
             .filter(|(count, ..)| *count > 0)
             .map(|(count, word, ..)| format!("{count} {word}"))
             .collect();
-        // What is dormant need not be resolved.
-        let live = counts.all() - counts.dormant;
-        self.line(&format!("{bar}  {} of {live} atoms resolved", counts.resolved));
+        let (resolved, all) = counts.progress();
+        let claimed = if counts.claimed > 0 { format!(": {}", counts.proof()) } else { String::new() };
+        self.line(&format!("{bar}  {resolved} of {all} atoms resolved{claimed}"));
         let parents = match parents {
             0 => String::new(),
             1 => "; 1 is a parent".to_owned(),
@@ -162,7 +167,7 @@ impl StatusPage {
 
     fn running(&mut self, view: &View, beside: &OutsideState) {
         let rows = view.at_work.iter().map(|at_work| {
-            let attempt = at_work.attempt.map(|attempt| format!("attempt {attempt}"));
+            let attempt = at_work.attempt.map(|attempt| format!("iteration {attempt}"));
             let since = beside.since.get(&at_work.atom);
             let since = since.map(|since| format!("for {}", clock::since(*since, beside.now)));
             let aside: Vec<String> = attempt.into_iter().chain(since).collect();

@@ -2,10 +2,13 @@
 
 use aot_core::rules::Change;
 use aot_core::state::{AtomId, CorrectionKind, Failed, SelectionCause, headline};
+use jiff::tz::TimeZone;
 
-/// What happened, in a line; `None` for bookkeeping that people need not see. `beside` is everything that was recorded
+use super::clock;
+
+/// What happened, in a line; `None` for bookkeeping that people need not see. `step` is everything that was recorded
 /// in the same step: a failure is one line, although it is several changes.
-pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
+pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
     match change {
         Change::LoopNamed { .. } | Change::StopWithdrawn => None,
         Change::LoopStarted => Some("the loop starts".into()),
@@ -22,13 +25,13 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::Stopped { reason, .. } => Some(with("the loop stopped", Some(reason))),
         Change::Completed => Some("the goal is proven done".into()),
         Change::Parked { until, reason } => {
-            let what = format!("nothing can start; the next try is at {}", until.as_str());
-            Some(with(&what, reason.as_deref()))
+            let until = clock::time(until.at(), &TimeZone::system());
+            Some(with(&format!("nothing can start; the next try is at {until}"), reason.as_deref()))
         }
         Change::Unparked => Some("starts are tried again".into()),
         Change::SpentSoFar { .. } => None,
 
-        Change::IterationOpened => Some(match attempt_beside(beside) {
+        Change::IterationOpened => Some(match attempt_in(step) {
             Some(number) => format!("iteration {number} begins"),
             None => "the next iteration begins".into(),
         }),
@@ -45,16 +48,17 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::AtomAdded { atom } => Some(with(&format!("{} is new", atom.id), Some(&atom.description))),
         Change::AtomRemoved { atom } => Some(format!("{atom} is removed")),
         Change::AtomStarted { atom, attempt: Some(attempt) } => {
-            Some(format!("{atom} starts, attempt {attempt}"))
+            Some(format!("{atom} starts in iteration {attempt}"))
         }
         Change::AtomStarted { atom, attempt: None } => Some(format!("{atom} starts")),
         Change::AtomResolved { atom, binding } => {
-            Some(with(&format!("{atom} is resolved"), Some(&binding.summary)))
+            let nothing = if binding.unchanged { ", and no file was changed" } else { "" };
+            Some(with(&format!("{atom} is resolved{nothing}"), Some(&binding.summary)))
         }
-        Change::AtomReset { atom } if fails_beside(atom, beside) => None,
+        Change::AtomReset { atom } if fails_in(atom, step) => None,
         Change::AtomReset { atom } => Some(format!("{atom} is to be done again")),
         Change::AtomReturned { atom, reason } => {
-            Some(with(&format!("{atom} goes back, through nobody's fault"), Some(reason)))
+            Some(with(&format!("{atom} is returned without a failure"), Some(reason)))
         }
         Change::AtomNotStarted { atom, reason } => {
             Some(with(&format!("{atom} could not be started"), Some(reason)))
@@ -92,7 +96,7 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
         Change::ChoicesOrdered { group, choices } => {
             Some(format!("{group} tries its ways in the order {}", listed(choices)))
         }
-        Change::ChoiceFailed { group, choice } => match fails_beside_told(choice, beside) {
+        Change::ChoiceFailed { group, choice } => match is_shown_as_failure_in(choice, step) {
             true => None,
             false => Some(format!("{group} gives {choice} up")),
         },
@@ -146,7 +150,7 @@ pub fn told(change: &Change, beside: &[Change]) -> Option<String> {
 }
 
 /// The atoms that a change is about. A selection is also about the choice that it gives up.
-pub fn concerns<'c>(change: &'c Change, beside: &'c [Change]) -> Vec<&'c AtomId> {
+pub fn concerns<'c>(change: &'c Change, step: &'c [Change]) -> Vec<&'c AtomId> {
     match change {
         Change::AtomAdded { atom } => vec![&atom.id],
         Change::AtomRemoved { atom }
@@ -169,7 +173,7 @@ pub fn concerns<'c>(change: &'c Change, beside: &'c [Change]) -> Vec<&'c AtomId>
         | Change::ChoiceFailed { choice, .. }
         | Change::ChoiceForgiven { choice, .. } => vec![choice],
         Change::ChoiceSelected { group, choice, .. } => {
-            let given_up = beside.iter().filter_map(|change| match_failed(change, group.as_str()));
+            let given_up = step.iter().filter_map(|change| match_failed(change, group.as_str()));
             std::iter::once(choice).chain(given_up).collect()
         }
         Change::LoopNamed { .. }
@@ -220,16 +224,16 @@ fn match_failed<'c>(change: &'c Change, of: &str) -> Option<&'c AtomId> {
     None
 }
 
-/// An atom whose failure is told anyway is not also told to be done again.
-fn fails_beside(atom: &AtomId, beside: &[Change]) -> bool {
-    beside.iter().any(|change| {
+/// An atom whose failure is shown is not also shown as one to be done again.
+fn fails_in(atom: &AtomId, step: &[Change]) -> bool {
+    step.iter().any(|change| {
         matches!(change, Change::FailureNoted { atom: failed, .. } if failed == atom)
             || matches!(change, Change::ChoiceFailed { choice, .. } if choice == atom)
     })
 }
 
-fn fails_beside_told(choice: &AtomId, beside: &[Change]) -> bool {
-    beside.iter().any(|change| {
+fn is_shown_as_failure_in(choice: &AtomId, step: &[Change]) -> bool {
+    step.iter().any(|change| {
         matches!(change, Change::FailureNoted { atom, .. } if atom == choice)
             || matches!(change, Change::ChoiceSelected { cause, .. }
                 if failure(cause).is_some_and(|failed| failed.atom == choice))
@@ -241,9 +245,9 @@ fn failure(cause: &Option<SelectionCause>) -> Option<Failed<'_>> {
     cause.as_ref()?.failure()
 }
 
-/// Why a choice was given up, as far as what was recorded beside it tells.
-pub fn why_failed(choice: &AtomId, beside: &[Change]) -> String {
-    let reason = beside.iter().find_map(|change| match change {
+/// Why a choice was given up, as far as the same step tells.
+pub fn why_failed(choice: &AtomId, step: &[Change]) -> String {
+    let reason = step.iter().find_map(|change| match change {
         Change::FailureNoted { atom, reason } if atom == choice => {
             Some(format!("failed: {}", headline(reason)))
         }
@@ -256,8 +260,8 @@ pub fn why_failed(choice: &AtomId, beside: &[Change]) -> String {
 }
 
 /// Attempts are numbered by their iteration.
-fn attempt_beside(beside: &[Change]) -> Option<u32> {
-    beside.iter().find_map(
+fn attempt_in(step: &[Change]) -> Option<u32> {
+    step.iter().find_map(
         |change| {
             if let Change::AtomStarted { attempt, .. } = change { *attempt } else { None }
         },

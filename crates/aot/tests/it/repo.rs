@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use aot_testkit::fixtures::NewLoop;
 use serde_json::Value;
 
 /// Nothing here takes this long unless it hangs.
@@ -44,47 +45,21 @@ impl Default for Plan<'_> {
 
 impl Plan<'_> {
     fn text(&self) -> String {
-        let Plan { atoms, or_groups, decompositions, base_case, constraints, objective } = self;
-        let section = |lines: &str, empty: &str| match lines.is_empty() {
-            true => format!(" {empty}"),
-            false => format!("\n{lines}"),
-        };
-        format!(
-            r#"---
-objective:
-  goal: "Let the numbers be there"
-  base_case:
-    checklist:
-{base_case}
-  background_intent: "Numbers are needed"
-  deliverables: "Files with numbers"
-  definition_of_done: "All files are there"
-  constraints: {{{constraints}}}
-{objective}
-control:
-  status: pending
-  iteration: 0
-  stall_count: 0
-  prev_pending_count: -1
-  stop_requested: false
-  stop_reason: null
-  redirect_requested: false
-atoms:
-{atoms}
-decompositions:{}
-or_groups:{}
-bindings: {{}}
-trail: []
-corrections: []
----
-
-# Original Prompt
-
-Numbers, please.
-"#,
-            section(decompositions, "[]"),
-            section(or_groups, "{}"),
-        )
+        let Plan { atoms, or_groups, decompositions, base_case, constraints, objective } = *self;
+        let base_case = &format!("    checklist:\n{base_case}");
+        let (goal, request, control) = ("Let the numbers be there", "Numbers, please.", "");
+        NewLoop {
+            goal,
+            base_case,
+            constraints,
+            objective,
+            control,
+            atoms,
+            decompositions,
+            or_groups,
+            request,
+        }
+        .text()
     }
 }
 
@@ -278,6 +253,8 @@ impl Repo {
         if self.path(".git").exists() {
             let trees = self.git(&["worktree", "list", "--porcelain"]);
             let trees = trees.lines().filter(|line| line.starts_with("worktree ")).skip(1);
+            // The trees of a run stay for the next one.
+            let trees = trees.filter(|line| !line.contains("/.claude/aot/trees/"));
             found.extend(trees.map(str::to_owned));
             let refs = self.git(&["for-each-ref", "--format=%(refname)", "refs/aot/"]);
             found.extend(refs.lines().filter(|name| !name.starts_with("refs/aot/kept/")).map(str::to_owned));
@@ -287,7 +264,7 @@ impl Repo {
                 found.push("index.lock".into());
             }
         }
-        for folder in [".claude/aot/trees", ".claude/aot/scratch", ".aot"] {
+        for folder in [".claude/aot/scratch", ".aot"] {
             let inside = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
             found.extend(inside.map(|entry| entry.path().display().to_string()));
         }

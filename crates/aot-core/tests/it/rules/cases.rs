@@ -10,7 +10,7 @@ use super::world::{World, parse, start, table};
 fn cases_1_to_13() {
     table(&[
         // At most 2m-1 starts in an iteration, and the bound counts them.
-        ("case 1", "m=3; N=1; A; B; C; D; E; F", "", "#1 stall 0 | A B C | bound 14"),
+        ("case 1", "m=3; N=1; A; B; C; D; E; F", "", "#1 stall 0 | A B C | bound 12"),
         ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+", "#1 stall 0 | C D E | bound 6"),
         ("case 1", "m=3; N=1; A; B; C; D; E; F", "A+ B+ C+", "#1 stall 0 | D E | bound 4"),
         (
@@ -216,6 +216,18 @@ fn cases_28_to_32() {
             "#0 stall 0 halt needs_person | exit 17 | reason needs a person: the base case could not be evaluated: lost",
         ),
         ("case 32", "A", lost_and(17, "wait30 v- A+ v."), "#1 stall 0 | -"),
+        // While it waits it is still to come, and counted.
+        ("case 32", "m=1; Q=1; each; A; B", "A- v. wait30", "#1 stall 0 | verify"),
+        ("case 32", "m=1; Q=1; N=3; A", "A- A>", "#1 stall 0 | - | bound 10"),
+        // An edit may have mended what could not be evaluated.
+        ("case 32", "m=2; each; L; A; B; C", lost_after("A+ B+", 18, ""), "#1 stall 0 | L"),
+        ("case 32", "m=2; each; L; A; B; C", lost_after("A+ B+", 18, "edit"), "#1 stall 0 | L verify"),
+        (
+            "case 32",
+            "m=2; each; L; A; B; C",
+            lost_after("A+ B+", 18, "redirect redirected"),
+            "#1 stall 0 | verify",
+        ),
         ("case 32", "impatient; A", "v.", "#0 stall 0 halt needs_person | exit 17"),
         ("case 32", "wall=60; A", "v. wait60", "#0 stall 0 halt budget | exit 15"),
     ]);
@@ -223,7 +235,11 @@ fn cases_28_to_32() {
 
 /// An evaluation that gets lost, so many times again, and then the rest. Tables take texts that live on.
 fn lost_and(times: usize, rest: &str) -> &'static str {
-    format!("v. {}{rest}", "wait30 v. ".repeat(times)).leak()
+    lost_after("", times, rest)
+}
+
+fn lost_after(before: &str, times: usize, rest: &str) -> &'static str {
+    format!("{before} v. {}{rest}", "wait30 v. ".repeat(times)).leak()
 }
 
 #[test]
@@ -344,7 +360,12 @@ fn case_19_an_empty_decomposition_is_refused() {
 #[test]
 fn case_24_a_commit_of_another_attempt_is_not_ours() {
     let mut world = World::play("A", "");
-    let binding = Binding { summary: "old".into(), artifacts: Vec::new(), commit: Some("c0".into()) };
+    let binding = Binding {
+        summary: "old".into(),
+        artifacts: Vec::new(),
+        commit: Some("c0".into()),
+        ..Binding::default()
+    };
     let found = vec![UnrecordedLanding { atom: "A".into(), attempt: 7, binding }];
     world.send(Event::Begun { unrecorded: found, fingerprint: None, redirect: RedirectLock::Free });
     world.red_unless_said();

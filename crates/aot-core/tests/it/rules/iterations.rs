@@ -2,6 +2,7 @@
 //! bound.
 
 use aot_core::rules::bound;
+use aot_core::rules::plan::Agents;
 
 use super::world::{World, parse, table};
 
@@ -108,7 +109,7 @@ fn progress_is_a_net_resolution() {
 
 #[test]
 fn the_bound_is_the_formula() {
-    // 2Q + N((2m-1)(2+R+2q) + 1 + 2Q), and R is 2
+    // 2Q + N((2m-1)(2+M+2q(1+M)) + 1 + 2Q), and M is 2
     let rows = [
         ("m=1; N=1; A", 5),
         ("m=2; N=1; A", 13),
@@ -118,15 +119,15 @@ fn the_bound_is_the_formula() {
         ("m=2; N=3; Q=2; A", 4 + 3 * (12 + 1 + 4)),
         ("m=2; N=3; A; B -> C; G=D|E", 39),
         // q: the most that any one atom asks.
-        ("m=1; N=1; A%", 4 + 2 + 1),
-        ("m=2; N=3; A%; B%; C!; D", 3 * (3 * (4 + 2) + 1)),
-        ("m=2; N=3; Q=2; A%", 4 + 3 * (3 * (4 + 2) + 1 + 4)),
+        ("m=1; N=1; A%", 4 + 6 + 1),
+        ("m=2; N=3; A%; B%; C!; D", 3 * (3 * (4 + 6) + 1)),
+        ("m=2; N=3; Q=2; A%", 4 + 3 * (3 * (4 + 6) + 1 + 4)),
     ];
     for (graph, expected) in rows {
         assert_eq!(bound::total(&parse(graph).0).agent_runs, expected, "D8: {graph}");
     }
     table(&[
-        ("D8", "m=1; N=2; A; B", "v-", "#1 stall 0 | A | bound 7"),
+        ("D8", "m=1; N=2; A; B", "v-", "#1 stall 0 | A | bound 5"),
         ("D8", "m=1; N=2; A; B", "A+", "#2 stall 0 | B | bound 2"),
         // A worker whose answer cannot be read is asked again, and that is an agent run.
         ("D8", "m=1; N=1; A", "", "#1 stall 0 | A | bound 2 | runs 1"),
@@ -135,25 +136,31 @@ fn the_bound_is_the_formula() {
         ("D8", "m=1; N=1; A", "again1 A=", "#1 stall 0 | A^ | bound 0 | runs 2"),
         ("D8", "m=1; N=1; A", "again2 A-", "#1 stall 0 halt iteration_limit | bound 0 | runs 3"),
         ("D8", "m=1; N=1; A%", "again2 A=", "#1 stall 0 | A^ | bound 2 | runs 3"),
-        ("D8", "m=2; N=3; Q=1; A", "", "#1 stall 0 | A | bound 42"),
-        ("D8", "m=2; N=3; Q=1; A; B", "A+ B+", "#1 stall 0 | verify | bound 32"),
+        ("D8", "m=2; N=3; Q=1; A", "", "#1 stall 0 | A | bound 14"),
+        ("D8", "m=2; N=3; Q=1; A; B", "A+ B+", "#1 stall 0 | verify | bound 6"),
         ("D8", "m=2; N=3; Q=1; A; B", "A+ B+ v+", "#1 stall 0 halt completed"),
-        ("D8", "agents=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 43"),
-        ("D8", "agents=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 42 | runs 2"),
+        ("D8", "agents=wp; m=1; N=9; s=9; A?", "", "#1 stall 0 | A? | bound 35"),
+        ("D8", "agents=wp; m=1; N=9; s=9; A?", "A?+", "#1 stall 0 | A | bound 34 | runs 2"),
         ("D8", "m=1; N=9; A$", "A+ v+", "#1 stall 0 halt completed | runs 0"),
-        // A judge of the attempt in flight may still be asked, and asked again.
-        ("D8", "m=1; N=1; A%", "", "#1 stall 0 | A | bound 4"),
-        ("D8", "m=1; N=2; A%; B", "", "#1 stall 0 | A | bound 11"),
+        // Commands cost no agent; one that can change the plan may make atoms that do.
+        ("D8", "m=3; N=9; A$; B$", "", "#1 stall 0 | A B | bound 0"),
+        ("D8", "m=3; N=2; A$; B", "", "#1 stall 0 | A B | bound 5"),
+        ("D8", "agents=wc; m=2; N=2; A$", "", "#1 stall 0 | A | bound 16"),
+        // What can be undone may have to be done again.
+        ("D8", "m=1; N=3; A; G=B|C", "A+", "#2 stall 0 | B | bound 5"),
+        // A judge of the attempt in flight may still be asked, and asked again, after each mend.
+        ("D8", "m=1; N=1; A%", "", "#1 stall 0 | A | bound 8"),
+        ("D8", "m=1; N=2; A%; B", "", "#1 stall 0 | A | bound 17"),
     ]);
 }
 
 #[test]
 fn what_is_left_of_money_and_tokens_and_time() {
     let world = World::play("m=1; usd=5; tok=9; wall=600; A", "wait99 cost1.5 tok2 A-");
-    let left = bound::written(&world.file);
+    let left = bound::written(&world.file, Agents::ALL);
     assert_eq!((left.cost_usd, left.tokens, left.seconds), (Some(3.5), Some(7), 501), "D12");
     let world = World::play("m=1; usd=5; tok=9; A", "cost6 tok10 A-");
-    let left = bound::written(&world.file);
+    let left = bound::written(&world.file, Agents::ALL);
     assert_eq!((left.cost_usd, left.tokens), (Some(0.0), Some(0)), "D12: nothing is left, and no less");
 }
 

@@ -226,12 +226,12 @@ fn an_agent_whose_program_cannot_be_started_stops_the_loop() {
             "D12",
             "m=1; A",
             "A//",
-            "#1 stall 0 halt no_agent | exit 3 | reason no agent: no such file | trail  | left 1",
+            "#0 stall 0 halt no_agent | exit 3 | reason no agent: no such file | trail  | left 1",
         ),
         ("D12", "m=2; A; B; C", "A// B+", "#1 stall 0 halt no_agent | done B | left 2"),
-        ("D12", "agents=wc; A", "A+ v- r//", "#2 stall 1 halt no_agent | exit 3 | red 1"),
-        ("D12", "m=1; A", "A//", "#1 stall 0 halt no_agent | next aot agents; aot run --agent NAME"),
-        ("D15", "m=1; A", "A// crash A+ v+", "#2 stall 0 halt completed"),
+        ("D12", "agents=wc; A", "A+ v- r//", "#1 stall 0 halt no_agent | exit 3 | red 1"),
+        ("D12", "m=1; A", "A//", "#0 stall 0 halt no_agent | next aot agents; aot run --agent NAME"),
+        ("D15", "m=1; A", "A// crash A+ v+", "#1 stall 0 halt completed"),
     ]);
 }
 
@@ -242,7 +242,7 @@ fn whoever_is_not_logged_in_stops_the_loop() {
             "D12",
             "m=1; A",
             "A/",
-            "#1 stall 0 halt needs_person | exit 17 | reason needs a person: nobody is logged in | trail ",
+            "#0 stall 0 halt needs_person | exit 17 | reason needs a person: nobody is logged in | trail ",
         ),
         // What runs finishes and lands, nothing new starts.
         ("D12", "m=2; A; B; C", "A/", "#1 stall 0 | B | killed "),
@@ -252,11 +252,11 @@ fn whoever_is_not_logged_in_stops_the_loop() {
         ("D12", "m=2; A; B; C", "A/ B<", "#1 stall 0 halt needs_person | trail "),
         ("D12", "agents=wp; m=2; A?; B", "B/ A?+", "#1 stall 0 halt needs_person"),
         // It is nobody's failure.
-        ("D12", "m=1; G=A|B", "A/", "#1 stall 0 halt needs_person | sel G:A | failed  | trail "),
+        ("D12", "m=1; G=A|B", "A/", "#0 stall 0 halt needs_person | sel G:A | failed  | trail "),
         // Whoever it is.
-        ("D12", "agents=wp; m=1; A?", "A?/", "#1 stall 0 halt needs_person | exit 17"),
-        ("D12", "agents=wc; A", "A+ v- r/", "#2 stall 1 halt needs_person | exit 17 | red 1"),
-        ("D12", "m=1; P! -> A", "A+ P/", "#2 stall 1 halt needs_person | done A"),
+        ("D12", "agents=wp; m=1; A?", "A?/", "#0 stall 0 halt needs_person | exit 17"),
+        ("D12", "agents=wc; A", "A+ v- r/", "#1 stall 0 halt needs_person | exit 17 | red 1"),
+        ("D12", "m=1; P! -> A", "A+ P/", "#1 stall 0 halt needs_person | done A"),
         // The base case comes first, and a stop by hand before it.
         ("D13", "m=2; each; L; A; B; C", "A+ B+ v+ L/", "#1 stall 0 halt completed"),
         ("D13", "m=2; each; L; A; B; C", "A+ B+ L/", "#1 stall 0 | verify"),
@@ -267,13 +267,13 @@ fn whoever_is_not_logged_in_stops_the_loop() {
         ("D13", "m=2; A; B", "A/ stop B+", "#1 stall 0 halt stopped_by_hand"),
         ("D13", "m=2; A; B", "A/ redirect redirected", "#1 stall 0 halt needs_person | killed B"),
         // Before what follows from it.
-        ("D13", "m=1; N=1; A", "A/", "#1 stall 0 halt needs_person"),
+        ("D13", "m=1; N=1; A", "A/", "#0 stall 0 halt needs_person"),
         ("D13", "m=2; G=A|B; L", "A- B- L/", "#1 stall 0 halt needs_person"),
-        ("D13", "m=1; s=1; A", "A. A/", "#2 stall 1 halt needs_person"),
+        ("D13", "m=1; s=1; A", "A. A/", "#1 stall 0 halt needs_person"),
         // The checks that are red are not why.
-        ("D13", "A", "A/", "#1 stall 0 halt needs_person | red 1 | next aot run"),
-        ("D15", "m=1; A", "A/ crash", "#2 stall 0 | A | reason none | status running"),
-        ("D15", "m=1; A", "A/ crash A+ v+", "#2 stall 0 halt completed"),
+        ("D13", "A", "A/", "#0 stall 0 halt needs_person | red 1 | next aot run"),
+        ("D15", "m=1; A", "A/ crash", "#1 stall 0 | A | reason none | status running"),
+        ("D15", "m=1; A", "A/ crash A+ v+", "#1 stall 0 halt completed"),
     ]);
     let mut world = World::play("m=1; A", "A/");
     world.word("crash");

@@ -12,6 +12,65 @@ use aot_core::state::{
 use super::world::{World, ids, parse, start, table};
 
 #[test]
+fn two_failures_that_tell_the_same_climb_the_ladder() {
+    table(&[
+        // Nothing is left: another try would tell the same.
+        ("D34", "m=1; s=9; A", "A--", "#2 stall 0 | A"),
+        ("D34", "m=1; s=9; A", "A-- A--", "#2 stall 1 halt stalled | exit 11"),
+        ("D34", "m=1; s=9; A", "A-- A-", "#3 stall 1 | A"),
+        ("D34", "m=1; s=9; A$", "A-- A--", "#2 stall 1 halt stalled"),
+        // What else can be done is done first.
+        ("D34", "m=1; s=9; A; B", "A-- A--", "#3 stall 1 | B"),
+        // A probe, once; a command cannot be probed.
+        ("D34", "agents=wp; m=1; s=9; A", "A-- A--", "#3 stall 1 | A?"),
+        ("D34", "agents=wp; m=1; s=9; A", "A-- A-- A?+ A--", "#3 stall 2 halt stalled"),
+        ("D34", "agents=wp; m=1; s=9; A$", "A-- A--", "#2 stall 1 halt stalled"),
+        // Another plan at once, not after a third failure.
+        ("D34", "agents=wc; m=1; s=9; A", "A- A-", "#3 stall 1 | A"),
+        ("D34", "agents=wc; m=1; s=9; A", "A-- A--", "#3 stall 1 | replan | why A-"),
+        // An earlier choice that it rests on.
+        ("D34", "m=1; s=9; G=A|B; C <- A", "A+ C-- C--", "#4 stall 2 | B | failed G:A"),
+        // Whoever takes the loop up again may have mended it.
+        ("D34", "m=1; s=9; A", "A-- A-- crash v-", "#3 stall 0 | A"),
+    ]);
+}
+
+#[test]
+fn what_a_probe_calls_infeasible_goes_to_the_plan_first() {
+    table(&[
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?-", "#2 stall 0 | replan | why A?-"),
+        // Another plan.
+        ("D11", "agents=wpc; m=1; s=9; A?; B", "A?- r(A<-B)", "#2 stall 0 | B"),
+        // The plan stays: it is tried, and nobody is asked twice.
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0", "#2 stall 0 | A?"),
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0 A?-", "#2 stall 0 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0 A?- A+ v+", "#2 stall 0 halt completed"),
+        // Nobody can change the plan, no iteration is left for it, or replans have ended.
+        ("D11", "agents=wp; m=1; s=9; A?", "A?-", "#1 stall 0 | A"),
+        ("D11", "agents=wpc; m=1; N=1; A?", "A?-", "#1 stall 0 | A"),
+    ]);
+}
+
+#[test]
+fn claims_without_a_change_are_done_again() {
+    table(&[
+        ("D33", "m=1; A", "A+0 v-", "#2 stall 0 | A | trail A-"),
+        // Once.
+        ("D33", "m=1; A", "A+0 v- A+0 v-", "#2 stall 0 halt stalled"),
+        ("D33", "m=1; A", "A+0 v- A+ v+", "#2 stall 0 halt completed"),
+        // What changed something, what was checked, what a command did and what others rest on stays.
+        ("D33", "m=1; A; B", "A+0 B+ v-", "#3 stall 0 | A | done B"),
+        ("D33", "m=1; A!", "A+0 v-", "#1 stall 0 halt stalled"),
+        ("D33", "m=1; A$", "A+0 v-", "#1 stall 0 halt stalled"),
+        ("D33", "m=1; A; B <- A", "A+0 B+ v-", "#2 stall 0 halt stalled"),
+        // Its parent is open again with it.
+        ("D33", "m=1; P -> A", "A+0 v-", "#2 stall 0 | A | left 2"),
+        // Whoever can change the plan is asked instead.
+        ("D33", "agents=wc; m=1; A", "A+0 v-", "#2 stall 0 | replan | why red1"),
+    ]);
+}
+
+#[test]
 fn what_fails_a_choice() {
     table(&[
         ("D10", "m=1; G=A|B", "A-", "#2 stall 0 | B | failed G:A | trail G:B"),
@@ -106,7 +165,7 @@ fn probes_look_at_all_that_is_left_at_once() {
             "D8",
             "agents=wp; m=2; N=4; s=9; G=A|B|C|D; K <- A; P; Q; R",
             "A- P+ B- crash C?+1 D?. Q+",
-            "#3 stall 0 | C | bound 15",
+            "#3 stall 0 | C | bound 14",
         ),
         // And needs its share of the money.
         ("D12", "agents=wp; m=3; s=9; usd=9; G=A|B|C|D|E", "cost2 A- cost2 B-", "#3 stall 0 | C? D?"),
@@ -365,7 +424,7 @@ fn the_ladder() {
         // 2: probe and then work, in the same iteration.
         ("D11", "agents=wpc; m=1; s=9; A", "A- A-", "#3 stall 1 | A?"),
         ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?+", "#3 stall 1 | A"),
-        ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?-", "#3 stall 1 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?-", "#4 stall 2 | replan | why A?-"),
         ("D11", "agents=wpc; m=1; s=9; A", "A- A- A?.", "#3 stall 1 | A"),
         ("D11", "agents=w; m=1; s=9; A", "A- A-", "#3 stall 1 | A"),
         ("D11", "agents=wp; m=1; s=9; A$", "A- A-", "#3 stall 1 | A"),

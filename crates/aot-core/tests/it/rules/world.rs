@@ -92,6 +92,7 @@ pub struct World {
     jobs: Vec<Job>,
     verify: Option<u32>,
     replans: u32,
+    failures: usize,
     lowest: u64,
     first: State,
     redirected: bool,
@@ -157,6 +158,7 @@ impl World {
             verify: None,
             replans: 0,
             lowest: u64::MAX,
+            failures: 0,
             most_running: 0,
         }
     }
@@ -219,7 +221,7 @@ impl World {
             self.redirected || runs + bound <= total,
             "{runs} agents ran and {bound} may follow, of {total} that were promised"
         );
-        let written = bound::written(&self.file).agent_runs;
+        let written = bound::written(&self.file, Agents::ALL).agent_runs;
         assert!(written >= bound, "by the file alone {written} agents may follow, and {bound} may");
         if let Some(halt) = self.halt.as_ref().filter(|halt| halt.verdict != StopKind::NeedsPerson)
             && self.file.control.status == LoopStatus::Stopped
@@ -514,13 +516,18 @@ impl World {
         let job = attempt
             .map_or_else(|| number(&self.asked), |attempt| JobId { task: Task::Work(atom.clone()), attempt });
         let why = || "boom".to_owned();
+        self.failures += usize::from(matches!(how, "-" | "*"));
+        let failures = self.failures;
+        // Each failure tells something else: two that tell the same have consequences.
+        let another = || if failures == 1 { why() } else { format!("boom {failures}") };
         let done = |check| JobOutcome::Done { summary: "done".into(), artifacts: Vec::new(), check };
         let checked = self.file.atoms.get(&atom).is_some_and(|atom| atom.check.is_some());
         let pass = if checked { CheckOutcome::Pass } else { CheckOutcome::None };
         let outcome = match how {
-            "+" | "=" | "%" => done(pass),
-            "-" => JobOutcome::Failed { reason: why() },
-            "*" => done(CheckOutcome::Fail { reason: why() }),
+            "+" | "+0" | "=" | "%" => done(pass),
+            "-" => JobOutcome::Failed { reason: another() },
+            "--" => JobOutcome::Failed { reason: "the same".into() },
+            "*" => done(CheckOutcome::Fail { reason: another() }),
             "~" => done(CheckOutcome::Error { reason: why() }),
             "&" => done(CheckOutcome::Pending { reason: why() }),
             "." => JobOutcome::Lost { reason: why() },
@@ -535,7 +542,7 @@ impl World {
             }
             other => panic!("{other}?"),
         };
-        if matches!(how, "+" | "=" | "%") {
+        if matches!(how, "+" | "+0" | "=" | "%") {
             self.said.push(job.clone());
         } else {
             self.asked.retain(|asked| *asked != job);
@@ -544,10 +551,14 @@ impl World {
         self.send(Event::Ended { job: job.clone(), outcome, usage });
         if check_only {
             self.asked.retain(|asked| *asked != job);
-        } else if let "+" | "%" = how {
+        } else if let "+" | "+0" | "%" = how {
             self.landing.retain(|landing| *landing != job);
             self.send(match how {
                 "+" => Event::Landed { job, binding: binding(who), usage: Usage::default() },
+                "+0" => {
+                    let binding = Binding { unchanged: true, commit: None, ..binding(who) };
+                    Event::Landed { job, binding, usage: Usage::default() }
+                }
                 _ => Event::Conflict { job, reason: "conflict".into(), usage: Usage::default() },
             });
         }
@@ -700,6 +711,7 @@ fn why(why: &ReplanReason) -> String {
     match why {
         ReplanReason::Failing { atom } => format!("{atom}-"),
         ReplanReason::TooLarge { atom, .. } => format!("{atom}#"),
+        ReplanReason::Infeasible { atom, .. } => format!("{atom}?-"),
         ReplanReason::Stalling => "stalling".into(),
         ReplanReason::Red { checks } => format!("red{}", checks.len()),
     }
@@ -731,6 +743,7 @@ fn binding(atom: &str) -> Binding {
         summary: format!("did {atom}"),
         artifacts: vec![format!("{atom}.rs")],
         commit: Some(format!("c{atom}")),
+        unchanged: false,
     }
 }
 

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::Zoned;
 use tokio::select;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::command::AgentCommand;
 use super::events::in_one_line;
+use super::headless::silent_for;
 use super::launcher::Launch;
 use super::lines::{LineSplitter, SplitLine};
 use super::process::{AgentProcess, AgentStep, last_line, text};
@@ -56,7 +57,7 @@ pub(super) async fn ask(launch: &Launch<'_>) -> Report {
 }
 
 fn prepare(launch: &Launch<'_>) -> Result<(AgentCommand, Feed), String> {
-    let command = AgentCommand::new(launch, "")?;
+    let command = AgentCommand::new(launch, "", None)?;
     let feed = Feed::make(&command.folder.join("input"));
     Ok((command, feed.map_err(|error| format!("its input cannot be made: {error}"))?))
 }
@@ -124,12 +125,8 @@ fn conclude(conversation: &Conversation<'_>, ending: Ending, ended: &Ended) -> A
         Ending::Stopped(Stop::Killed) => AgentOutcome::Killed,
         Ending::Stopped(Stop::OutOfTime) => {
             // What the agent complained about may say why it took so long.
-            let errors = conversation
-                .question()
-                .agent
-                .profile
-                .errors
-                .classify(&[text(&ended.errors)], Timestamp::now());
+            let errors =
+                conversation.question().agent.profile.errors.classify(&[text(&ended.errors)], &Zoned::now());
             errors.unwrap_or_else(|| AgentOutcome::TimedOut { reason: "its time was over".into() })
         }
         Ending::Broken(breakage) => explain(conversation, breakage, ended),
@@ -150,7 +147,7 @@ fn explain(conversation: &Conversation<'_>, breakage: Breakage, ended: &Ended) -
     let detail = if is_gone { last_line(&ended.errors) } else { Some(in_one_line(&texts.join(": "))) };
     let texts = [text(&ended.errors)].into_iter().chain(texts.into_iter().filter(|_| !is_gone));
     let outcome =
-        conversation.question().agent.profile.errors.classify(&texts.collect::<Vec<_>>(), Timestamp::now());
+        conversation.question().agent.profile.errors.classify(&texts.collect::<Vec<_>>(), &Zoned::now());
     if let Some(outcome) = outcome {
         return outcome;
     }
@@ -162,8 +159,8 @@ fn explain(conversation: &Conversation<'_>, breakage: Breakage, ended: &Ended) -
         How::NotStarted(why) => AgentOutcome::NotStarted { reason: why.clone() },
         How::NoProgram(why) => AgentOutcome::Unusable { reason: why.clone() },
         How::Silent => {
-            let idle = conversation.question().idle.unwrap_or_default().as_secs();
-            AgentOutcome::TimedOut { reason: with(&format!("it said nothing for {idle} s")) }
+            let idle = conversation.question().idle.unwrap_or_default();
+            AgentOutcome::TimedOut { reason: with(&silent_for(idle)) }
         }
         How::OutOfTime => AgentOutcome::TimedOut { reason: with("its time was over") },
         _ if !is_gone => AgentOutcome::Failed { reason: with("it failed") },

@@ -12,12 +12,12 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     AuthMethod, AuthenticateRequest, CancelNotification, ContentBlock, Implementation, InitializeRequest,
-    McpServer, McpServerStdio, NewSessionRequest, NewSessionResponse, PermissionOptionKind, PlanEntryStatus,
-    PromptRequest, PromptResponse, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, SessionConfigKind, SessionConfigOptionCategory,
-    SessionConfigSelectOptions, SessionId, SessionNotification, SessionUpdate, SetSessionConfigOptionRequest,
-    SetSessionModeRequest, StopReason, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdateFields,
-    ToolKind,
+    LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest, NewSessionResponse,
+    PermissionOptionKind, PlanEntryStatus, PromptRequest, PromptResponse, RequestPermissionOutcome,
+    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, SessionConfigKind,
+    SessionConfigOptionCategory, SessionConfigSelectOptions, SessionId, SessionNotification, SessionUpdate,
+    SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, ToolCallContent, ToolCallId,
+    ToolCallStatus, ToolCallUpdateFields, ToolKind,
 };
 use agent_client_protocol::{Agent as Peer, Client, Error, ErrorCode, Lines};
 use aot_core::brief::Role;
@@ -32,7 +32,7 @@ use super::{GRACE, Stop, modes};
 use crate::agents::command::AgentCommand;
 use crate::agents::events::in_one_line;
 use crate::agents::launcher::Launch;
-use crate::agents::profile::Profile;
+use crate::agents::profile::{ErrorPatterns, Profile};
 use crate::agents::progress::ProgressReporter;
 use crate::agents::question::{AgentEvent, AgentOutcome, AgentUsage, Question, ask_again};
 use crate::agents::submit;
@@ -48,6 +48,8 @@ pub(super) struct Conversation<'c> {
     session: OnceLock<SessionId>,
     logins: OnceLock<Vec<AuthMethod>>,
     stopped: AtomicBool,
+    /// The agent repeats what was said in a conversation before it goes on with it.
+    repeats_history: AtomicBool,
     asked: AtomicU32,
     notes: Mutex<Notes<'c>>,
 }
@@ -55,6 +57,7 @@ pub(super) struct Conversation<'c> {
 /// What the agent has reported.
 struct Notes<'c> {
     progress: ProgressReporter<'c>,
+    errors: &'c ErrorPatterns,
     tools: HashMap<ToolCallId, Tool>,
     counts: SessionUsage,
 }
@@ -97,9 +100,11 @@ impl<'c> Conversation<'c> {
             session: OnceLock::new(),
             logins: OnceLock::new(),
             stopped: AtomicBool::new(false),
+            repeats_history: AtomicBool::new(false),
             asked: AtomicU32::new(0),
             notes: Mutex::new(Notes {
                 progress: ProgressReporter::new(launch.listener),
+                errors: &launch.question.agent.profile.errors,
                 tools: HashMap::new(),
                 counts: SessionUsage::default(),
             }),
@@ -189,13 +194,22 @@ impl<'c> Conversation<'c> {
             return Ok(AgentOutcome::Failed { reason });
         }
         let _ = self.logins.set(greeting.auth_methods);
-        let session = self.begin(peer).await?;
+        let resumed = match greeting.agent_capabilities.load_session {
+            true => self.resume(peer).await,
+            false => None,
+        };
+        let goes_on = resumed.is_some();
+        let session = match resumed {
+            Some(session) => session,
+            None => self.begin(peer).await?,
+        };
         let id = self.session.get_or_init(|| session.session_id.clone());
+        self.launch.session.set_name(Some(id.to_string()));
         self.set_mode(peer, &session).await;
         if let Some(outcome) = self.set_model(peer, &session).await? {
             return Ok(outcome);
         }
-        let mut text = self.question().prompt(true, None);
+        let mut text = self.question().prompt(true, self.question().again.as_deref(), goes_on);
         loop {
             let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
             let prompt = PromptRequest::new(id.clone(), vec![ContentBlock::from(text)]);
@@ -228,6 +242,25 @@ impl<'c> Conversation<'c> {
                 peer.send_request(begin).block_task().await
             }
             (begun, _) => begun,
+        }
+    }
+
+    /// Goes on with the conversation that this one continues. If the agent cannot, a new one begins.
+    async fn resume(&self, peer: &ConnectionTo<Peer>) -> Option<NewSessionResponse> {
+        let name = self.launch.session.name()?;
+        let id = SessionId::new(name);
+        let load = LoadSessionRequest::new(id.clone(), self.question().folder);
+        self.repeats_history.store(true, Ordering::Release);
+        let loaded = peer.send_request(load.mcp_servers(vec![self.server.clone()])).block_task().await;
+        self.repeats_history.store(false, Ordering::Release);
+        match loaded {
+            Ok(loaded) => {
+                Some(NewSessionResponse::new(id).modes(loaded.modes).config_options(loaded.config_options))
+            }
+            Err(error) => {
+                self.note(&format!("[it cannot go on with the conversation: {}]", words_of(&error)));
+                None
+            }
         }
     }
 
@@ -360,6 +393,9 @@ impl<'c> Conversation<'c> {
     }
 
     fn update(&self, update: SessionUpdate) {
+        if self.repeats_history.load(Ordering::Acquire) {
+            return;
+        }
         let mut notes = self.notes();
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => {
@@ -426,8 +462,11 @@ impl Notes<'_> {
                 },
                 _ => None,
             });
-            let texts: Vec<String> = texts.collect();
-            self.progress.note(&format!("[failed: {}]", texts.join(" ")));
+            let told = texts.collect::<Vec<String>>().join(" ");
+            match told.is_empty() || self.errors.is_everyday(&told) {
+                true => self.progress.note(&format!("[failed: {told}]")),
+                false => self.progress.tool_failed(&told),
+            }
         }
     }
 

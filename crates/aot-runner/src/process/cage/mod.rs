@@ -96,6 +96,10 @@ pub enum CageError {
     NoBwrap,
     #[error("a list of hosts is kept by the bwrap cage only: landlock knows ports, not hosts")]
     HostsNeedBwrap,
+    #[error(
+        "an agent needs its model, and only the bwrap cage keeps it from every other host: landlock knows ports, not hosts"
+    )]
+    AgentsNeedBwrap,
     #[error("the cage of an ordinary user cannot have port {0} of this machine, which is below {FIRST_PORT}")]
     LowPort(u16),
     #[error("this kernel has no landlock")]
@@ -180,12 +184,34 @@ impl Network {
             (Kind::Bwrap, _) => Ok(()),
         }
     }
+
+    /// What an agent gets of it: no agent works without its model, so the hosts of its models are open wherever there is a
+    /// network of named hosts or none at all.
+    pub fn with_models(&self, models: impl IntoIterator<Item = String>) -> Network {
+        match self {
+            Network::On => Network::On,
+            Network::Off => Network::Hosts(Hosts::default().and(models)),
+            Network::Hosts(hosts) => Network::Hosts(hosts.and(models)),
+        }
+    }
+
+    /// Whether a cage of this kind keeps it for agents, too. Where there is no cage, that was said.
+    pub fn kept_for_agents(&self, kind: Kind) -> Result<(), CageError> {
+        match (self, kind) {
+            (Network::Off, Kind::Landlock) => Err(CageError::AgentsNeedBwrap),
+            (Network::Off, Kind::Bwrap | Kind::None) | (Network::On, _) => Ok(()),
+            (Network::Hosts(_), _) => self.kept_by(kind),
+        }
+    }
 }
 
 impl CageError {
     pub fn hint(&self) -> &'static str {
         match self {
             CageError::HostsNeedBwrap => "install bubblewrap, or set `cage.network` to \"on\" or \"off\"",
+            CageError::AgentsNeedBwrap => {
+                "install bubblewrap, set `cage.network` to \"on\", or give every atom a command"
+            }
             CageError::LowPort(_) => "let the service listen on a higher port, and name that",
             CageError::Missing(_)
             | CageError::Unusable { .. }

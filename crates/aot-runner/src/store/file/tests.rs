@@ -13,20 +13,20 @@ use super::*;
 const LIMIT: u64 = 1 << 20;
 
 /// A folder with a state file in it.
-struct Place {
+struct StateFolder {
     _dir: tempfile::TempDir,
     path: PathBuf,
 }
 
-impl Place {
-    fn new() -> Place {
+impl StateFolder {
+    fn new() -> StateFolder {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("aot-loop-state.md");
-        Place { _dir: dir, path }
+        StateFolder { _dir: dir, path }
     }
 
-    fn with(text: &str) -> Place {
-        let place = Place::new();
+    fn with(text: &str) -> StateFolder {
+        let place = StateFolder::new();
         drop(place.file().create(text.as_bytes()).expect("created"));
         place
     }
@@ -83,7 +83,7 @@ fn save(path: &Path, save: Save, text: &str) {
 
 /// An editor saves once at the step, from the copy that it holds; then the state and the conflicts are looked at.
 fn check_save(at: ReplaceStep, how: Save, method: ReplaceMethod, state: &str, conflicts: usize) {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let path = place.path.clone();
     let mut file = place.file();
     let saves = Mutex::new(1);
@@ -123,7 +123,7 @@ fn an_editors_save_at_any_step_is_in_the_state_and_so_is_ours() {
 #[test]
 fn a_third_text_over_ours_while_the_second_is_put_back_keeps_both() {
     for how in [Save::ByRename, Save::InPlace] {
-        let place = Place::with("a\n");
+        let place = StateFolder::with("a\n");
         let path = place.path.clone();
         let mut file = place.file();
         let saves = Mutex::new(0);
@@ -147,7 +147,7 @@ fn a_third_text_over_ours_while_the_second_is_put_back_keeps_both() {
 
 #[test]
 fn a_text_that_was_hidden_and_did_not_become_part_of_ours_is_kept() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let path = place.path.clone();
     let mut file = place.file();
     file.at = Box::new(move |step| {
@@ -168,7 +168,7 @@ fn a_text_that_was_hidden_and_did_not_become_part_of_ours_is_kept() {
 /// The editor reads our text in the moment in which its own is displaced, and saves that when its own is back.
 #[test]
 fn a_text_that_was_hidden_is_kept_when_another_is_hidden_after_it() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let path = place.path.clone();
     let mut file = place.file();
     let (saves, read) = (Mutex::new(0), Mutex::new(String::new()));
@@ -191,7 +191,7 @@ fn a_text_that_was_hidden_is_kept_when_another_is_hidden_after_it() {
 
 #[test]
 fn a_file_removed_while_its_text_is_put_back_is_there_again() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let path = place.path.clone();
     let mut file = place.file();
     let saves = Mutex::new(0);
@@ -211,7 +211,7 @@ fn a_file_removed_while_its_text_is_put_back_is_there_again() {
 
 #[test]
 fn a_save_from_a_stale_copy_shows_what_was_written_last() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     drop(add(&place.file(), "ours").expect("done"));
     save(&place.path, Save::InPlace, "a\nstale\n");
     let done = place.file().transact("look", |candidate| {
@@ -224,7 +224,7 @@ fn a_save_from_a_stale_copy_shows_what_was_written_last() {
 
 #[test]
 fn a_late_write_into_the_displaced_file_is_found_and_kept() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let mut editor = fs::OpenOptions::new().append(true).open(&place.path).expect("opened");
     drop(add(&place.file(), "first").expect("done"));
     drop(add(&place.file(), "second").expect("done"));
@@ -240,7 +240,7 @@ fn a_late_write_into_the_displaced_file_is_found_and_kept() {
 
 #[test]
 fn displaced_files_do_not_pile_up() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     for number in 0..50 {
         drop(add(&place.file(), &format!("line {number:02}")).expect("done"));
     }
@@ -252,7 +252,7 @@ fn displaced_files_do_not_pile_up() {
 
 #[test]
 fn a_doubted_text_is_looked_at_again_and_then_refused() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     save(&place.path, Save::InPlace, "");
     let path = place.path.clone();
     let done = place.file().transact("wait", |candidate| match candidate.text.bytes.is_empty() {
@@ -269,7 +269,7 @@ fn a_doubted_text_is_looked_at_again_and_then_refused() {
 
 #[test]
 fn an_editor_that_never_stops_saving_is_an_error_after_many_rounds() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let path = place.path.clone();
     let mut file = place.file();
     let saves = Mutex::new(0);
@@ -288,7 +288,7 @@ fn an_editor_that_never_stops_saving_is_an_error_after_many_rounds() {
 
 #[test]
 fn an_unchanged_text_is_not_written_and_a_refusal_changes_nothing() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let before = Stamp::of(&place.path).expect("a stamp");
     let same = place.file().transact("same", |candidate| {
         Ok::<_, Infallible>(Decision::Replace(candidate.text.bytes.clone(), ()))
@@ -301,7 +301,7 @@ fn an_unchanged_text_is_not_written_and_a_refusal_changes_nothing() {
 
 #[test]
 fn the_mode_of_the_file_is_kept() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     fs::set_permissions(&place.path, fs::Permissions::from_mode(0o640)).expect("permitted");
     drop(add(&place.file(), "b").expect("done"));
     assert_eq!(fs::metadata(&place.path).expect("there").permissions().mode() & 0o777, 0o640);
@@ -309,7 +309,7 @@ fn the_mode_of_the_file_is_kept() {
 
 #[test]
 fn a_link_to_the_state_file_stays_a_link() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let link = place.path.with_file_name("link.md");
     std::os::unix::fs::symlink(&place.path, &link).expect("linked");
     drop(add(&StateFile::open(&link, LIMIT).expect("a state file"), "b").expect("done"));
@@ -320,7 +320,7 @@ fn a_link_to_the_state_file_stays_a_link() {
 #[test]
 fn what_is_not_a_readable_text_is_named() {
     let check = |prepare: &dyn Fn(&Path), told: &str| {
-        let place = Place::new();
+        let place = StateFolder::new();
         prepare(&place.path);
         let told = told.replace("PATH", &place.file().home().state().display().to_string());
         let error = place.file().read().expect_err("refused");
@@ -344,7 +344,7 @@ fn what_is_not_a_readable_text_is_named() {
 
 #[test]
 fn a_text_over_the_limit_is_not_written() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let done = place
         .file()
         .transact("grow", |_| Ok::<_, Infallible>(Decision::Replace(vec![b'x'; LIMIT as usize + 1], ())));
@@ -354,7 +354,7 @@ fn a_text_over_the_limit_is_not_written() {
 
 #[test]
 fn creating_refuses_to_overwrite() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let error = place.file().create(b"b\n").expect_err("refused");
     assert!(matches!(error, FileError::Exists { .. }));
     assert_eq!(place.text(), "a\n");
@@ -363,7 +363,7 @@ fn creating_refuses_to_overwrite() {
 
 #[test]
 fn a_reader_skips_a_text_that_it_knows() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let mut parsed = place.file().read().expect("a text");
     assert_eq!(place.file().refresh(&mut parsed).expect("read"), Changed::No);
     save(&place.path, Save::InPlace, "b\n");
@@ -377,7 +377,7 @@ fn a_reader_skips_a_text_that_it_knows() {
 
 #[test]
 fn a_sidecar_deleted_meanwhile_leaves_the_old_text() {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let sidecar = place.file().home().sidecar().to_path_buf();
     let mut file = place.file();
     file.at = Box::new(move |step| {
@@ -394,7 +394,7 @@ fn a_sidecar_deleted_meanwhile_leaves_the_old_text() {
 
 /// Dies at the step, perhaps after an editor's save at another one; then the next transaction takes it up.
 fn check_death(at: &str, method: &str, editor: &str, states: &[&str]) {
-    let place = Place::with("a\n");
+    let place = StateFolder::with("a\n");
     let child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "store::file::tests::dies_at_a_step", "--ignored", "--nocapture"])
         .env("AOT_TEST_DEATH", format!("{at},{method},{editor},{}", place.path.display()))

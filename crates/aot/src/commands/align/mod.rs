@@ -4,6 +4,7 @@
 
 mod flags;
 mod talk;
+mod trees;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -11,13 +12,14 @@ use std::path::{Path, PathBuf};
 use aot_core::brief::Brief;
 use aot_core::contract::{self, Document, Reading, Severity};
 use aot_core::rules::{Change, Refusal, gate};
-use aot_core::state::State;
+use aot_core::state::{Background, State};
 use aot_core::verdict::Jobs;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
 use aot_runner::checks::seal::Seal;
 use aot_runner::driver;
 use aot_runner::engine;
 use aot_runner::habits;
+use aot_runner::process::Guard;
 use aot_runner::store::error::FileError;
 use aot_runner::store::home::Home;
 use aot_runner::store::{Begun, ExistingFile, Store, Unreadable};
@@ -39,6 +41,7 @@ use crate::screens::ink::Ink;
 use crate::terminal::{self, Stream};
 use crate::text;
 use talk::AlignDialogue;
+use trees::Provided;
 use trial::TrialResult;
 
 pub use flags::atom;
@@ -64,6 +67,9 @@ pub struct AlignArgs {
     #[command(flatten)]
     #[serde(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    trees: trees::TreeArgs,
     /// Agree without being asked
     #[arg(long, short)]
     #[serde(skip, default = "agreed")]
@@ -112,23 +118,28 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
         let path = Home::of(path)?.state().to_path_buf();
         return Err(FileError::Exists { path }.into());
     }
+    let guard = Guard::new(place::this_program()?);
+    let Provided { draft, notes } = args.trees.provide(draft, &place::project_root(path), &guard)?;
     let state = draft.whole()?;
     if !args.yes {
-        let message = "nobody has said yes to it, and nobody can be asked here";
+        let message = "the agreement needs confirmation";
         return Err(Failure::new(FailureKind::Usage, "no_yes", message)
-            .with_hint("add `--yes`, or sit at a terminal"));
+            .with_hint("pass `--yes`, or run it in a terminal"));
     }
     warn_of_progress(&draft);
     let tried = trial::run(invocation, path, &state, args.no_run)?;
     if invocation.format == OutputFormat::Text {
         let ink = Ink::of(Stream::Out);
         print::line(&ink.shown(draft.page(ink, text::COLUMNS).trim_end()));
+        print_notes(&notes);
         print_trial(&tried);
     }
     let over = if args.force { ExistingFile::BackUp } else { ExistingFile::Refuse };
     let agreed = Agreed { draft, to_keep: tried.to_keep.clone() };
     let written = write(path, &agreed, over)?;
-    Ok(answer(path, &state, &tried, &written))
+    let mut answer = answer(path, &state, &tried, &written);
+    answer.json["notes"] = json!(notes);
+    Ok(answer)
 }
 
 /// With a person at the terminal.
@@ -143,8 +154,16 @@ fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<An
     };
     let ask = agent.as_ref().map(|agent| |brief: &Brief| agent.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
-    let talk =
-        AlignDialogue { invocation, path, dialogue: &dialogue, habits: &habits, ask, no_run: args.no_run };
+    let provide = |draft: Draft| args.trees.provide(draft, &workspace.project.root, &workspace.guard);
+    let talk = AlignDialogue {
+        invocation,
+        path,
+        dialogue: &dialogue,
+        habits: &habits,
+        ask,
+        no_run: args.no_run,
+        provide: &provide,
+    };
     let agreed = match args.from {
         Some(_) => {
             let draft = draft_of(args)?;
@@ -277,7 +296,7 @@ impl Draft {
 
     pub fn page(&self, ink: Ink, columns: usize) -> String {
         let Some(state) = Reading::of(self.document.clone()).state else { return String::new() };
-        let (clarifications, scope) = contract::beside(&self.document);
+        let Background { clarifications, scope } = contract::background(&self.document);
         agreement::page(&state, &AgreementExtras { clarifications, scope }, ink, columns)
     }
 }
@@ -304,6 +323,13 @@ struct Agreed {
 struct Written {
     loop_id: String,
     backup: Option<PathBuf>,
+    /// What could not be kept beside it.
+    warnings: Vec<String>,
+}
+
+/// Something beside the state could not be written, which was.
+pub fn not_kept(what: &str, error: &std::io::Error) -> String {
+    format!("warning: {what} could not be kept: {error}")
 }
 
 /// Names the loop, seals what was agreed on (D21, D23), and writes it.
@@ -324,10 +350,19 @@ fn write(path: &Path, agreed: &Agreed, over: ExistingFile) -> Result<Written, Fa
     let mut store = Store::open(path, &place::build_mark())?;
     let begun = Begun { document, state: begun, told };
     let backup = store.begin::<Refusal>(begun, over, jiff::Timestamp::now())?;
-    seal.keep(&project).map_err(unreadable_project)?;
-    Kept::of(&project).add(to_keep).map_err(unreadable_project)?;
+    // The loop is agreed on from here on, so that what else cannot be kept is no failure.
+    let warnings = [seal.keep(&project).err(), Kept::of(&project).add(to_keep).err()];
+    let warnings = ["the list of protected files", "how the checks stand"].into_iter().zip(warnings);
+    let warnings = warnings.filter_map(|(what, error)| Some(not_kept(what, &error?))).collect();
     drop(lock);
-    Ok(Written { loop_id, backup })
+    Ok(Written { loop_id, backup, warnings })
+}
+
+/// What a person should know of the trees.
+fn print_notes(notes: &[String]) {
+    for note in notes {
+        print::line(&format!("note       {note}"));
+    }
 }
 
 /// How the checks end now, and what the linter finds.
@@ -342,7 +377,7 @@ fn print_trial(tried: &TrialResult) {
 }
 
 fn answer(path: &Path, state: &State, tried: &TrialResult, written: &Written) -> Answer {
-    let Written { loop_id, backup } = written;
+    let Written { loop_id, backup, warnings } = written;
     let mut lines = vec![format!("\nagreed: {}", path.display())];
     if let Some(backup) = backup {
         lines.push(format!("the one before is kept in {}", backup.display()));
@@ -359,5 +394,7 @@ fn answer(path: &Path, state: &State, tried: &TrialResult, written: &Written) ->
         "checks": tried.checks,
         "findings": tried.advice,
     });
-    Answer::new(lines.join("\n"), json)
+    let mut answer = Answer::new(lines.join("\n"), json);
+    answer.warnings.extend(warnings.iter().cloned());
+    answer
 }

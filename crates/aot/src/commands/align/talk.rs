@@ -6,15 +6,16 @@ use std::path::Path;
 use aot_core::brief::{self, AlignAnswer, AlignRequest, Inquiry};
 use aot_core::contract;
 use aot_core::rules::gate;
-use aot_core::state::{Agreement, Check, Checks, Clarification, Item, NewAtom, State, Wants};
+use aot_core::state::{Agreement, Background, Check, Checks, Clarification, Item, NewAtom, State, Wants};
 use aot_core::verdict::Steering;
 use aot_runner::checks::steered::open_steering;
 use aot_runner::editor::{self, Edited};
 use aot_runner::habits::Habits;
 use aot_runner::store::ExistingFile;
 
+use super::trees::Provided;
 use super::trial::{self, TrialResult};
-use super::{Agreed, Draft, flags, print_trial};
+use super::{Agreed, Draft, flags, print_notes, print_trial};
 use crate::commands::Invocation;
 use crate::commands::dialogue_agent::Ask;
 use crate::dialogue::Dialogue;
@@ -43,6 +44,8 @@ pub struct AlignDialogue<'t> {
     pub habits: &'t Habits,
     pub ask: Option<Ask<'t>>,
     pub no_run: bool,
+    /// Adds what the workers' trees get.
+    pub provide: &'t dyn Fn(Draft) -> Result<Provided, Failure>,
 }
 
 impl std::fmt::Debug for AlignDialogue<'_> {
@@ -70,7 +73,8 @@ impl AlignDialogue<'_> {
     }
 
     /// A draft that came from elsewhere needs no questions but the last.
-    pub fn settled(&self, mut draft: Draft) -> Result<Option<Agreed>, Failure> {
+    pub fn settled(&self, draft: Draft) -> Result<Option<Agreed>, Failure> {
+        let Provided { mut draft, notes } = (self.provide)(draft)?;
         let mut seen: Option<(Option<Checks>, TrialResult)> = None;
         loop {
             let state = match draft.state() {
@@ -83,6 +87,7 @@ impl AlignDialogue<'_> {
             };
             self.dialogue
                 .say(&format!("\n{}", draft.page(self.dialogue.ink(), self.dialogue.columns()).trim_end()));
+            print_notes(&notes);
             let missing = gate::missing(&state);
             if missing.is_empty() {
                 let checks = state.objective.base_case.clone();
@@ -196,7 +201,7 @@ impl AlignDialogue<'_> {
         agreement: &Agreement,
         change: Option<(&str, &str)>,
     ) -> Result<Option<Draft>, Failure> {
-        let found = self.habits.told();
+        let found = self.habits.describe();
         let mut answers = agreement.clarifications.clone();
         let mut refused: Option<String> = None;
         for _ in 0..ROUNDS {
@@ -448,7 +453,7 @@ fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement
 
 /// A draft as plain data again, to change a part of it.
 fn agreement_of(draft: &Draft, state: &State) -> Agreement {
-    let (clarifications, scope) = contract::beside(&draft.document);
+    let Background { clarifications, scope } = contract::background(&draft.document);
     let atoms = state.atoms.values().cloned().map(NewAtom::from);
     Agreement {
         request: contract::request(&draft.document).to_owned(),

@@ -29,7 +29,7 @@ pub fn denial(denial: &Denial) -> String {
                 .into()
         }
         Denial::Protected { path } => {
-            format!("`{path}` is protected: it was agreed on, and nobody may change it")
+            format!("`{path}` is protected: it was agreed on and must not change")
         }
         Denial::UnusedTree { tree } => {
             format!("no attempt uses the tree {tree} any more: what is written there is lost")
@@ -108,7 +108,7 @@ pub fn instruction(next: &Instruction) -> String {
         let named: Vec<&str> = next.in_progress.iter().take(LISTED).map(|id| id.as_str()).collect();
         text += &format!(
             "In progress: {}. When a worker has ended, look at its answer, then `aot atom resolve ID` or `aot atom fail \
-             ID`; what nobody hands in is given up.\n",
+             ID`; what is not handed in is given up.\n",
             named.join(", ")
         );
     }
@@ -135,6 +135,9 @@ fn change_of_plan(why: &ReplanReason) -> String {
         ),
         ReplanReason::TooLarge { atom, reason } => {
             format!("{atom} is too large ({}): `aot atom decompose {atom} --child …`.\n", shortened(reason))
+        }
+        ReplanReason::Infeasible { atom, findings } => {
+            format!("{atom} cannot be done as described ({}): change its plan.\n", shortened(findings))
         }
         ReplanReason::Stalling => {
             "One more iteration without progress and no plan is changed any more.\n".into()
@@ -188,7 +191,7 @@ fn proof(checks: &Checks) -> String {
 /// Asks the session for a coordinator, while its loop runs and has none.
 pub fn start_coordinator(instruction: &str) -> String {
     format!(
-        "The loop of this session runs, and nobody coordinates it. Start a fresh one now: the Agent tool with \
+        "The loop of this session runs without a coordinator. Start a fresh one now: the Agent tool with \
          subagent_type `aot:aot-coordinator` and the prompt \"Go on with the loop.\" (To end the loop: `aot stop`.)\n\n\
          {instruction}"
     )
@@ -247,7 +250,7 @@ pub fn welcome(state: &State, session: &str) -> Option<String> {
              `/aot:enter-recursion take over`."
         }
         (LoopStatus::Running, None) => {
-            "Nobody drives it from a session. If the user wants to go on here: `/aot:enter-recursion`."
+            "No session drives it. If the user wants to go on here: `/aot:enter-recursion`."
         }
         (LoopStatus::Stopped | LoopStatus::Pending, _) => {
             "If the user wants to run it here: `/aot:enter-recursion`."

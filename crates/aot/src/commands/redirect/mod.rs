@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::dialogue_agent::{Ask, DialogueAgent, DialogueAgentArgs};
 use super::limits::LimitArgs;
 use super::workspace::{Workspace, project, tampered, unreadable_project};
-use super::{Invocation, Verb, arguments, recorded_answer};
+use super::{Invocation, Verb, align, arguments, recorded_answer};
 use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure};
 use crate::place;
@@ -186,6 +186,7 @@ fn finish(
     if corrections.is_empty() {
         answer.warnings.push("warning: nothing was changed".into());
     }
+    answer.warnings.extend(recorded.value.not_kept);
     Ok(answer)
 }
 
@@ -200,12 +201,13 @@ fn make(store: &mut Store, changes: &Changes, project: &Project) -> Result<Recor
         Ok::<Redirected, RedirectError>(Redirected {
             corrections: ledger.state().corrections[before..].to_vec(),
             seal,
+            not_kept: None,
         })
     });
-    let recorded = recorded.map_err(failure::of_store)?;
-    if let Some(seal) = &recorded.value.seal {
-        seal.keep(project).map_err(unreadable_project)?;
-    }
+    let mut recorded = recorded.map_err(failure::of_store)?;
+    let kept = recorded.value.seal.as_ref().map_or(Ok(()), |seal| seal.keep(project));
+    // The redirect stands, so that this is no failure.
+    recorded.value.not_kept = kept.err().map(|error| align::not_kept("the list of protected files", &error));
     Ok(recorded)
 }
 
@@ -215,6 +217,8 @@ struct Redirected {
     corrections: Vec<Correction>,
     /// The base case and the protected files, if they were agreed on anew.
     seal: Option<Seal>,
+    /// What could not be written beside the state.
+    not_kept: Option<String>,
 }
 
 /// Why a redirect is not made; the file is as it was.
@@ -322,7 +326,7 @@ fn interruption(interrupted: &Interrupted) -> (String, Value) {
     let Interrupted { driver, killed, took, .. } = interrupted;
     let milliseconds = took.as_millis() as u64;
     let line = match (driver, killed) {
-        (None, 0) => "nothing runs: nobody drives this loop".to_owned(),
+        (None, 0) => "nothing runs: this loop has no driver".to_owned(),
         (None, 1) => "interrupted: what 1 worker of a host does comes too late; end it".to_owned(),
         (None, many) => format!("interrupted: what {many} workers of a host do comes too late; end them"),
         (Some(who), 0) => format!("interrupted after {milliseconds} ms: {who}"),

@@ -93,6 +93,7 @@ impl Case {
             further: Vec::new(),
             home: None,
             sidecar: self.path("sidecar"),
+            project: self.path("work"),
         };
         let agent = Agent {
             name: "scripted".into(),
@@ -111,6 +112,9 @@ impl Case {
                 }
             }
             AgentEvent::Text(text) => said.lock().expect("nobody panics").push_str(text),
+            AgentEvent::ToolError(line) => {
+                said.lock().expect("nobody panics").push_str(&format!("[failed: {line}]\n"));
+            }
             AgentEvent::Usage(so_far) => used.lock().expect("nobody panics").push(so_far),
         };
         let variable = |name: &str, path: PathBuf| (name.into(), path.into_os_string());

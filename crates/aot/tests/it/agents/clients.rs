@@ -1,5 +1,5 @@
-//! Each real agent, headless and over the Agent Client Protocol: it works, it looks without being able to write, it is asked again, it is killed, and it is
-//! given up when its model never answers.
+//! Each real agent, headless and over the Agent Client Protocol: it works, it looks without being able to write, it is
+//! asked again, its work is mended, it is killed, and it is given up when its model never answers.
 
 use std::process::Command;
 use std::time::Duration;
@@ -90,11 +90,14 @@ fn looks(agent: &str, cage: &str) {
 fn is_asked_again(agent: &str) {
     let bad = serde_json::json!({"success": "perhaps"});
     let right = solved("made at last", &["a.txt"]);
-    let script = Script::new()
-        // In the same conversation, after three answers.
-        .rule(Rule::on("solve A1").and("Asked again").from_turn(3).answer(right.clone()))
-        .rule(Rule::on("solve A1").and("Asked again").answer(right))
-        .rule(Rule::on("solve A1").write("a.txt", "made").answer(bad).say("That was all."));
+    let mut script = Script::new();
+    // In the same conversation; clients differ in how many messages an answer takes.
+    for turn in 2..9 {
+        let again = || Rule::on("solve A1").and("Asked again").from_turn(turn);
+        script = script.rule(again().after("Received").say("Done.")).rule(again().answer(right.clone()));
+    }
+    let first = Rule::on("solve A1").without("Asked again").write("a.txt", "made");
+    let script = script.rule(first.answer(bad).say("That was all."));
     let atoms = atom("A1", "", &file("a.txt"));
     let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
     let said = scene.run(agent);
@@ -103,6 +106,39 @@ fn is_asked_again(agent: &str) {
     assert_eq!(state["bindings"]["A1"]["summary"], "made at last", "{state}");
     assert_eq!(state["control"]["spent"]["agent_runs"], 2);
     assert_eq!(scene.repo.landed("main"), "A1");
+}
+
+/// Its first result is red; it goes on in the same conversation, where it is told what the check said, and lands.
+fn is_mended(agent: &str, cage: &str) {
+    let mut script = Script::new();
+    // Clients differ in how many messages an answer takes. Gemini does not find its own conversations over the protocol,
+    // so that a new one begins in the same tree.
+    let first = if agent == "gemini-acp" { 0 } else { 2 };
+    for turn in first..9 {
+        let mends = || Rule::on("solve A1").and("Not done yet").and("the word is wrong").from_turn(turn);
+        script = script
+            .rule(mends().after("Received").say("Done."))
+            .rule(mends().after("MENDED").answer(solved("the right word", &["a.txt"])))
+            .rule(mends().run("echo right > a.txt; echo MENDED"));
+    }
+    let wrong = Rule::on("solve A1").without("Not done yet").write("a.txt", "wrong\n");
+    let script = script.rule(wrong.answer(solved("a word", &["a.txt"])));
+    let check = "check: {type: command, value: \"grep right a.txt || { echo the word is wrong; exit 1; }\"}";
+    let atoms = atom("A1", "", check);
+    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
+    scene.settings(&format!("[cage]\nkind = \"{cage}\"\n"));
+    let said = scene.run(agent);
+    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    let state = scene.repo.state();
+    assert_eq!(state["bindings"]["A1"]["summary"], "the right word", "{state}");
+    let spent = &state["control"]["spent"];
+    assert_eq!((&spent["agent_runs"], &spent["mends"]), (&2.into(), &1.into()), "{state}");
+    assert_eq!(state["control"]["iteration"], 1, "{state}");
+    let reasons: Vec<_> = said.objects().into_iter().filter(|object| object["type"] == "mends").collect();
+    assert!(reasons.len() == 1 && reasons[0]["reason"].to_string().contains("exit 1"), "{reasons:?}");
+    assert_eq!(scene.repo.landed("main"), "A1");
+    assert_eq!(scene.repo.read("a.txt").trim_end(), "right");
+    assert_eq!(scene.repo.leftovers(), [""; 0]);
 }
 
 /// It is killed while a tool of its own runs, which has left for a session of its own.
@@ -219,6 +255,13 @@ macro_rules! for_each_agent {
             fn is_asked_again_when_its_answer_is_wrong() {
                 if is_here($program) {
                     super::is_asked_again($agent);
+                }
+            }
+
+            #[test]
+            fn is_mended_in_the_same_conversation() {
+                if is_here($program) {
+                    super::is_mended($agent, "auto");
                 }
             }
 

@@ -1,4 +1,4 @@
-//! Real agents whose network is a list of hosts: they reach their model through the proxy, and nothing else.
+//! Real agents whose network is a list of hosts, or off: they reach their model through the proxy, and nothing else.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use aot_runner::process::Guard;
 use aot_runner::process::cage::{Choice, Kind, find};
 use scripted_model::{Rule, Script};
 
-use crate::repo::Plan;
+use crate::repo::{Plan, Repo};
 use crate::scene::{Scene, atom, file, is_here, is_there, solved};
 
 /// An address that no variable exempts from the proxy. What comes there is passed on to the model.
@@ -41,8 +41,17 @@ fn bwrap_is_here() -> bool {
     find(&guard, Choice::Only(Kind::Bwrap), scratch.path()).as_wanted().is_ok()
 }
 
-/// Where its model is, the agent's variables say; or if it has its own settings for that, the list does.
-fn works(agent: &str, program: &str, names_its_model: bool) {
+/// What the settings say of the network.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// An empty list: where its model is, the agent's variables say.
+    Nothing,
+    /// A list with its model, because the agent has settings of its own for that.
+    Model,
+    Off,
+}
+
+fn works(agent: &str, program: &str, wanted: Wanted) {
     if !is_here(program) || !bwrap_is_here() {
         return;
     }
@@ -57,9 +66,12 @@ fn works(agent: &str, program: &str, names_its_model: bool) {
     let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
     let (url, count) = beside(&scene.model.url());
     scene.at(&url);
-    let list =
-        if names_its_model { String::new() } else { format!("{:?}", url.trim_start_matches("http://")) };
-    scene.settings(&format!("[cage]\nkind = \"bwrap\"\nnetwork = [{list}]\n"));
+    let network = match wanted {
+        Wanted::Nothing => "[]".to_owned(),
+        Wanted::Model => format!("[{:?}]", url.trim_start_matches("http://")),
+        Wanted::Off => "\"off\"".to_owned(),
+    };
+    scene.settings(&format!("[cage]\nkind = \"bwrap\"\nnetwork = {network}\n"));
     let said = scene.run(agent);
     assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
     assert_eq!(scene.repo.landed("main"), "A1");
@@ -76,20 +88,50 @@ fn works(agent: &str, program: &str, names_its_model: bool) {
 
 #[test]
 fn claude_works_through_the_proxy() {
-    works("claude", "claude", true);
+    works("claude", "claude", Wanted::Nothing);
+}
+
+#[test]
+fn claude_works_without_a_network() {
+    works("claude", "claude", Wanted::Off);
+}
+
+#[test]
+fn gemini_works_without_a_network() {
+    works("gemini", "gemini", Wanted::Off);
+}
+
+/// Landlock cannot leave an agent its model alone. What is solved by commands needs no agent, and is.
+#[test]
+fn without_a_network_no_agent_starts_under_landlock() {
+    let started = |atoms: &str, agent: &[&str]| {
+        let repo = Repo::with(&Plan { atoms, base_case: &is_there("a.txt"), ..Plan::default() });
+        repo.write("agent.sh", "#!/bin/sh\ntouch ../asked\n");
+        repo.write("../config/aot/aot.toml", "[cage]\nkind = \"landlock\"\nnetwork = \"off\"\n");
+        let said = repo.aot(&[&["run"], agent].concat());
+        assert!(!repo.path("../asked").exists());
+        said
+    };
+    let said = started(&atom("A1", "", &file("a.txt")), &["--agent", "acp:sh agent.sh"]);
+    assert_ne!(said.exit, 0);
+    for part in ["landlock knows ports, not hosts", "install bubblewrap"] {
+        assert!(said.err.contains(part), "{}", said.err);
+    }
+    let said = started(&crate::repo::atom("A1", "", "echo > a.txt"), &[]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
 }
 
 #[test]
 fn codex_works_through_the_proxy() {
-    works("codex", "codex", false);
+    works("codex", "codex", Wanted::Model);
 }
 
 #[test]
 fn gemini_works_through_the_proxy() {
-    works("gemini", "gemini", true);
+    works("gemini", "gemini", Wanted::Nothing);
 }
 
 #[test]
 fn opencode_works_through_the_proxy() {
-    works("opencode", "opencode", false);
+    works("opencode", "opencode", Wanted::Model);
 }

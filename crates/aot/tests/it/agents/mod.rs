@@ -4,11 +4,13 @@
 mod acp;
 mod clients;
 mod flood;
+mod instructions;
 mod listed;
 mod logins;
 mod loops;
 mod over_acp;
 mod scripted;
+mod starting;
 mod submit;
 mod talks;
 mod troubles;

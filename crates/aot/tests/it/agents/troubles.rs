@@ -54,7 +54,62 @@ fn nobody_who_is_not_logged_in_is_asked_twice() {
         let reason = said.halted()["reason"].as_str().unwrap_or_default().to_owned();
         assert!(reason.contains(&format!("{agent} is not logged in")), "{reason}");
         assert_eq!(Scene::agent_runs(&said).len(), 1, "{agent}");
+        let halted = said.halted();
+        assert_eq!(
+            (&halted["iterations"], &halted["agent_runs"]),
+            (&json!(0), &json!(0)),
+            "{agent}: {halted}"
+        );
     }
+}
+
+/// What keeps a tool from its work is told; a command that fails belongs to the work.
+#[test]
+fn tools_that_fail_are_told() {
+    for (agent, expected) in [
+        ("claude", "ENOENT: no such file or directory, open"),
+        ("opencode", "NotFound: FileSystem.writeFile"),
+    ] {
+        if !is_here(agent) {
+            continue;
+        }
+        let script = Script::new().rule(
+            Rule::on("solve A1")
+                .run("echo bad; exit 3")
+                .read("nope.txt")
+                .write("/proc/nope", "x")
+                .run(if agent == "codex" { "touch /nope" } else { "true" })
+                .run("echo made > a.txt")
+                .answer(solved("made", &["a.txt"])),
+        );
+        let scene = scene(script);
+        let said = scene.run(agent);
+        assert_eq!(said.exit, 0, "{agent}: {}{}\n{}", said.out, said.err, scene.transcripts());
+        let told: Vec<_> =
+            said.objects().into_iter().filter(|object| object["type"] == "tool_failed").collect();
+        assert_eq!(told.len(), 1, "{agent}: {told:?}");
+        assert!(told[0]["line"].as_str().is_some_and(|line| line.contains(expected)), "{agent}: {told:?}");
+    }
+}
+
+/// Codex tells the end of a limit as a clock on the wall does, and so do we.
+#[test]
+fn the_end_of_a_limit_of_codex_is_told() {
+    if !is_here("codex") {
+        return;
+    }
+    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(2);
+    let limit = HttpError::status(429).body(json!({"error": {
+        "type": "usage_limit_reached", "message": "usage limit", "resets_at": end.as_second(), "plan_type": "plus"}}));
+    let scene = scene(Script::new().rule(Rule::always().with_or_without_tools().error(limit)));
+    let live = scene.start_in_zone("UTC", &["run", "--json", "--agent", "codex", "--no-park"]);
+    let said = live.end();
+    assert_eq!(said.exit, 15, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    let reason = said.halted()["reason"].as_str().unwrap_or_default().to_owned();
+    let there = end.to_zoned(jiff::tz::TimeZone::UTC);
+    let expected =
+        [there.strftime("(until %H:%M)").to_string(), there.strftime("(until %b %-d, %H:%M)").to_string()];
+    assert!(reason.contains("codex: ") && expected.iter().any(|end| reason.contains(end)), "{reason}");
 }
 
 /// The port is closed: nobody is there.

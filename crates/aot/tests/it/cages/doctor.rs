@@ -89,7 +89,8 @@ fn what_is_missing_is_told_with_its_remedy() {
     check(&[("aot.toml", "cage.kind = \"landlock\"")], "cage", "good", "landlock", 0);
     let neither = "[cage]\nkind = \"none\"\nnetwork = \"off\"";
     check(&[("aot.toml", neither)], "network", "note", "the network is on, although it was not to be", 0);
-    check(&[("aot.toml", "cage.network = \"off\"")], "network", "good", "off; agents still have it", 0);
+    let off = |kind: &str| format!("[cage]\nkind = \"{kind}\"\nnetwork = \"off\"");
+    check(&[("aot.toml", &off("landlock"))], "network", "note", "off; no agent is started", 0);
     check(&[], "network", "good", "on: a worker reaches", 0);
     let list = |kind: &str| format!("[cage]\nkind = \"{kind}\"\nnetwork = [\"a.b\", \"*.c.d:1\"]");
     check(&[("aot.toml", &list("landlock"))], "network", "problem", "landlock knows ports, not hosts", 1);
@@ -97,6 +98,8 @@ fn what_is_missing_is_told_with_its_remedy() {
         check(&[("aot.toml", "cage.kind = \"bwrap\"")], "cage", "good", "bwrap", 0);
         let listed = "only these hosts: a.b, *.c.d:1; and each agent those of its models";
         check(&[("aot.toml", &list("bwrap"))], "network", "good", listed, 0);
+        let models = "off; each agent reaches its models and nothing else";
+        check(&[("aot.toml", &off("bwrap"))], "network", "good", models, 0);
     }
 }
 

@@ -93,14 +93,14 @@ fn status_of_a_running_loop() {
     let project = running();
     insta::assert_snapshot!(seen(&project, &["status"]), @r"
     Let people log in, stay logged in over a restart of the server, and log out eve…
-    running, iteration 7 of 20, stalled 1 of 3, nobody drives it: aot run
+    running, iteration 7 of 20, stalled 1 of 3, no driver: aot run
 
-    ██████▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░···  2 of 10 atoms resolved
+    ██████▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░···  2 of 10 atoms resolved: 2 claimed
     2 resolved, 3 running, 5 pending, 1 dormant; 2 are parents
 
-    running       ◐ A6   The table of sessions                             attempt 7
-                  ◐ A9   A store in Redis                                  attempt 7
-                  ◐ A10  A store in Postgres                               attempt 7
+    running       ◐ A6   The table of sessions                           iteration 7
+                  ◐ A9   A store in Redis                                iteration 7
+                  ◐ A10  A store in Postgres                             iteration 7
     failed        ✗ A4  the library is gone                                     once
                   ✗ A6  the migration does not run on an empty database         once
     choices       tokens: A5 selected; A4 failed; A5_alt untried
@@ -110,7 +110,10 @@ fn status_of_a_running_loop() {
     left at most  290 agent runs, 23h 46m, 18.60 USD
     ");
     let object = project.json(&["status"]);
-    assert_eq!(object["counts"], json!({"pending": 5, "in_progress": 3, "resolved": 2, "dormant": 1}));
+    assert_eq!(
+        object["counts"],
+        json!({"pending": 5, "in_progress": 3, "resolved": 2, "claimed": 2, "dormant": 1})
+    );
     assert_eq!(
         object["bound"],
         json!({"agent_runs": 290, "seconds": 85_588, "cost_usd": 18.6, "tokens": null})
@@ -130,7 +133,7 @@ fn status_says_what_to_type_next() {
     stopped, iteration 7 of 20, stalled 1 of 3
     stalled: 3 iterations in a row without progress
 
-    ██████░░░░░░░░░░░░░░░░░░░░░░░░░···  2 of 10 atoms resolved
+    ██████░░░░░░░░░░░░░░░░░░░░░░░░░···  2 of 10 atoms resolved: 2 claimed
     2 resolved, 8 pending, 1 dormant; 2 are parents
 
     ready         ○ A6   The table of sessions
@@ -198,7 +201,7 @@ corrections: []
     Let people log in, stay logged in over a restart of the server, and log out eve…
     completed, iteration 7 of 20, stalled 1 of 3
 
-    █████████████████·················  1 of 1 atoms resolved
+    █████████████████·················  1 of 1 atoms resolved: 1 claimed
     1 resolved, 1 dormant
 
     choices       tokens: A2 resolved; A1 failed
@@ -239,7 +242,7 @@ fn status_and_graph_of_many_atoms() {
     Ship it
     pending, iteration 0 of 20, stalled 0 of 3
 
-    █████████████████▓░░░░░░░░░░░░░░░░  500 of 1000 atoms resolved
+    █████████████████▓░░░░░░░░░░░░░░░░  500 of 1000 atoms resolved: 500 claimed
     500 resolved, 1 running, 499 pending
 
     running       ◐ A501  Move part 500 of the service to the new storage layer
@@ -278,45 +281,45 @@ fn status_and_graph_of_many_atoms() {
 #[test]
 fn the_graph_as_an_outline() {
     insta::assert_snapshot!(seen(&running(), &["graph"]), @r"
-    Let people log in, stay logged in over a restart of the serve…  2 of 10 resolved
+    Let people log in, stay logged in over a r…  2 of 10 resolved, 2 of them claimed
 
-      ● A1  The user model
+      ~ A1  The user model
       ○ A2  The login logic                                                 after A1
-      ├─ ● A3  Hashing of passwords
+      ├─ ~ A3  Hashing of passwords
       └─ ○ tokens  one of 3
          ├─ ✗ A4  Tokens by JWT, signed with a key from the vault that is r…  failed
          ├─ ○ A5  Tokens by sessions in a table                             selected
-    ▸    │  ├─ ◐ A6  The table of sessions                                 attempt 7
+    ▸    │  ├─ ◐ A6  The table of sessions                               iteration 7
     ▸    │  └─ ○ A7  Expiry of sessions                                     after A6
          └─ ◌ A5_alt                                  made when the group goes to it
     ▸ ○ A8  The login route                                         after A3, tokens
       ◐ store  a race of 2                                                  after A3
-      ├─ ◐ A9  A store in Redis                                  selected, attempt 7
-      └─ ◐ A10  A store in Postgres                                 races, attempt 7
+      ├─ ◐ A9  A store in Redis                                selected, iteration 7
+      └─ ◐ A10  A store in Postgres                               races, iteration 7
     ▸ ○ A11  Log out everywhere                                      after A8, store
 
-    ● resolved   ◐ running   ○ pending   ◌ dormant   ✗ failed   ▸ longest path left
+    ◐ running   ○ pending   ◌ dormant   ✗ failed   ▸ longest path left
     ");
     // In the C locale.
     insta::assert_snapshot!(running().run(&["graph"]).out, @r"
-    Let people log in, stay logged in over a restart of the serve~  2 of 10 resolved
+    Let people log in, stay logged in over a r~  2 of 10 resolved, 2 of them claimed
 
-      * A1  The user model
+      ~ A1  The user model
       o A2  The login logic                                                 after A1
-      |- * A3  Hashing of passwords
+      |- ~ A3  Hashing of passwords
       `- o tokens  one of 3
          |- x A4  Tokens by JWT, signed with a key from the vault that is r~  failed
          |- o A5  Tokens by sessions in a table                             selected
-    !    |  |- > A6  The table of sessions                                 attempt 7
+    !    |  |- > A6  The table of sessions                               iteration 7
     !    |  `- o A7  Expiry of sessions                                     after A6
          `- . A5_alt                                  made when the group goes to it
     ! o A8  The login route                                         after A3, tokens
       > store  a race of 2                                                  after A3
-      |- > A9  A store in Redis                                  selected, attempt 7
-      `- > A10  A store in Postgres                                 races, attempt 7
+      |- > A9  A store in Redis                                selected, iteration 7
+      `- > A10  A store in Postgres                               races, iteration 7
     ! o A11  Log out everywhere                                      after A8, store
 
-    * resolved   > running   o pending   . dormant   x failed   ! longest path left
+    > running   o pending   . dormant   x failed   ! longest path left
     ");
 }
 
@@ -367,10 +370,7 @@ fn rings_are_drawn_and_told() {
 
 /// A journal as the program writes it, with moments of our own.
 fn with_journal() -> Project {
-    let project = running();
-    let sidecar = project.root().join(".claude/aot");
-    fs::create_dir_all(&sidecar).expect("a folder can be made");
-    let lines = [
+    journal_of(&[
         (1, "2026-11-14T23:59:58Z", json!([{"type": "loop_started"}])),
         (
             2,
@@ -402,7 +402,13 @@ fn with_journal() -> Project {
         ),
         (7, "2026-11-15T14:10:12Z", json!([{"type": "atom_started", "atom": "A6", "attempt": 2}])),
         (8, "2026-11-15T14:11:12Z", json!([{"type": "something_new", "atom": "A6"}])),
-    ];
+    ])
+}
+
+fn journal_of(lines: &[(u64, &str, Value)]) -> Project {
+    let project = running();
+    let sidecar = project.root().join(".claude/aot");
+    fs::create_dir_all(&sidecar).expect("a folder can be made");
     let text: String = lines
         .iter()
         .map(|(revision, at, changes)| {
@@ -424,27 +430,27 @@ fn the_log_in_plain_words() {
     23:59:58  r1      the loop starts
     2026-11-15
     14:03:01  r2      iteration 1 begins
-                      A4 starts, attempt 1
-                      A6 starts, attempt 1
+                      A4 starts in iteration 1
+                      A6 starts in iteration 1
     14:03:07  r3      A4 failed: tests red; tokens goes on with A5
                       (revision 5 is not in the journal)
     14:10:11  r6      A6 failed: the migration does not run on an empty database,
                       and the one that does is not the one that was asked for; the
                       rest of the tests was not run
-    14:10:12  r7      A6 starts, attempt 2
+    14:10:12  r7      A6 starts in iteration 2
                       (1 line of the journal cannot be read by this aot)
     ");
     insta::assert_snapshot!(seen(&project, &["log", "-n", "1"]), @r"
                       (earlier ones with a larger -n)
     2026-11-15
-    14:10:12  r7      A6 starts, attempt 2
+    14:10:12  r7      A6 starts in iteration 2
                       (1 line of the journal cannot be read by this aot)
     ");
     let object = project.json(&["log", "-n", "3"]);
     let revisions: Vec<&Value> =
         object["entries"].as_array().expect("a list").iter().map(|e| &e["revision"]).collect();
     assert_eq!(revisions, [&json!(4), &json!(6), &json!(7)]);
-    assert_eq!(object["entries"][2]["told"], json!(["A6 starts, attempt 2"]));
+    assert_eq!(object["entries"][2]["told"], json!(["A6 starts in iteration 2"]));
     assert_eq!((&object["earlier"], &object["unreadable"]), (&json!(true), &json!(1)));
     // Where the clock of the place is another one.
     let there = project.command(&["log"]).env("TZ", "EST5").output().expect("it can be started");
@@ -457,24 +463,69 @@ fn the_log_of_one_atom_is_told_by_attempts() {
     insta::assert_snapshot!(seen(&project, &["log", "--atom", "A6"]), @r"
     try 1, took 7m 10s
     2026-11-15
-    14:03:01  r2      A6 starts, attempt 1
+    14:03:01  r2      A6 starts in iteration 1
     14:10:11  r6      A6 failed: the migration does not run on an empty database,
                       and the one that does is not the one that was asked for; the
                       rest of the tests was not run
 
     try 2, still open
-    14:10:12  r7      A6 starts, attempt 2
+    14:10:12  r7      A6 starts in iteration 2
                       (1 line of the journal cannot be read by this aot)
     ");
     insta::assert_snapshot!(seen(&project, &["log", "--atom", "A4"]), @r"
     try 1, took 6s
     2026-11-15
-    14:03:01  r2      A4 starts, attempt 1
+    14:03:01  r2      A4 starts in iteration 1
     14:03:07  r3      A4 failed: tests red; tokens goes on with A5
                       (1 line of the journal cannot be read by this aot)
     ");
-    assert_eq!(seen(&project, &["log", "--atom", "A99"]), "the journal tells nothing about A99\n");
+    let unknown = project.run(&["log", "A99"]);
+    assert_eq!((unknown.code, unknown.out.as_str()), (1, ""));
+    assert!(unknown.err.contains("A99"), "{}", unknown.err);
+    assert_eq!(seen(&project, &["log", "A1"]), "the journal tells nothing about A1\n");
+    assert_eq!(seen(&project, &["log", "replan"]), "the journal tells nothing about replan\n");
     assert_eq!(project.json(&["log", "--atom", "A4"])["entries"].as_array().map(Vec::len), Some(2));
+}
+
+/// One step may end a try and begin the next, and the journal goes back to the loop before.
+#[test]
+fn each_try_has_its_own_end_and_what_showed_it() {
+    let failed = |why: &str| json!({"type": "failure_noted", "atom": "A6", "reason": why});
+    let reset = json!({"type": "atom_reset", "atom": "A6"});
+    let started = |iteration: u32| json!({"type": "atom_started", "atom": "A6", "attempt": iteration});
+    let agreed = json!([
+        {"type": "loop_named", "id": "01k"},
+        {"type": "fingerprint_taken", "fingerprint": {"base_case": "b", "protected": "p"}},
+    ]);
+    let reason = "npm test: exit 1\n\u{1b}[31m2 failed\u{1b}[0m\nexpected 200, got 404";
+    let binding = json!({"summary": "It is there", "artifacts": []});
+    let project = journal_of(&[
+        (1, "2026-11-15T13:00:00Z", json!([{"type": "iteration_opened"}, started(1)])),
+        (2, "2026-11-15T13:00:01Z", json!([reset, failed("of the loop before")])),
+        (3, "2026-11-15T14:00:00Z", agreed),
+        (4, "2026-11-15T14:00:10Z", json!([{"type": "iteration_opened"}, started(2)])),
+        (5, "2026-11-15T14:01:00Z", json!([reset, failed(reason), {"type": "iteration_opened"}, started(3)])),
+        (6, "2026-11-15T14:01:30Z", json!([{"type": "atom_resolved", "atom": "A6", "binding": binding}])),
+    ]);
+    insta::assert_snapshot!(seen(&project, &["log", "A6"]), @r"
+    try 1, took 50s
+    2026-11-15
+    14:00:10  r4      A6 starts in iteration 2
+    14:01:00  r5      A6 failed: npm test: exit 1
+                      | 2 failed
+                      | expected 200, got 404
+
+    try 2, took 30s
+    14:01:00  r5      A6 starts in iteration 3
+    14:01:30  r6      A6 is resolved: It is there
+    ");
+    insta::assert_snapshot!(seen(&project, &["log", "A6", "-n", "2"]), @r"
+                      (earlier ones with a larger -n)
+    try 2, took 30s
+    2026-11-15
+    14:01:00  r5      A6 starts in iteration 3
+    14:01:30  r6      A6 is resolved: It is there
+    ");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_running_loop_stands_while_somebody_talks_and_goes_on() {
     assert_eq!(repo.state()["control"]["redirect_requested"], true);
     assert_eq!(repo.atoms(), "A1:pending");
     let second = repo.aot(&["redirect", "--set", "max_iterations=9"]);
-    assert_eq!((second.exit, second.err.contains("somebody redirects")), (1, true), "{}", second.err);
+    assert_eq!((second.exit, second.err.contains("already under way")), (1, true), "{}", second.err);
     terminal.press(b"cancel\r");
     terminal.see("goes on as it was");
     assert_eq!(terminal.end().0, Some(1));

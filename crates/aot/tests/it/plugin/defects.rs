@@ -99,7 +99,7 @@ fn nothing_is_proven_by_nothing() {
 #[test]
 fn what_stands_in_the_text_below_is_no_agreement() {
     let repo = loop_of(&atom("A1", "", ""), &is_there("a"));
-    let text = repo.read(STATE).replace("  background_intent: \"Numbers are needed\"\n", "");
+    let text = repo.read(STATE).replace("  background_intent: \"It is needed\"\n", "");
     repo.write(STATE, &format!("{text}\nbackground_intent: \"it stands here\"\n"));
     let said = repo.step(&["run", "--session"]);
     assert_eq!(said.exit, 3, "{}{}", said.out, said.err);

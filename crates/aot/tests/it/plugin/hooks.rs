@@ -249,7 +249,7 @@ fn a_session_that_ends_leaves_the_loop_to_others() {
     repo.hook("session-end", json!({"reason": "other"}));
     assert!(repo.state()["control"]["session"].is_null());
     let told = repo.hook("session-start", json!({"session_id": "another"}));
-    assert!(told.to_string().contains("Nobody drives it"), "{told}");
+    assert!(told.to_string().contains("No session drives it"), "{told}");
     assert_eq!(repo.step_in("another", &["run", "--session"]).exit, 0, "no take-over is needed");
 }
 

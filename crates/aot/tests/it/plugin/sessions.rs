@@ -1,7 +1,7 @@
 //! Whole loops on the real Claude Code, by slash commands.
 
 use scripted_model::{Rule, Script, Step};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::kit::{
     Scene, atom, call_coordinator, call_worker, claude_is_here, coordinator, enters, file, is_there, main_on,
@@ -354,8 +354,12 @@ fn in_the_background_the_program_runs_it_with_this_hosts_agent() {
     }
     let (atoms, base) = (atom("A1", "", &file("a")), is_there("a"));
     let scene = Scene::new(&Plan { atoms: &atoms, base_case: &base, ..Plan::default() }, |_| {
-        let answer = serde_json::from_str(&solved("a is made")).expect("JSON");
+        let answer: Value = serde_json::from_str(&solved("a is made")).expect("JSON");
+        // The agent is new on this machine.
+        let task =
+            Rule::on("Try whether your tools work").run("echo works > tried.txt").answer(answer.clone());
         Script::new()
+            .rule(task)
             .rule(Rule::on("Worker: solve A1").write("a", "by a caged one").answer(answer))
             .rule(
                 main_on("asked for: \"background\"")

@@ -31,7 +31,8 @@ fn thirty() -> String {
 fn plan(atoms: &str) -> Plan<'_> {
     Plan {
         atoms,
-        base_case: "      - {item: \"The last is there\", check: {type: file, value: A30.txt}}",
+        // All of them: a loop that finds its base case satisfied leaves out what is not needed.
+        base_case: "      - {item: \"All are there\", check: {type: command, value: \"test $(ls A*.txt | wc -l) = 30\"}}",
         constraints: "max_iterations: 500, max_parallel_agents: 4, max_stall_count: 100",
         ..Plan::default()
     }

@@ -49,8 +49,11 @@ fn another_branch_leaves_the_checkout_alone() {
     assert_eq!(repo.landed("night").split(' ').count(), 3);
     assert_eq!(repo.read("README"), "edited and not committed\n");
     assert!(!repo.path("three").exists());
-    // A resumed run goes on there without being told.
+    // A resumed run goes on there without being told, and the end says where the work is.
     assert_eq!(repo.state()["control"]["branch"], "night");
+    assert_eq!(said.halted()["branch"], "night");
+    let again = repo.aot(&["run"]).out;
+    assert!(again.contains("the work is on branch night: git merge night"), "{again}");
 }
 
 #[test]

@@ -7,4 +7,6 @@ mod hanging;
 mod isolation;
 mod looks;
 mod stopping;
+mod told;
 mod traps;
+mod trees;

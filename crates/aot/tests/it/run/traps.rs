@@ -170,29 +170,93 @@ fn filters_of_the_user_work_in_the_cage() {
     }
 }
 
+/// A loop whose repository has the submodule `lib`.
+fn with_submodule(plan: &Plan<'_>, cage: &str) -> Repo {
+    let repo = caged(Repo::with(plan), cage);
+    let library = Repo::with(&Plan::default());
+    let url = library.path(".").to_str().expect("a text").to_owned();
+    repo.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "lib"]);
+    repo.git(&["commit", "-qm", "A library"]);
+    repo
+}
+
+/// Landlock by itself cannot spare a part of what it opens.
+fn is_read_only(cage: &str) -> bool {
+    cage == "bwrap" || cage == "landlock" && rustix::process::geteuid().is_root()
+}
+
+const FILLED: &str = "  isolation: {setup: \"mkdir -p lib && echo library > lib/README\"}";
+
+/// Where the cage can close a part of what it opens, the write itself is refused. Elsewhere the attempt is.
 #[test]
 fn an_edit_in_a_submodule_is_refused_and_not_lost_in_silence() {
-    let repo = Repo::with(&Plan {
-        atoms: &checked("A1", "", "echo changed > lib/README", "grep -q changed lib/README"),
-        base_case: &check("grep -q changed lib/README"),
-        constraints: "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 1",
-        objective: "  isolation: {setup: \"mkdir -p lib && echo library > lib/README\"}",
-        ..Plan::default()
-    });
-    let library = Repo::with(&Plan::default());
-    let url = library.path(".");
-    repo.git(&[
-        "-c",
-        "protocol.file.allow=always",
-        "submodule",
-        "--quiet",
-        "add",
-        url.to_str().expect("a text"),
-        "lib",
-    ]);
-    repo.git(&["commit", "-qm", "A library"]);
-    let said = repo.run();
-    assert_ne!(said.exit, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("it changed files in a submodule") && said.out.contains("lib"), "{}", said.out);
-    assert_eq!(repo.atoms(), "A1:pending");
+    for cage in cages() {
+        let plan = Plan {
+            atoms: &checked("A1", "", "echo changed > lib/README", "grep -q changed lib/README"),
+            base_case: &check("grep -q changed lib/README"),
+            constraints: "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 1",
+            objective: FILLED,
+            ..Plan::default()
+        };
+        let repo = with_submodule(&plan, cage);
+        let said = repo.run();
+        assert_ne!(said.exit, 0, "{cage}: {}{}", said.out, said.err);
+        let told = match is_read_only(cage) {
+            true => "Read-only file system",
+            false => "it changed files in a submodule",
+        };
+        assert!(said.out.contains(told) && said.out.contains("lib"), "{cage}: {}", said.out);
+        assert_eq!(repo.atoms(), "A1:pending", "{cage}");
+    }
+}
+
+/// The folder of a submodule can be neither moved away nor replaced where it is read-only; what lies beside it lands, and
+/// its content can be read.
+#[test]
+fn work_beside_a_submodule_lands() {
+    for cage in cages() {
+        let tried = match is_read_only(cage) {
+            true => "mv lib gone; rm -rf lib; echo 2 > lib/README; git rm -qf lib; ",
+            false => "",
+        };
+        let run = format!("{tried}cp lib/README one");
+        let plan = Plan {
+            atoms: &checked("A1", "", &run, "grep -q library one"),
+            base_case: &check("grep -q library one"),
+            objective: FILLED,
+            ..Plan::default()
+        };
+        let repo = with_submodule(&plan, cage);
+        let said = repo.run();
+        assert_eq!(said.exit, 0, "{cage}: {}{}", said.out, said.err);
+        assert_eq!(repo.git(&["show", "--name-only", "--format=", "HEAD"]), "one", "{cage}");
+        assert_eq!(repo.leftovers(), [""; 0], "{cage}");
+    }
+}
+
+#[test]
+fn an_atom_that_writes_only_in_a_submodule_is_refused_before_the_work() {
+    let atoms = |writes: &str| {
+        let atom = atom("A1", "", "touch ../../../../../started; echo 1 > one");
+        atom.replace(", run:", &format!(", writes: [{writes}], run:"))
+    };
+    for (writes, is_refused) in [
+        ("\"lib/**\"", true),
+        ("lib", true),
+        ("lib/a, lib/b", true),
+        ("\"lib/**\", one", false),
+        ("library", false),
+    ] {
+        let plan = Plan { atoms: &atoms(writes), objective: FILLED, ..Plan::default() };
+        let repo = with_submodule(&plan, "none");
+        let said = repo.run();
+        assert_eq!(said.exit != 0, is_refused, "{writes}: {}{}", said.out, said.err);
+        if is_refused {
+            let told = format!("{}{}", said.out, said.err);
+            for part in ["A1 writes only in the submodule lib", "run a loop in lib itself"] {
+                assert!(told.contains(part), "{told}");
+            }
+            assert_eq!((repo.landed("main"), repo.atoms()), (String::new(), "A1:pending".into()));
+        }
+    }
 }

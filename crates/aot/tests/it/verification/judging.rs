@@ -190,7 +190,6 @@ fn a_look_that_panics_is_an_error_and_blocks_nobody() {
         let checker = Checker {
             project: &paths,
             guard: &guard,
-            shell: "/bin/sh".into(),
             judge: Some(&Panics),
             jobs: Jobs::default(),
             confined: &aot_runner::confinement::Confined::open(),

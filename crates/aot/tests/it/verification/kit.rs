@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use aot_testkit::fixtures::NewLoop;
 use serde_json::Value;
 
 /// Nothing here takes this long unless it hangs.
@@ -42,41 +43,18 @@ impl Project {
     }
 
     pub fn state(&self, base_case: &str, protected: &str, more_control: &str) {
-        let text = format!(
-            r#"---
-objective:
-  goal: "Let people log in"
-  base_case:
-{base_case}
-  background_intent: "Accounts that work"
-  deliverables: "A login API"
-  definition_of_done: "The tests are green"
-  protected: {protected}
-  constraints: {{max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3, check_timeout: 60s}}
-control:
-  status: pending
-  iteration: 0
-  stall_count: 0
-  prev_pending_count: -1
-  stop_requested: false
-  stop_reason: null
-  redirect_requested: false
-{more_control}
-atoms:
-  - {{id: A1, description: "The user model", status: pending, depends_on: []}}
-decompositions: []
-or_groups: {{}}
-bindings: {{}}
-trail: []
-corrections: []
----
-
-# Original Prompt
-
-Please let people log in.
-"#
-        );
-        self.write(".claude/aot-loop-state.md", &text);
+        let text = NewLoop {
+            goal: "Let people log in",
+            base_case,
+            constraints: "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3, check_timeout: 60s",
+            objective: &format!("  protected: {protected}"),
+            control: more_control,
+            atoms: "  - {id: A1, description: \"The user model\", status: pending, depends_on: []}",
+            decompositions: "",
+            or_groups: "",
+            request: "Please let people log in.",
+        };
+        self.write(".claude/aot-loop-state.md", &text.text());
     }
 
     pub fn root(&self) -> PathBuf {

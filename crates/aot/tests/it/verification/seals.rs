@@ -133,3 +133,30 @@ fn a_person_who_meant_it_accepts_what_was_changed() {
     // Without anything to accept nothing is asked of the user but words.
     assert_eq!(project.json(&["redirect"]).0, 2);
 }
+
+/// What is written stands, so that nobody is told that nothing was changed.
+#[test]
+fn an_agreement_stands_although_the_list_of_files_cannot_be_kept() {
+    let project = sealed();
+    let list = project.path(".claude/aot/protected.json");
+    std::fs::remove_file(&list).expect("it was kept");
+    std::fs::create_dir(&list).expect("a folder in its place");
+    project.write("tests/run.sh", "exit 0");
+    let agree = |words: &[&str]| {
+        let said = project.aot(words);
+        assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+        assert!(
+            said.err.contains("warning: the list of protected files could not be kept: "),
+            "{}",
+            said.err
+        );
+        assert!(!said.err.contains("nothing was changed"), "{}", said.err);
+    };
+    agree(&["redirect", "--accept"]);
+    assert_eq!(changed(&project), (0, vec![]), "it was accepted");
+    let words = ["--goal", "g", "--intent", "i", "--deliverable", "d", "--done", "w", "--atom", "a"];
+    let protect = ["--protect", "tests/**", "--check", "sh tests/run.sh", "--no-run", "--yes", "--force"];
+    agree(&[&["align"][..], &words, &protect].concat());
+    project.write("tests/run.sh", "exit 1");
+    assert_eq!(changed(&project).0, 16, "the new agreement is sealed");
+}

@@ -1,6 +1,7 @@
 //! Files that steer how a project's checks run, with the real tools: each attack turns a red check green while it is open,
 //! is named when the loop is done, and is refused when it is protected.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aot_core::verdict::steering;
@@ -58,7 +59,29 @@ const CARGO: [(&str, &str); 4] = [
     ("tests/add.rs", "#[test]\nfn adds() {\n    assert_eq!(calc::add(1, 2), 3);\n}\n"),
 ];
 
-const ATTACKS: [Attack; 12] = [
+const TOX: [(&str, &str); 2] = [
+    (
+        "setup.cfg",
+        "[tox:tox]\nskipsdist = true\nenvlist = py\n[testenv]\nskip_install = true\ncommands = python tests/add.py\n",
+    ),
+    ("tests/add.py", "raise SystemExit(1)\n"),
+];
+
+/// Runners that are installed beside the others: `npm install --prefix target/tools jest vitest mocha`.
+const MANIFEST: &str = r#"{"name": "calc", "version": "1.0.0"}"#;
+const JEST: [(&str, &str); 2] =
+    [("package.json", MANIFEST), ("test/add.test.js", "test('adds', () => { expect(1).toBe(2); });\n")];
+const VITEST: [(&str, &str); 2] = [
+    ("package.json", MANIFEST),
+    (
+        "test/add.test.js",
+        "import {expect, test} from 'vitest';\ntest('adds', () => { expect(1).toBe(2); });\n",
+    ),
+];
+const MOCHA: [(&str, &str); 2] =
+    [("package.json", MANIFEST), ("test/add.js", "it('adds', () => { throw new Error('it does not'); });\n")];
+
+const ATTACKS: [Attack; 21] = [
     Attack {
         needs: "python3 -m pytest --version",
         files: &PYTHON,
@@ -143,13 +166,84 @@ const ATTACKS: [Attack; 12] = [
         does: "mkdir .cargo && printf \"[target.'cfg(all())']\\nrunner = 'true'\\n\" > .cargo/config.toml",
         touches: ".cargo/config.toml",
     },
+    Attack {
+        needs: "tox --version",
+        files: &TOX,
+        check: "tox -q",
+        does: "printf '[tox]\\nskipsdist = true\\nenvlist = py\\n[testenv]\\nskip_install = true\\ncommands = python -c pass\\n' > tox.ini",
+        touches: "tox.ini",
+    },
+    Attack {
+        needs: "node_modules/.bin/jest --version",
+        files: &JEST,
+        check: "node_modules/.bin/jest",
+        does: "echo 'module.exports = {testMatch: [\"**/none.js\"], passWithNoTests: true}' > jest.config.js",
+        touches: "jest.config.js",
+    },
+    Attack {
+        needs: "node_modules/.bin/jest --version",
+        files: &JEST,
+        check: "npx jest",
+        does: r#"echo '{"name": "calc", "jest": {"testMatch": ["**/none.js"], "passWithNoTests": true}}' > package.json"#,
+        touches: "package.json",
+    },
+    Attack {
+        needs: "node_modules/.bin/vitest --version",
+        files: &VITEST,
+        check: "node_modules/.bin/vitest run",
+        does: "echo 'export default {test: {include: [\"none\"], passWithNoTests: true}}' > vitest.config.mjs",
+        touches: "vitest.config.mjs",
+    },
+    Attack {
+        needs: "node_modules/.bin/vitest --version",
+        files: &VITEST,
+        check: "npx vitest run",
+        does: "echo 'export default {test: {include: [\"none\"], passWithNoTests: true}}' > vite.config.mjs",
+        touches: "vite.config.mjs",
+    },
+    Attack {
+        needs: "node_modules/.bin/mocha --version",
+        files: &MOCHA,
+        check: "node_modules/.bin/mocha",
+        does: "echo '{\"grep\": \"nothing\"}' > .mocharc.json",
+        touches: ".mocharc.json",
+    },
+    Attack {
+        needs: "node_modules/.bin/mocha --version",
+        files: &MOCHA,
+        check: "npx mocha",
+        does: "echo 'node-options=--require ./evil.cjs' > .npmrc; echo 'process.exit(0)' > evil.cjs",
+        touches: ".npmrc",
+    },
+    Attack {
+        needs: "node_modules/.bin/mocha --version",
+        files: &MOCHA,
+        check: "npx mocha",
+        does: r#"echo '{"name": "calc", "mocha": {"grep": "nothing"}}' > package.json"#,
+        touches: "package.json",
+    },
+    Attack {
+        needs: "node_modules/.bin/mocha --version",
+        files: &MOCHA,
+        check: "node_modules/.bin/mocha",
+        does: "echo 'module.exports = {\"dry-run\": true}' > .mocharc.cjs",
+        touches: ".mocharc.cjs",
+    },
 ];
+
+/// Where the runners for JavaScript are, if somebody has installed them.
+fn tools() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    target.join("tools")
+}
 
 impl Attack {
     /// The tool is looked for; without it nothing can be shown, and that is said.
     fn can_be_tried(&self) -> bool {
-        let found =
-            Command::new("sh").args(["-c", self.needs]).output().expect("sh is here").status.success();
+        let mut command = Command::new("sh");
+        command.args(["-c", self.needs]).current_dir(if tools().is_dir() { tools() } else { ".".into() });
+        let found = command.output().expect("sh is here").status.success();
         if !found {
             eprintln!("!!! NOT TRIED: `{}` fails here !!!", self.needs);
         }
@@ -185,7 +279,11 @@ impl Attack {
         for (path, text) in self.files {
             repo.write(path, text);
         }
-        repo.write(".gitignore", ".claude/\n__pycache__/\n.pytest_cache/\ntarget/\n");
+        repo.write(".gitignore", ".claude/\n__pycache__/\n.pytest_cache/\ntarget/\n.tox/\nnode_modules\n");
+        if self.needs.starts_with("node_modules") {
+            let modules = tools().join("node_modules").canonicalize().expect("it is there");
+            std::os::unix::fs::symlink(modules, repo.path("node_modules")).expect("a link");
+        }
         repo.git(&["add", "-A"]);
         repo.git(&["commit", "-qm", "A project"]);
         repo
@@ -207,35 +305,65 @@ impl Attack {
     }
 }
 
-#[test]
-fn an_open_file_turns_a_check_green_and_is_named_when_the_loop_is_done() {
-    for attack in ATTACKS.iter().filter(|attack| attack.can_be_tried()) {
-        // Only the tests themselves are protected.
-        let repo = attack.repo(&attack.tests());
-        let linted = attack.run(&repo, &["lint", "--no-run", "--json"]);
-        assert!(linted.out.contains("\"steerable\""), "{}: {}", attack.check, linted.out);
-        let said = attack.run(&repo, &["run", "--json"]);
-        assert_eq!(said.exit, 0, "{} and {}: {}{}", attack.check, attack.touches, said.out, said.err);
-        let halted = said.halted();
-        assert_eq!(halted["steered"][0]["path"], attack.touches, "{}: {halted}", attack.check);
-        assert_eq!(halted["steered"][0]["atom"], "A1");
-    }
+/// Only the tests themselves are protected.
+fn turns_the_check_green_and_is_named(attack: &Attack) {
+    let repo = attack.repo(&attack.tests());
+    let linted = attack.run(&repo, &["lint", "--no-run", "--json"]);
+    assert!(linted.out.contains("\"steerable\""), "{}: {}", attack.check, linted.out);
+    let said = attack.run(&repo, &["run", "--json"]);
+    assert_eq!(said.exit, 0, "{} and {}: {}{}", attack.check, attack.touches, said.out, said.err);
+    let halted = said.halted();
+    assert_eq!(halted["steered"][0]["path"], attack.touches, "{}: {halted}", attack.check);
+    assert_eq!(halted["steered"][0]["atom"], "A1");
 }
 
-#[test]
-fn a_protected_file_is_refused_although_it_did_not_exist() {
-    for attack in ATTACKS.iter().filter(|attack| attack.can_be_tried()) {
-        let all = steering(attack.check).into_iter().flat_map(|one| one.globs);
-        let repo = attack.repo(&attack.tests().into_iter().chain(all).collect::<Vec<_>>());
-        let linted = attack.run(&repo, &["lint", "--no-run", "--json"]);
-        assert!(!linted.out.contains("steerable"), "{}: {}", attack.check, linted.out);
-        assert!(!linted.out.contains("never_matches"), "{}: {}", attack.check, linted.out);
-        let said = attack.run(&repo, &["run", "--json"]);
-        assert_ne!(said.exit, 0, "{} and {}: {}", attack.check, attack.touches, said.out);
-        let refusal = format!("it changed what is protected: {}", attack.touches);
-        assert!(said.out.contains(&refusal), "{}: {}{}", attack.check, said.out, said.err);
-        assert_eq!(repo.landed("main"), "");
-    }
+/// Although it did not exist when it was protected.
+fn is_refused_when_it_is_protected(attack: &Attack) {
+    let all = steering(attack.check).into_iter().flat_map(|one| one.globs);
+    let repo = attack.repo(&attack.tests().into_iter().chain(all).collect::<Vec<_>>());
+    let linted = attack.run(&repo, &["lint", "--no-run", "--json"]);
+    assert!(!linted.out.contains("steerable"), "{}: {}", attack.check, linted.out);
+    assert!(!linted.out.contains("never_matches"), "{}: {}", attack.check, linted.out);
+    let said = attack.run(&repo, &["run", "--json"]);
+    assert_ne!(said.exit, 0, "{} and {}: {}", attack.check, attack.touches, said.out);
+    let refusal = format!("it changed what is protected: {}", attack.touches);
+    assert!(said.out.contains(&refusal), "{}: {}{}", attack.check, said.out, said.err);
+    assert_eq!(repo.landed("main"), "");
+}
+
+/// A test for each tool, because each takes its time.
+macro_rules! for_each_tool {
+    ($($test:ident: $needs:literal;)*) => {
+        $(#[test]
+        fn $test() {
+            let attacks = ATTACKS.iter().filter(|attack| attack.needs.starts_with($needs));
+            assert!(attacks.clone().count() > 0);
+            for attack in attacks.filter(|attack| attack.can_be_tried()) {
+                turns_the_check_green_and_is_named(attack);
+                is_refused_when_it_is_protected(attack);
+            }
+        })*
+
+        #[test]
+        fn every_attack_is_tried() {
+            let known = [$($needs),*];
+            assert!(ATTACKS.iter().all(|attack| known.iter().any(|tool| attack.needs.starts_with(tool))));
+        }
+    };
+}
+
+for_each_tool! {
+    pytest_is_steered: "python3 -m pytest";
+    unittest_is_steered: "python3 --version";
+    tox_is_steered: "tox";
+    npm_is_steered: "npm";
+    jest_is_steered: "node_modules/.bin/jest";
+    vitest_is_steered: "node_modules/.bin/vitest";
+    mocha_is_steered: "node_modules/.bin/mocha";
+    make_is_steered: "make";
+    rake_is_steered: "rake";
+    go_is_steered: "go";
+    cargo_is_steered: "cargo";
 }
 
 /// A folder that only happens to have the name of a module is nobody's way around the tests.

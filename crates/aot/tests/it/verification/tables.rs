@@ -326,3 +326,21 @@ fn colour_is_for_terminals() {
     assert!(coloured.contains("\x1b[1;31mFAIL"), "{coloured:?}");
     assert!(coloured.contains("running: false"), "{coloured:?}");
 }
+
+/// All that was kept, of what passed too; what a terminal would obey is gone, and no line is cut.
+#[test]
+fn the_whole_output_is_shown_when_it_is_asked_for() {
+    let long = "x".repeat(200);
+    let project = Project::with(&format!(
+        "    checklist:\n      - {{item: \"Good\", check: {{type: command, value: \"seq 1 9\"}}}}\n      \
+         - {{item: \"Bad\", check: {{type: command, value: \"seq 1 9; printf '\\\\033[31mred\\\\033[0m {long}'; exit 3\"}}}}"
+    ));
+    let brief = project.aot(&["verify"]);
+    assert_eq!(brief.exit, 1, "{}{}", brief.out, brief.err);
+    assert!(!brief.out.contains("| 1\n"), "{}", brief.out);
+    let whole = project.aot(&["verify", "-v"]);
+    assert_eq!(whole.exit, 1);
+    assert_eq!(whole.out.matches("| 1\n").count(), 2, "{}", whole.out);
+    assert!(whole.out.contains(&format!("| red {long}\n")), "{}", whole.out);
+    assert!(!whole.out.contains('\u{1b}'), "{}", whole.out);
+}

@@ -90,7 +90,7 @@ fn a_session_is_welcomed_by_what_it_needs() {
     };
     check("\"s\"", "running", "s", Some("This session drives"));
     check("\"s\"", "running", "t", Some("take over"));
-    check("null", "running", "t", Some("Nobody drives it"));
+    check("null", "running", "t", Some("No session drives it"));
     check("null", "stopped", "t", Some("/aot:enter-recursion"));
     check("\"s\"", "completed", "t", None);
     check("\"s\"", "stopped", "s", None);

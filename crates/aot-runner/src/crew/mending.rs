@@ -1,0 +1,143 @@
+//! An agent at work on an atom: it answers, its check runs, and while that is red it goes on in the same conversation and
+//! the same tree (D34). Between its turns the agent does not run, so nobody writes while the check looks.
+
+use std::time::{Duration, Instant};
+
+use aot_core::brief::{self, Brief, Role, WorkerAnswer};
+use aot_core::coordinator::{CheckOutcome, JobOutcome};
+use aot_core::rules::bound;
+use aot_core::state::{headline, is_same_failure};
+use serde_json::Value;
+
+use super::asking::{answer, failed, lost, transcript_of, validator, wall};
+use super::attempt::{WorkDone, first_artifacts, run_check};
+use super::meter::Meter;
+use super::workers::Workers;
+use super::{Assignment, Attempt};
+use crate::agents::{Agent, Question, Session};
+use crate::message::Notice;
+use crate::tree::{Lent, Sealed};
+
+/// With less time than this left, an agent is not asked to go on.
+const LEAST_TIME: Duration = Duration::from_secs(5);
+
+/// A result that is not good enough, and what the agent is told about it.
+struct Unfinished {
+    done: WorkDone,
+    check: CheckOutcome,
+    content: Option<String>,
+    text: String,
+}
+
+/// The conversation with a worker.
+struct Dialogue<'d> {
+    attempt: &'d Attempt,
+    assignment: &'d Assignment,
+    brief: &'d Brief,
+    agent: &'d Agent,
+    session: Session,
+    deadline: Instant,
+    turns: u32,
+}
+
+impl Workers {
+    /// Returns what the agent did and what its check came to, or why it is no success.
+    pub(super) fn work(
+        &self,
+        attempt: &Attempt,
+        assignment: &Assignment,
+        lent: &mut Lent,
+        brief: &Brief,
+        meter: &Meter,
+    ) -> Result<(WorkDone, CheckOutcome), JobOutcome> {
+        let agent = self.member(Role::Worker, Some(&assignment.atom))?;
+        let parse = |value: &Value| WorkerAnswer::read(value);
+        let session = match self.config.launcher.open(agent) {
+            Ok(session) => session,
+            Err(report) => {
+                answer(agent, report, parse)?;
+                return Err(lost("it was not asked".into()));
+            }
+        };
+        let deadline = Instant::now() + wall(&assignment.state);
+        let mut dialogue = Dialogue { attempt, assignment, brief, agent, session, deadline, turns: 0 };
+        let mut before: Option<Unfinished> = None;
+        loop {
+            let turn = self.turn(&mut dialogue, lent, meter, before.as_ref());
+            let (done, content, last) = match (turn, before.take()) {
+                // The check would say the same; what the agent says now explains why nothing was changed.
+                (Ok((done, content)), Some(before)) if content.is_some() && content == before.content => {
+                    return Ok((done, before.check));
+                }
+                (Ok((done, content)), last) => (done, content, last),
+                (Err(outcome @ (JobOutcome::Lost { .. } | JobOutcome::TooLarge { .. })), _)
+                | (Err(outcome), None) => return Err(outcome),
+                (Err(outcome), Some(before)) => match before.check {
+                    CheckOutcome::Fail { .. } => return Ok((before.done, before.check)),
+                    _ => return Err(outcome),
+                },
+            };
+            let check = run_check(self, assignment, lent, &attempt.switch, meter);
+            let Some(text) = missing(&done, &check, last.as_ref()) else { return Ok((done, check)) };
+            let turns_left = u64::from(dialogue.turns) <= bound::MENDS;
+            let has_time = dialogue.deadline.saturating_duration_since(Instant::now()) >= LEAST_TIME;
+            if attempt.switch.is_off() || !turns_left || !has_time {
+                return Ok((done, check));
+            }
+            let reason = match &check {
+                CheckOutcome::Fail { reason } => headline(reason).to_owned(),
+                _ => "it changed nothing".to_owned(),
+            };
+            self.notice(Notice::Mends { job: assignment.job.clone(), reason });
+            before = Some(Unfinished { done, check, content, text });
+        }
+    }
+
+    /// One turn of the agent, up to its sealed work.
+    fn turn(
+        &self,
+        dialogue: &mut Dialogue<'_>,
+        lent: &mut Lent,
+        meter: &Meter,
+        before: Option<&Unfinished>,
+    ) -> Result<(WorkDone, Option<String>), JobOutcome> {
+        let Dialogue { assignment, agent, .. } = *dialogue;
+        let parse = |value: &Value| WorkerAnswer::read(value);
+        let read = validator(parse);
+        let left = dialogue.deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+        let name = transcript_of(&assignment.job, Role::Worker);
+        let question = Question {
+            repeats: u32::try_from(bound::MENDS).unwrap_or(u32::MAX).saturating_sub(dialogue.turns),
+            again: before.map(|before| before.text.clone()),
+            transcript: if dialogue.turns == 0 { name } else { format!("{name}{}", dialogue.turns + 1) },
+            ..Question::new(agent, dialogue.brief, &read, lent.root(), left, &dialogue.attempt.switch)
+        };
+        let report = self.ask(Some(&dialogue.session), &assignment.job, lent, meter, question);
+        dialogue.turns += report.asked.max(1);
+        let answer = answer(agent, report, parse)?;
+        let Sealed { changed, ignored, content, .. } = self.seal(assignment, lent)?;
+        if !answer.success {
+            let reason = answer.reason.unwrap_or(answer.summary);
+            return Err(if answer.too_large { JobOutcome::TooLarge { reason } } else { failed(reason) });
+        }
+        let is_unchanged = changed.is_empty() && content.is_some();
+        let artifacts = if answer.artifacts.is_empty() { first_artifacts(changed) } else { answer.artifacts };
+        Ok((WorkDone { summary: answer.summary, artifacts, ignored, is_unchanged }, content))
+    }
+}
+
+/// What the agent is told if its result is not good enough and another turn may help.
+fn missing(done: &WorkDone, check: &CheckOutcome, last: Option<&Unfinished>) -> Option<String> {
+    match (check, last.map(|last| &last.check)) {
+        (CheckOutcome::Fail { reason }, Some(CheckOutcome::Fail { reason: before }))
+            if is_same_failure(before, reason) =>
+        {
+            None
+        }
+        (CheckOutcome::Fail { reason }, _) => Some(brief::mend(reason)),
+        // A claim that changed nothing is asked once what it did (D33).
+        (CheckOutcome::None, None) if done.is_unchanged => Some(brief::explain_no_change()),
+        (CheckOutcome::None | CheckOutcome::Pass, _)
+        | (CheckOutcome::Error { .. } | CheckOutcome::Pending { .. }, _) => None,
+    }
+}
