@@ -23,6 +23,7 @@ use aot_runner::process::Guard;
 use aot_runner::store::error::FileError;
 use aot_runner::store::home::Home;
 use aot_runner::store::{Begun, ExistingFile, Store, Unreadable};
+use aot_runner::tree;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -323,6 +324,8 @@ struct Agreed {
 struct Written {
     loop_id: String,
     backup: Option<PathBuf>,
+    /// The list in which git was told to ignore the state file, if it was not told before.
+    ignored_in: Option<PathBuf>,
     /// What could not be kept beside it.
     warnings: Vec<String>,
 }
@@ -353,9 +356,15 @@ fn write(path: &Path, agreed: &Agreed, over: ExistingFile) -> Result<Written, Fa
     // The loop is agreed on from here on, so that what else cannot be kept is no failure.
     let warnings = [seal.keep(&project).err(), Kept::of(&project).add(to_keep).err()];
     let warnings = ["the list of protected files", "how the checks stand"].into_iter().zip(warnings);
-    let warnings = warnings.filter_map(|(what, error)| Some(not_kept(what, &error?))).collect();
+    let mut warnings: Vec<String> =
+        warnings.filter_map(|(what, error)| Some(not_kept(what, &error?))).collect();
     drop(lock);
-    Ok(Written { loop_id, backup, warnings })
+    let ignored_in = tree::ignore_state(&project, &Guard::new(place::this_program()?));
+    let ignored_in = ignored_in.unwrap_or_else(|why| {
+        warnings.push(format!("warning: git could not be told to ignore the state file: {why}"));
+        None
+    });
+    Ok(Written { loop_id, backup, ignored_in, warnings })
 }
 
 /// What a person should know of the trees.
@@ -377,10 +386,13 @@ fn print_trial(tried: &TrialResult) {
 }
 
 fn answer(path: &Path, state: &State, tried: &TrialResult, written: &Written) -> Answer {
-    let Written { loop_id, backup, warnings } = written;
+    let Written { loop_id, backup, ignored_in, warnings } = written;
     let mut lines = vec![format!("\nagreed: {}", path.display())];
     if let Some(backup) = backup {
         lines.push(format!("the one before is kept in {}", backup.display()));
+    }
+    if ignored_in.is_some() {
+        lines.push("git ignores it from now on (info/exclude); `git add -f` shares it".into());
     }
     lines.push("Next: aot run".into());
     let json = json!({
@@ -390,6 +402,7 @@ fn answer(path: &Path, state: &State, tried: &TrialResult, written: &Written) ->
         "goal": state.objective.goal,
         "atoms": state.atoms.len(),
         "backup": backup,
+        "ignored_in": ignored_in,
         "standing": tried.standing,
         "checks": tried.checks,
         "findings": tried.advice,

@@ -302,3 +302,56 @@ fn a_worker_does_not_align() {
     assert!(String::from_utf8_lossy(&said.stderr).contains("may look, but not write"));
     assert!(!repo.path(STATE).exists());
 }
+
+/// Git is told once to ignore the state file, in the user's own list, and never where the project has decided already.
+#[test]
+fn git_is_told_to_ignore_the_state_file() {
+    let align = |repo: &Repo| {
+        let said = repo.aot(&[&WHOLE[..], &["--force"]].concat());
+        assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+        said.out
+    };
+    let list = ".git/info/exclude";
+    let told = "git ignores it from now on";
+    let repo = unaligned();
+    assert!(!align(&repo).contains(told), "its .gitignore has `.claude/` already");
+    repo.write(".gitignore", "ignored/\n");
+    repo.git(&["commit", "-qam", "Ignore less"]);
+    repo.write(list, "# mine\n*.log");
+    assert!(align(&repo).contains(told));
+    assert_eq!(repo.read(list), format!("# mine\n*.log\n/{STATE}\n"));
+    assert_eq!(repo.git(&["status", "--porcelain"]), "");
+    assert!(!align(&repo).contains(told), "it is said once");
+    assert_eq!(repo.read(".gitignore"), "ignored/\n", "a file that is shared stays as it is");
+    repo.write(list, "");
+    repo.git(&["add", "-f", STATE]);
+    repo.git(&["commit", "-qm", "Share the loop"]);
+    assert!(!align(&repo).contains(told), "what is tracked is shared on purpose");
+    assert_eq!(repo.read(list), "");
+    // In a worktree, and in a subfolder of one.
+    let repo = unaligned();
+    repo.write(".gitignore", "");
+    repo.git(&["commit", "-qam", "Ignore nothing"]);
+    repo.git(&["worktree", "add", "-q", "../other"]);
+    let other = repo.at("../other/below");
+    fs::write(other.path("README"), "").expect("a file");
+    let state = other.path(STATE);
+    let words = [&WHOLE[..], &["--state", state.to_str().expect("plain")]].concat();
+    let said = other.aot(&words);
+    assert!(said.exit == 0 && said.out.contains(told), "{}{}", said.out, said.err);
+    assert_eq!(other.git(&["status", "--porcelain", "--untracked-files=all"]), "?? below/README");
+    assert_eq!(
+        other.read("../../project/.git/info/exclude").lines().last(),
+        Some(&*format!("/below/{STATE}"))
+    );
+}
+
+/// Outside of a repository there is nobody to tell.
+#[test]
+fn without_git_nothing_is_said_of_it() {
+    let repo = Repo::bare(&Plan::default());
+    fs::remove_dir_all(repo.path(".claude")).expect("it was there");
+    repo.write("README", "");
+    let said = repo.aot(&WHOLE);
+    assert!(said.exit == 0 && !said.out.contains("git ignores"), "{}{}", said.out, said.err);
+}
