@@ -79,8 +79,8 @@ fn classify(words: &[String]) -> Verb {
     let mut plain = words.iter().map(String::as_str).filter(|word| *word != "--json");
     match plain.next().unwrap_or("--help") {
         // `agents` and `doctor` are not among them: they start programs that a settings file names.
-        "show" | "ready" | "status" | "graph" | "log" | "validate" | "gate" | "schema" | "help"
-        | "--help" | "-h" | "--version" | "-V" => Verb::ReadOnly,
+        "show" | "ready" | "status" | "graph" | "log" | "validate" | "gate" | "schema" | "completions"
+        | "help" | "--help" | "-h" | "--version" | "-V" => Verb::ReadOnly,
         "verify" | "lint" => Verb::RunsChecks,
         "atom" => match plain.next().unwrap_or_default() {
             "brief" => Verb::ReadOnly,

@@ -6,6 +6,7 @@ mod arguments;
 mod atom;
 pub mod call;
 mod clean;
+mod completions;
 mod confirm;
 mod demo;
 mod dialogue_agent;
@@ -40,18 +41,22 @@ use std::process::ExitCode;
 
 use aot_core::rules::{Change, Ledger, Refusal};
 use aot_runner::store::{Note, Recorded, Store};
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 
 use crate::failure::{self, Failure};
 use crate::place;
-use crate::print::{Answer, OutputFormat};
+use crate::print::{self, Answer, OutputFormat};
+
+/// The release, and the commit that the build script found.
+const VERSION: &str = env!("AOT_VERSION");
 
 /// Gives a goal to coding agents and stops when the goal is proven done, or says exactly why it cannot be.
 #[derive(Debug, Parser)]
 #[command(
     name = "aot",
-    version,
+    version = VERSION,
     propagate_version = true,
     max_term_width = 100,
     arg_required_else_help = true
@@ -117,6 +122,9 @@ enum Command {
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
     Demo(demo::DemoArgs),
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Man(completions::ManArgs),
 }
 
 impl Command {
@@ -149,6 +157,8 @@ impl Command {
             Command::Call(verb) => verb,
             Command::Plugin(verb) => verb,
             Command::Demo(verb) => verb,
+            Command::Completions(verb) => verb,
+            Command::Man(verb) => verb,
         }
     }
 }
@@ -159,11 +169,25 @@ pub fn run() -> Result<u8, (Failure, OutputFormat)> {
     let format = if asked_for_json { OutputFormat::Json } else { OutputFormat::Text };
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
+        Err(error) if error.kind() == ErrorKind::DisplayVersion && asked_for_json => {
+            print::json(&version());
+            return Ok(0);
+        }
         Err(error) => std::process::exit(code_of(failure::usage(&error, format))),
     };
     let answer = cli.answer().map_err(|failure| (failure, format))?;
     answer.print(format);
     Ok(answer.exit)
+}
+
+/// What `aot --version --json` says.
+fn version() -> Value {
+    let known = |text: &'static str| Some(text).filter(|text| !text.is_empty());
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "commit": known(env!("AOT_COMMIT")),
+        "commit_date": known(env!("AOT_COMMIT_DATE")),
+    })
 }
 
 fn code_of(code: ExitCode) -> i32 {

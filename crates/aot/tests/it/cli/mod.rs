@@ -3,6 +3,7 @@
 mod project;
 
 mod among_others;
+mod installed;
 mod operations;
 mod questions;
 mod screens;
