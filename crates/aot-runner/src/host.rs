@@ -22,16 +22,27 @@ const LONGEST_COMPLAINT: u64 = 64 << 10;
 /// What a host's program registers lies on this machine; whatever takes this long hangs.
 const HOST_LIMITS: CallLimits = CallLimits { wall: Duration::from_secs(60), output: 1 << 20 };
 
-/// Runs it, and answers with its last words if it fails.
+/// Runs it in the folder we are in, and answers with its last words if it fails.
 pub fn ask(guard: &Guard, program: &Path, words: &[&str]) -> Result<(), String> {
-    let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
     let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+    hear(guard, program, words, &folder, &[]).map(drop)
+}
+
+/// The same in a folder and with an input; what it prints is the answer.
+pub fn hear(
+    guard: &Guard,
+    program: &Path,
+    words: &[&str],
+    folder: &Path,
+    input: &[u8],
+) -> Result<String, String> {
+    let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
     let called = guard.call(&Call {
         program: program.as_os_str(),
         arguments: &arguments,
-        folder: &folder,
+        folder,
         environment: std::env::vars_os().collect(),
-        input: &[],
+        input,
         limits: HOST_LIMITS,
     });
     let said = called.map_err(|error| match error {
@@ -39,7 +50,7 @@ pub fn ask(guard: &Guard, program: &Path, words: &[&str]) -> Result<(), String> 
         error => error.to_string(),
     })?;
     if said.code == Some(0) {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&said.output).into_owned());
     }
     let text = [said.errors, said.output].concat();
     let text = String::from_utf8_lossy(&text).trim().to_owned();

@@ -103,6 +103,25 @@ impl Verb for PluginCommand {
     }
 }
 
+/// The folders in which a plugin of ours is installed.
+pub fn installed() -> Vec<PathBuf> {
+    let market = market().map(|market| market.join(NAME));
+    let folders = [user(), market].into_iter().flatten();
+    folders.filter(|folder| folder.join(".claude-plugin").is_dir()).collect()
+}
+
+/// The program in an installed plugin, which its hooks start.
+pub fn program_in(folder: &Path) -> PathBuf {
+    folder.join("bin").join("aot")
+}
+
+/// A file of an installed plugin that is not the one of this program.
+pub fn outdated(folder: &Path) -> Option<&'static str> {
+    let differs =
+        |(path, content): &&(&str, &[u8])| fs::read(folder.join(path)).ok().as_deref() != Some(*content);
+    FILES.iter().find(differs).map(|(path, _)| *path)
+}
+
 /// Where a user's own plugins are found without being registered.
 fn user() -> Result<PathBuf, Failure> {
     Ok(host_config()?.join("skills").join(NAME))
@@ -133,7 +152,7 @@ fn write(folder: &Path) -> Result<(), Failure> {
     for (path, content) in FILES {
         put(&aside.join(path), content)?;
     }
-    let program = aside.join("bin").join("aot");
+    let program = program_in(&aside);
     let written = fs::create_dir_all(aside.join("bin"))
         // A copy lives on when the program is updated or moved; the next `install` brings it up to date.
         .and_then(|()| fs::copy(place::program_file().unwrap_or_default(), &program).map(drop));

@@ -122,7 +122,9 @@ fn a_git_that_never_ends_is_ended() {
 fn it_fits_a_terminal_and_names_every_trial() {
     for &kind in kinds() {
         let settings = format!("cage.kind = \"{kind}\"");
-        let (exit, out) = doctor(&[("aot.toml", &settings)], &[]);
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("aot.toml"), settings).expect("a file");
+        let (exit, out) = doctor_with(folder.path(), &[], &[("PATH", "/usr/bin:/bin")]);
         assert_eq!(exit, 0, "{out}");
         for line in out.lines() {
             assert!(line.chars().count() <= 80, "{line:?} is too long");
@@ -131,10 +133,143 @@ fn it_fits_a_terminal_and_names_every_trial() {
             "✓ git",
             &*format!("In the {kind} cage"),
             "✓ make a file outside",
-            "Nothing essential is missing.",
+            "Nothing essential is missing, except an agent",
         ] {
             assert!(out.contains(part), "no {part:?} in {out}");
         }
         assert!(!out.contains('\x1b') && !out.contains('✗'), "{out}");
     }
+}
+
+/// A folder with a program of this name, which is a script.
+fn with_program(folder: &Path, name: &str, script: &str) -> String {
+    let programs = folder.join(".programs");
+    fs::create_dir_all(&programs).expect("a folder");
+    let program = programs.join(name);
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("a file");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    format!("{}:/usr/bin:/bin", programs.display())
+}
+
+/// What is said of one thing, and the exit code and the whole object.
+fn said_of(folder: &Path, variables: &[(&str, &str)], what: &str) -> (String, String, Value) {
+    let (_, out) = doctor_with(folder, &["--json"], variables);
+    let object: Value = serde_json::from_str(&out).expect("one object");
+    let said = finding(&object, what);
+    let word = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
+    assert_eq!(word("hint").is_empty(), word("status") == "good", "{said}");
+    (word("status"), word("message"), object)
+}
+
+#[test]
+fn it_says_whether_an_agent_can_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let none = [("PATH", "/usr/bin:/bin")];
+    let (status, said, object) = said_of(folder.path(), &none, "agent");
+    assert_eq!((status.as_str(), said.as_str()), ("note", "none is found on the search path"));
+    assert_eq!((&object["agent_ready"], &object["healthy"]), (&Value::from(false), &Value::from(true)));
+    // A program inside of the project is not started only to look: it may have come with a clone.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let path = with_program(elsewhere.path(), "claude", "echo 9.8.7 \\(Claude Code\\)");
+    let (status, said, object) =
+        said_of(folder.path(), &[("PATH", &path), ("ANTHROPIC_API_KEY", "")], "agent");
+    assert_eq!((status.as_str(), said.as_str()), ("note", "claude: 9.8.7 (Claude Code), not logged in"));
+    assert_eq!(object["agent_ready"], false);
+    let (_, text) = doctor_with(folder.path(), &[], &[("PATH", &path), ("ANTHROPIC_API_KEY", "")]);
+    assert!(text.contains("except an agent"), "{text}");
+    let with_key = [("PATH", path.as_str()), ("ANTHROPIC_API_KEY", "k")];
+    let (status, said, object) = said_of(folder.path(), &with_key, "agent");
+    assert_eq!((status.as_str(), said.as_str()), ("good", "claude: 9.8.7 (Claude Code), logged in"));
+    assert_eq!(object["agent_ready"], true);
+    let (_, text) = doctor_with(folder.path(), &[], &with_key);
+    assert!(text.ends_with("\nNothing essential is missing.\n"), "{text}");
+}
+
+#[test]
+fn an_old_git_is_named_with_the_version_that_is_needed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = with_program(folder.path(), "git", "echo git version 2.30.2");
+    let (status, said, object) = said_of(folder.path(), &[("PATH", &path)], "git");
+    assert_eq!((status.as_str(), said.as_str()), ("problem", "2.30.2 is too old"));
+    assert_eq!(object["healthy"], false);
+}
+
+#[test]
+fn it_sees_uncommitted_edits_and_what_git_makes_of_the_state_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(root).args(["-c", "user.name=Ada", "-c", "user.email=a@b"]).args(words);
+        let output = command.output().expect("git is here");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let check = |what: &str, status: &str, part: &str| {
+        let (found, said, object) = said_of(root, &[], what);
+        assert_eq!(found, status, "{said}");
+        assert!(said.contains(part), "{said:?} without {part:?}");
+        assert_eq!(object["healthy"], true, "nothing of it is essential");
+    };
+    check("repository", "good", "not a git repository");
+    git(&["init", "-q", "-b", "main"]);
+    fs::write(root.join("one"), "1").expect("a file");
+    git(&["add", "one"]);
+    git(&["commit", "-qm", "Begin"]);
+    check("repository", "good", "no uncommitted edits");
+    fs::write(root.join("one"), "2").expect("a file");
+    check("repository", "note", "uncommitted edits (1): one");
+    fs::create_dir(root.join(".claude")).expect("a folder");
+    fs::write(root.join(STATE), aot_testkit::fixtures::COMPLETE).expect("a file");
+    check("tracked", "note", "`git add -A` would commit it");
+    fs::write(root.join(".git/info/exclude"), format!("/{STATE}\n")).expect("a file");
+    check("tracked", "good", "git ignores the state file");
+    git(&["add", "-f", STATE]);
+    check("tracked", "note", "git tracks the state file");
+    git(&["commit", "-qm", "Share"]);
+    let more = format!("{}\nmore\n", aot_testkit::fixtures::COMPLETE);
+    fs::write(root.join(STATE), more).expect("a file");
+    check("repository", "note", "uncommitted edits (1): one");
+}
+
+#[test]
+fn it_finds_a_plugin_of_another_version_and_hooks_that_do_not_fire() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    let host = root.join("host");
+    let data = root.join("data");
+    let variables = [
+        ("CLAUDE_CONFIG_DIR", host.to_str().expect("plain")),
+        ("XDG_DATA_HOME", data.to_str().expect("plain")),
+    ];
+    let check = |what: &str, status: &str, part: &str| {
+        let (found, said, object) = said_of(root, &variables, what);
+        assert_eq!(found, status, "{said}");
+        assert!(said.contains(part), "{said:?} without {part:?}");
+        assert_eq!(object["healthy"], status != "problem", "{object}");
+    };
+    check("plugin", "good", "not installed");
+    let mut install = Command::new(env!("CARGO_BIN_EXE_aot"));
+    install.args(["plugin", "install"]).current_dir(root).envs(variables);
+    assert!(install.status().expect("it starts").success());
+    check("plugin", "good", "of this version");
+    check("hooks", "good", "hooks answer");
+    let installed = host.join("skills/aot");
+    let manifest = installed.join(".claude-plugin/plugin.json");
+    let text = fs::read(&manifest).expect("it is there");
+    fs::write(&manifest, "{}").expect("a file");
+    check("plugin", "note", "plugin.json is not of this version");
+    fs::write(&manifest, text).expect("a file");
+    for settings in [host.join("settings.json"), root.join(".claude/settings.local.json")] {
+        fs::create_dir_all(settings.parent().expect("a folder")).expect("a folder");
+        fs::write(&settings, r#"{"disableAllHooks": true}"#).expect("a file");
+        check("hooks", "problem", "disableAllHooks");
+        fs::remove_file(&settings).expect("it was there");
+    }
+    let program = installed.join("bin/aot");
+    fs::write(&program, "#!/bin/sh\necho aot 0.0.9\n").expect("a file");
+    check("plugin", "note", "has aot 0.0.9, and this is aot ");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    check("hooks", "problem", "does not answer");
+    fs::remove_file(&program).expect("it was there");
+    check("plugin", "problem", "does not start");
 }

@@ -1,5 +1,7 @@
 //! `aot doctor`: what is here, and what holds, proven by trying.
 
+mod around;
+
 use std::path::{Path, PathBuf};
 
 use aot_core::contract::Severity;
@@ -34,7 +36,7 @@ const INDENT: usize = 17;
 /// Columns for what was tried in a cage.
 const TRIED: usize = 47;
 
-/// Tell what is here and what holds, by trying it: git, locks, processes, the cage of workers
+/// Tell what is here and what holds, by trying it: git, locks, processes, the cage of workers, agents, the plugin
 ///
 /// Exits with 0 if nothing essential is missing, and 1 otherwise.
 #[derive(Debug, Args)]
@@ -92,6 +94,13 @@ impl Verb for DoctorArgs {
         };
         found.extend(caged(&ladder, &trials, &settings));
         found.push(silence(&settings.work));
+        // A git that cannot be used has been complained of already.
+        if found[0].mark == Mark::Good {
+            found.extend(around::repository(state.as_deref(), &project, &guard)?);
+        }
+        let agents = around::agents(&settings, ladder.kind, &project, scratch.path(), &guard)?;
+        found.extend(agents.found);
+        found.extend(around::plugins(&project, scratch.path(), &guard));
 
         let is_well = found.iter().all(|finding| finding.mark != Mark::Problem);
         let mut lines: Vec<String> = found.iter().map(rendered).collect();
@@ -99,12 +108,17 @@ impl Verb for DoctorArgs {
             lines.push(format!("\nIn the {} cage, tried on this machine, a worker", ladder.kind));
             lines.extend(chapters(&trials));
         }
-        lines.push(match is_well {
-            true => "\nNothing essential is missing.".into(),
-            false => "\nSomething essential is missing; see the hints.".into(),
+        lines.push(match (is_well, agents.is_one_ready) {
+            (true, true) => "\nNothing essential is missing.".into(),
+            (true, false) => {
+                "\nNothing essential is missing, except an agent: without one, only atoms with a\n`run` command are solved."
+                    .into()
+            }
+            (false, _) => "\nSomething essential is missing; see the hints.".into(),
         });
         let json = json!({
             "healthy": is_well,
+            "agent_ready": agents.is_one_ready,
             "findings": found.iter().map(object).collect::<Vec<_>>(),
             "cage": cage_object(&ladder, &trials, &settings.cage.network),
         });
