@@ -89,6 +89,12 @@ step 'build'
 cargo build --workspace --locked --lib --bins --tests --example simulate --example check_model \
     --example faults --example attacks
 
+# Links, and that every page is in the book, are tested without it.
+if command -v mdbook > /dev/null; then
+    step 'the book'
+    mdbook build --dest-dir "$PWD/$target/book"
+fi
+
 step 'the demo'
 "$target/debug/aot" demo > /dev/null
 

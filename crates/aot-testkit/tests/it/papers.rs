@@ -81,6 +81,28 @@ fn every_relative_link_leads_somewhere() {
     assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
 }
 
+/// The table of contents of the book names every page of `docs` once, and nothing else.
+#[test]
+fn the_book_has_every_page_once() {
+    let book = fs::read_to_string(root().join("book.toml")).expect("the book can be read");
+    assert!(book.contains("src = \"docs\""), "the pages of the book are those of docs");
+    let docs = root().join("docs");
+    let summary = docs.join("SUMMARY.md");
+    let text = fs::read_to_string(&summary).expect("a table of contents");
+    let listed: Vec<PathBuf> = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .map(|path| docs.join(path))
+        .collect();
+    for page in files("md").into_iter().filter(|page| page.starts_with(&docs) && *page != summary) {
+        let times = listed.iter().filter(|path| **path == page).count();
+        assert_eq!(times, 1, "{} in docs/SUMMARY.md", page.display());
+    }
+    // Links are tested elsewhere; a page outside of the book would be one of them.
+    assert!(listed.iter().all(|path| path.starts_with(&docs) && path.is_file()), "{listed:?}");
+}
+
 #[test]
 fn every_cited_decision_is_written_down() {
     let folder = root().join("docs/contributing/decisions");

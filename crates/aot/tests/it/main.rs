@@ -6,6 +6,8 @@ mod agents;
 mod cages;
 mod cli;
 mod dialogue;
+mod documents;
+mod examples;
 mod hostile;
 mod mcp;
 mod plugin;

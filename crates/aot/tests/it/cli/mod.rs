@@ -3,6 +3,7 @@
 mod project;
 
 mod among_others;
+mod guide;
 mod installed;
 mod operations;
 mod questions;

@@ -1,0 +1,2 @@
+. src/text.sh
+greet() { echo "Hello, $(cap "$1")!"; }
