@@ -14,49 +14,9 @@ const ATTACK: &str = "cat ~/.ssh/id_ed25519 ~/.aws/credentials ~/config/gh/hosts
     for f in .claude/settings.json .claude.json .codex/config.toml .gemini/settings.json config/opencode/opencode.json; \
     do mkdir -p ~/$(dirname $f); echo EVIL > ~/$f; done; true";
 
+/// The probe writes with its tools and through a shell, in its tree and in the project itself, and nothing of it stays. Then
+/// the worker solves the atom, with what the probe found in its brief.
 fn works(agent: &str, cage: &str) {
-    let script = Script::new().rule(
-        Rule::on("solve A1")
-            .write("a.txt", "made")
-            .run(&format!("cat a.txt; {ATTACK}"))
-            .answer(solved("a.txt is made", &["a.txt"])),
-    );
-    let atoms = atom("A1", "", &file("a.txt"));
-    let scene = Scene::new(&Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() }, script);
-    scene.settings(&format!("[cage]\nkind = \"{cage}\"\n"));
-    for key in [".ssh/id_ed25519", ".aws/credentials", "config/gh/hosts.yml"] {
-        scene.repo.write(&format!("../{key}"), "A-PRIVATE-KEY");
-    }
-    let said = scene.run(agent);
-    assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
-    assert_eq!(scene.repo.atoms(), "A1:resolved");
-    assert_eq!(scene.repo.landed("main"), "A1");
-    assert_eq!(scene.repo.read("a.txt").trim_end(), "made");
-    assert_eq!(scene.repo.read("found.txt"), "", "it read a key");
-    for settings in [
-        ".claude/settings.json",
-        ".claude.json",
-        ".codex/config.toml",
-        ".gemini/settings.json",
-        "config/opencode/opencode.json",
-    ] {
-        let text = std::fs::read_to_string(scene.repo.path(&format!("../{settings}"))).unwrap_or_default();
-        assert!(!text.contains("EVIL"), "it left {settings}");
-    }
-    let runs = Scene::agent_runs(&said);
-    assert_eq!(runs.len(), 1, "{runs:?}");
-    assert_eq!(runs[0]["agent"], agent);
-    assert!(runs[0]["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{runs:?}");
-    let told = scene.aot(&["log", "A1"]);
-    assert!(told.out.contains("a.txt is made"), "{}", told.out);
-    for secret in ["nobody-may-see", "A-PRIVATE-KEY"] {
-        assert!(!scene.transcripts().contains(secret));
-    }
-    assert_eq!(scene.repo.leftovers(), [""; 0]);
-}
-
-/// The probe writes with its tools and through a shell, in its tree and in the project itself; nothing of it stays.
-fn looks(agent: &str, cage: &str) {
     let atoms = atom("A1", "", &format!("probe: true, {}", file("a.txt")));
     let plan = Plan { atoms: &atoms, base_case: &is_there("a.txt"), ..Plan::default() };
     let scene = Scene::new(&plan, Script::new());
@@ -70,19 +30,49 @@ fn looks(agent: &str, cage: &str) {
                 .answer(feasible("it is easy")),
         )
         .rule(
-            Rule::on("solve A1").and("it is easy").write("a.txt", "made").answer(solved("made", &["a.txt"])),
+            Rule::on("solve A1")
+                .and("it is easy")
+                .write("a.txt", "made")
+                .run(&format!("cat a.txt; {ATTACK}"))
+                .answer(solved("a.txt is made", &["a.txt"])),
         );
     let scene = Scene { model: scripted_model::ScriptedModel::start(script).expect("a model"), ..scene };
     scene.at(&scene.model.url());
     scene.settings(&format!("[cage]\nkind = \"{cage}\"\n"));
+    for key in [".ssh/id_ed25519", ".aws/credentials", "config/gh/hosts.yml"] {
+        scene.repo.write(&format!("../{key}"), "A-PRIVATE-KEY");
+    }
     let said = scene.run(agent);
     assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
+    assert_eq!(scene.repo.atoms(), "A1:resolved");
     assert_eq!(scene.repo.landed("main"), "A1");
+    assert_eq!(scene.repo.read("a.txt").trim_end(), "made");
     for path in ["sneaky", "../sneaky"] {
         assert!(!scene.repo.path(path).exists(), "the probe wrote {path}");
     }
     assert!(!said.out.contains("although it may only read"), "{}", said.out);
-    assert_eq!(Scene::agent_runs(&said).len(), 2);
+    assert_eq!(scene.repo.read("found.txt"), "", "it read a key");
+    for settings in [
+        ".claude/settings.json",
+        ".claude.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        "config/opencode/opencode.json",
+    ] {
+        let text = std::fs::read_to_string(scene.repo.path(&format!("../{settings}"))).unwrap_or_default();
+        assert!(!text.contains("EVIL"), "it left {settings}");
+    }
+    let runs = Scene::agent_runs(&said);
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    for run in &runs {
+        assert_eq!(run["agent"], agent);
+        assert!(run["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{runs:?}");
+    }
+    let told = scene.aot(&["log", "A1"]);
+    assert!(told.out.contains("a.txt is made"), "{}", told.out);
+    for secret in ["nobody-may-see", "A-PRIVATE-KEY"] {
+        assert!(!scene.transcripts().contains(secret));
+    }
     assert_eq!(scene.repo.leftovers(), [""; 0]);
 }
 
@@ -211,7 +201,7 @@ fn works_for_an_ordinary_user() {
         eprintln!("!!! NOT TESTED AS AN ORDINARY USER, who cannot read {itself} !!!");
         return;
     }
-    let cases = ["works_and_is_resolved_by_its_check", "works_in_the_kernels_cage"];
+    let cases = ["probes_without_writing_and_works", "probes_and_works_in_the_kernels_cage"];
     let cases = cases.map(|case| format!("agents::clients::codex::{case}"));
     let done = as_nobody(&[itself, "--exact", &cases[0], &cases[1]]);
     let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
@@ -224,30 +214,16 @@ macro_rules! for_each_agent {
             use super::is_here;
 
             #[test]
-            fn works_and_is_resolved_by_its_check() {
+            fn probes_without_writing_and_works() {
                 if is_here($program) {
                     super::works($agent, "auto");
                 }
             }
 
             #[test]
-            fn works_in_the_kernels_cage() {
+            fn probes_and_works_in_the_kernels_cage() {
                 if is_here($program) {
                     super::works($agent, "landlock");
-                }
-            }
-
-            #[test]
-            fn looks_and_cannot_write() {
-                if is_here($program) {
-                    super::looks($agent, "auto");
-                }
-            }
-
-            #[test]
-            fn looks_and_cannot_write_in_the_kernels_cage() {
-                if is_here($program) {
-                    super::looks($agent, "landlock");
                 }
             }
 
