@@ -31,6 +31,9 @@ pub struct View {
     /// The host's session that owns the loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The work lands on this branch, and not in the checkout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     pub iteration: u32,
     pub max_iterations: u32,
     pub stall_count: u32,
@@ -269,6 +272,7 @@ impl View {
             goal: shortened(&state.objective.goal),
             status: control.status,
             session: control.session.clone(),
+            branch: control.branch.clone(),
             iteration: control.iteration,
             max_iterations: limits.max_iterations,
             stall_count: control.stall_count,

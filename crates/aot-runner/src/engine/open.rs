@@ -90,17 +90,7 @@ pub(crate) fn ground(config: &RunConfig, state: &State, entry: OpenedFor) -> Res
     if entry == OpenedFor::Run && is_shared && !config.cage.spares_git_in(&config.project.root) {
         return Err(GroundError::OpenRepository { root: config.project.root.clone() }.into());
     }
-    let wanted = IsolationRequest {
-        mode: isolation.and_then(|isolation| isolation.mode),
-        share: isolation.map(|isolation| isolation.share.clone()).unwrap_or_default(),
-        copy: isolation.map(|isolation| isolation.copy.clone()).unwrap_or_default(),
-        setup: isolation.and_then(|isolation| isolation.setup.clone()),
-        teardown: isolation.and_then(|isolation| isolation.teardown.clone()),
-        shell: state.objective.shell.clone(),
-        branch: state.control.branch.clone(),
-        loop_id: state.control.loop_id.clone().unwrap_or_default(),
-        confinement: config.confinement.clone(),
-    };
+    let wanted = IsolationRequest::of(state, config.confinement.clone());
     Ok(Ground::enter(&config.project, wanted, &config.guard, entry)?)
 }
 

@@ -19,6 +19,7 @@ mod init;
 mod intents;
 mod kept;
 mod landing;
+mod look;
 mod needs;
 mod open;
 mod setup;
@@ -33,7 +34,7 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use aot_core::state::{AtomId, IsolationMode};
+use aot_core::state::{AtomId, IsolationMode, State};
 
 pub use content::{KnownRepository, Project, ProjectRepository, READ_IN_ALL, Tree, WHOLE_UP_TO, author};
 pub use error::GroundError;
@@ -41,6 +42,7 @@ pub use git::GitError;
 pub use ignored::{StateInGit, ignore_state, state_in_git, uncommitted};
 pub use init::begin;
 pub use kept::{KeptWork, kept};
+pub use look::BranchTree;
 pub use needs::{TreeNeeds, needs};
 pub use open::clean;
 
@@ -74,6 +76,24 @@ pub struct IsolationRequest {
     pub loop_id: String,
     /// What confines `setup`.
     pub confinement: Confinement,
+}
+
+impl IsolationRequest {
+    /// What the state asks for.
+    pub fn of(state: &State, confinement: Confinement) -> IsolationRequest {
+        let isolation = state.objective.isolation.clone().unwrap_or_default();
+        IsolationRequest {
+            mode: isolation.mode,
+            share: isolation.share,
+            copy: isolation.copy,
+            setup: isolation.setup,
+            teardown: isolation.teardown,
+            shell: state.objective.shell.clone(),
+            branch: state.control.branch.clone(),
+            loop_id: state.control.loop_id.clone().unwrap_or_default(),
+            confinement,
+        }
+    }
 }
 
 /// Who comes, and what is to be done first.

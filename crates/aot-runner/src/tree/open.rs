@@ -18,6 +18,7 @@ use super::history::commit_of;
 use super::intents;
 use super::kept::drop_old;
 use super::landing::checked_out;
+use super::look;
 use super::needs::INCLUDE;
 use super::setup::{TreeSetup, paths};
 use super::shadow::{self, Shadow};
@@ -157,6 +158,57 @@ pub(super) fn open(
     worktrees(project, wanted, guard, ports, repository, entry).map(|trees| Inner::Worktrees(Box::new(trees)))
 }
 
+/// The repository of a project that lands on a branch other than the one that is checked out, and the branch.
+pub(super) struct BranchElsewhere {
+    repository: Repository,
+    reference: String,
+}
+
+/// The branch that a loop lands on, if it exists and is not what the project's own folder shows.
+pub(super) fn branch_elsewhere(
+    project: &Project,
+    wanted: &IsolationRequest,
+    guard: &Guard,
+) -> Result<Option<BranchElsewhere>, GroundError> {
+    let Some(name) = &wanted.branch else { return Ok(None) };
+    match wanted.mode {
+        Some(IsolationMode::InPlace | IsolationMode::None) => return Ok(None),
+        Some(IsolationMode::Worktree) | None => {}
+    }
+    if shadow::is_outside(project)? {
+        return Ok(None);
+    }
+    let Surroundings::Repository(repository) = discover(&project.root, guard)? else { return Ok(None) };
+    if is_ignored(&project.root, &repository, guard)? {
+        return Ok(None);
+    }
+    let git = repository.git(guard);
+    let reference = format!("refs/heads/{name}");
+    let is_here = git.find(["symbolic-ref", "-q", "HEAD"])?.is_some_and(|head| text(&head) == reference);
+    let is_there = commit_of(&git, &reference)?.is_some();
+    Ok((is_there && !is_here).then_some(BranchElsewhere { repository, reference }))
+}
+
+/// The worktrees of whoever only looks, in this folder.
+pub(super) fn look(
+    project: &Project,
+    wanted: IsolationRequest,
+    guard: &Guard,
+    landing: BranchElsewhere,
+    folder: PathBuf,
+) -> Result<Worktrees, GroundError> {
+    let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
+    let project = &Project { root, ..project.clone() };
+    check_version(&Git::searched(&project.root, guard))?;
+    let BranchElsewhere { repository, reference } = landing;
+    let ports = Ports::of(&project.key());
+    let mut trees = prepared(project, wanted, guard, &ports, repository, (folder, LeaseLifetime::Run))?;
+    trees.reference = reference;
+    trees.checkout_policy = CheckoutPolicy::LeaveAlone;
+    know_submodules(&mut trees)?;
+    Ok(trees)
+}
+
 fn worktrees(
     project: &Project,
     wanted: IsolationRequest,
@@ -164,6 +216,65 @@ fn worktrees(
     ports: &Ports,
     repository: Repository,
     entry: OpenedFor,
+) -> Result<Worktrees, GroundError> {
+    let branch = wanted.branch.clone();
+    let trees = match entry {
+        OpenedFor::Run => (project.sidecar.join("trees"), LeaseLifetime::Run),
+        OpenedFor::Session | OpenedFor::Again => (project.lent(), LeaseLifetime::Attempt),
+    };
+    let mut trees = prepared(project, wanted, guard, ports, repository, trees)?;
+    let Some(head) = commit_of(&trees.checkout.git, "HEAD")? else {
+        return Err(GroundError::NoCommits { top: trees.checkout.layout.top });
+    };
+    // Recovery comes before the checks below, which would blame the user for what a killed run left. A later step of a
+    // session must not recover: its own work is still under way.
+    if entry != OpenedFor::Again {
+        // Nobody else has references there, and whoever wrote them for a killed run is dead with it.
+        intents::remove_locks(&trees.common_dir.join("refs/aot"))?;
+        trees.recover()?;
+        slots::clear_lent(&trees.common_dir, &project.lent(), &trees.lease_records)?;
+    }
+    if entry == OpenedFor::Run {
+        let slots::KeptTrees { young, old } =
+            slots::adopt(&trees.checkout.git, &trees.common_dir, &trees.trees)?;
+        let made = young.iter().chain(&old).map(|slot| slot.number).max().unwrap_or(0);
+        trees.slots = Mutex::new(SlotPool { free: young, old, made });
+    }
+    match branch {
+        Some(name) => {
+            trees.checkout_policy = CheckoutPolicy::LeaveAlone;
+            trees.reference = named_branch(&trees.checkout.git, &name, &head)?;
+        }
+        None => {
+            trees.reference = own_branch(&trees.checkout, entry)?;
+        }
+    }
+    know_submodules(&mut trees)?;
+    drop_old(&trees.checkout.git, Timestamp::now())?;
+    Ok(trees)
+}
+
+/// Refuses submodules whose folders would be empty in every tree.
+fn know_submodules(trees: &mut Worktrees) -> Result<(), GroundError> {
+    let layout = &trees.checkout.layout;
+    let submodules = submodules(&trees.checkout.git, "HEAD")?;
+    trees.submodules = layout.all_seen(submodules.iter().map(Vec::as_slice));
+    let mut empty = trees.submodules.clone();
+    empty.retain(|path| !trees.provision.share.iter().any(|shared| shared.as_os_str() == path.as_str()));
+    if !empty.is_empty() && trees.provision.setup.is_none() {
+        return Err(GroundError::Submodules { top: layout.top.clone(), paths: empty });
+    }
+    Ok(())
+}
+
+/// Worktrees that know no branch yet, in a folder of their own.
+fn prepared(
+    project: &Project,
+    wanted: IsolationRequest,
+    guard: &Guard,
+    ports: &Ports,
+    repository: Repository,
+    (folder, lifetime): (PathBuf, LeaseLifetime),
 ) -> Result<Worktrees, GroundError> {
     repository.check_includes(guard)?;
     let git = repository.git(guard).with_identity()?;
@@ -198,15 +309,12 @@ fn worktrees(
         confinement: wanted.confinement,
         project: project.clone(),
     };
-    let mut trees = Worktrees {
+    Ok(Worktrees {
         checkout,
         common_dir,
         reference: String::new(),
         checkout_policy: CheckoutPolicy::Follow,
-        trees: match entry {
-            OpenedFor::Run => project.sidecar.join("trees"),
-            OpenedFor::Session | OpenedFor::Again => project.lent(),
-        },
+        trees: folder,
         lease_records: project.sidecar.join("loans"),
         landings: format!("refs/aot/landing/{}", project.key()),
         loop_id: wanted.loop_id,
@@ -214,49 +322,10 @@ fn worktrees(
         provision,
         slots: Mutex::new(SlotPool::default()),
         notes: Mutex::new(notes),
-        lifetime: match entry {
-            OpenedFor::Run => LeaseLifetime::Run,
-            OpenedFor::Session | OpenedFor::Again => LeaseLifetime::Attempt,
-        },
+        lifetime,
         verifying: Mutex::new(None),
         landing: Mutex::new(()),
-    };
-    let Some(head) = commit_of(&trees.checkout.git, "HEAD")? else {
-        return Err(GroundError::NoCommits { top });
-    };
-    // Recovery comes before the checks below, which would blame the user for what a killed run left. A later step of a
-    // session must not recover: its own work is still under way.
-    if entry != OpenedFor::Again {
-        // Nobody else has references there, and whoever wrote them for a killed run is dead with it.
-        intents::remove_locks(&trees.common_dir.join("refs/aot"))?;
-        trees.recover()?;
-        slots::clear_lent(&trees.common_dir, &project.lent(), &trees.lease_records)?;
-    }
-    if entry == OpenedFor::Run {
-        let slots::KeptTrees { young, old } =
-            slots::adopt(&trees.checkout.git, &trees.common_dir, &trees.trees)?;
-        let made = young.iter().chain(&old).map(|slot| slot.number).max().unwrap_or(0);
-        trees.slots = Mutex::new(SlotPool { free: young, old, made });
-    }
-    match wanted.branch {
-        Some(name) => {
-            trees.checkout_policy = CheckoutPolicy::LeaveAlone;
-            trees.reference = named_branch(&trees.checkout.git, &name, &head)?;
-        }
-        None => {
-            trees.reference = own_branch(&trees.checkout, entry)?;
-        }
-    }
-    let layout = &trees.checkout.layout;
-    let submodules = submodules(&trees.checkout.git, "HEAD")?;
-    trees.submodules = layout.all_seen(submodules.iter().map(Vec::as_slice));
-    let mut empty = trees.submodules.clone();
-    empty.retain(|path| !trees.provision.share.iter().any(|shared| shared.as_os_str() == path.as_str()));
-    if !empty.is_empty() && trees.provision.setup.is_none() {
-        return Err(GroundError::Submodules { top, paths: empty });
-    }
-    drop_old(&trees.checkout.git, Timestamp::now())?;
-    Ok(trees)
+    })
 }
 
 /// What `.worktreeinclude` in the top folder names: files and folders that git ignores and every worktree is to have. Of
@@ -283,7 +352,10 @@ const MOST_INCLUDED: usize = 1000;
 pub fn clean(project: &Project, guard: &Guard) -> Result<usize, GroundError> {
     let trees = project.sidecar.join("trees");
     match discover(&project.root, guard)? {
-        Surroundings::Repository(repository) => slots::clear(&repository.common_dir, &trees),
+        Surroundings::Repository(repository) => {
+            look::clear_left(&repository.common_dir, project)?;
+            slots::clear(&repository.common_dir, &trees)
+        }
         Surroundings::Outside => Ok(0),
     }
 }

@@ -339,7 +339,8 @@ fn see_check(
     advance::resolve(&mut trial, id, binding.clone(), Proof::Seen)?;
     let state = state.clone();
     let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
-    let seen = workspace.evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
+    let seen =
+        workspace.checkout().evaluate(&state, &check, Whose::Atom(id), Occasion::Decide, &mut |_| ())?;
     if seen.verdict == Verdict::Passed {
         return Ok(Some(check));
     }

@@ -8,7 +8,7 @@ use aot_runner::store::{Recorded, Store};
 use clap::Args;
 use serde_json::json;
 
-use super::workspace::Workspace;
+use super::workspace::{Look, Workspace};
 use super::{Invocation, Verb, recorded_answer};
 use crate::failure::Failure;
 use crate::place;
@@ -35,10 +35,11 @@ impl Verb for ConfirmArgs {
         let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
         let (_, state) = store.load()?;
         let item = find(state, &self.item)?;
-        workspace.untampered(state)?;
+        let look = workspace.look(state)?;
+        look.untampered(state)?;
         let by = self.by.clone().unwrap_or_else(|| place::person(&workspace.project.root, &workspace.guard));
         let claim = if self.no { Claim::Fails } else { Claim::Holds };
-        let (confirmation, recorded) = record(&workspace, &mut store, &item, by, claim)?;
+        let (confirmation, recorded) = record(&look, &mut store, &item, by, claim)?;
         let Confirmation { by, at, tree, .. } = &confirmation;
         let verdict = if self.no { "denied" } else { "confirmed" };
         let text = format!(
@@ -57,7 +58,7 @@ enum Claim {
 }
 
 fn record(
-    workspace: &Workspace,
+    look: &Look<'_>,
     store: &mut Store,
     item: &str,
     by: String,
@@ -68,7 +69,7 @@ fn record(
         item: item.to_owned(),
         by,
         at: Stamp::from(now),
-        tree: workspace.tree()?.hash().to_owned(),
+        tree: look.tree()?.hash().to_owned(),
         holds: (claim == Claim::Fails).then_some(false),
     };
     let recorded = store.change("record a confirmation", now, |ledger| {
@@ -82,7 +83,8 @@ fn record(
 pub fn ask(workspace: &Workspace, store: &mut Store) -> Result<bool, Failure> {
     let state = store.load()?.1.clone();
     let Some(checks) = &state.objective.base_case else { return Ok(false) };
-    let seen = workspace.evaluate(&state, checks, Whose::BaseCase, Occasion::Look, &mut |_| {})?;
+    let look = workspace.look(&state)?;
+    let seen = look.evaluate(&state, checks, Whose::BaseCase, Occasion::Look, &mut |_| {})?;
     let items: Vec<(String, String)> = seen
         .waits_for_person()
         .into_iter()
@@ -104,7 +106,7 @@ pub fn ask(workspace: &Workspace, store: &mut Store) -> Result<bool, Failure> {
             "n" | "no" => Claim::Fails,
             _ => continue,
         };
-        record(workspace, store, &item, place::person(&workspace.project.root, &workspace.guard), claim)?;
+        record(&look, store, &item, place::person(&workspace.project.root, &workspace.guard), claim)?;
         confirmed = true;
     }
     Ok(confirmed)

@@ -42,8 +42,9 @@ impl Verb for LintArgs {
         let facts = match self.no_run || empty {
             true => facts::still(state, &workspace.project, &path),
             false => watched(invocation.format, |on| {
-                let confined = workspace.confined(state)?;
-                let checker = workspace.checker(&confined);
+                let look = workspace.look(state)?;
+                let confined = look.confined(state)?;
+                let checker = look.checker(&confined);
                 facts::moving(&checker, state, &path, jiff::Timestamp::now(), on).map_err(unreadable_project)
             })?,
         };

@@ -32,6 +32,8 @@ const JOBS: NonZeroUsize = NonZeroUsize::new(8).expect("it is not zero");
 
 /// Run the base case and show the evidence
 ///
+/// If `aot run --branch` lands the work on a branch of its own, that branch is looked at, in a worktree of it.
+///
 /// Exits with 0 if it passed, 1 if it failed, 17 if a person is needed (something to confirm, a check that cannot
 /// run), 16 if the base case or a protected file was changed.
 #[derive(Debug, Args, Deserialize, JsonSchema)]
@@ -75,19 +77,27 @@ impl Verb for VerifyArgs {
             }
             Some(checks) => checks,
         };
-        workspace.untampered(state)?;
+        let look = workspace.look(state)?;
+        look.untampered(state)?;
         let occasion = if self.fresh { Occasion::LookAfresh } else { Occasion::Look };
-        let seen = watched(invocation.format, |on| {
-            workspace.evaluate(state, base_case, Whose::BaseCase, occasion, on)
-        })?;
+        let seen =
+            watched(invocation.format, |on| look.evaluate(state, base_case, Whose::BaseCase, occasion, on))?;
         let exit = match seen.verdict {
             Verdict::Passed => 0,
             Verdict::Failed => 1,
             Verdict::Error | Verdict::Pending => 17,
         };
         let shown = if self.verbose { OutputShown::Whole } else { OutputShown::Ending };
-        let text = || table(&seen, shown, terminal::Stream::Out);
-        Ok(Answer::lazy(invocation.format, text, || object(&seen)).with_exit(exit))
+        let text = || {
+            let branch = look.branch().map(|branch| format!("on branch {branch}\n\n")).unwrap_or_default();
+            format!("{branch}{}", table(&seen, shown, terminal::Stream::Out))
+        };
+        let with_branch = || {
+            let mut object = object(&seen);
+            object["branch"] = json!(look.branch());
+            object
+        };
+        Ok(Answer::lazy(invocation.format, text, with_branch).with_exit(exit))
     }
 }
 

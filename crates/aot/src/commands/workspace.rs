@@ -21,7 +21,7 @@ use aot_runner::process::Guard;
 use aot_runner::process::cage;
 use aot_runner::settings::{self, CageSettings, Fault, Settings};
 use aot_runner::store::home::Home;
-use aot_runner::tree::{Project, ProjectRepository, Tree};
+use aot_runner::tree::{BranchTree, IsolationRequest, Project, ProjectRepository, Tree};
 
 use super::trust::{self, Scope};
 use crate::failure::{self, Failure, FailureKind};
@@ -157,19 +157,21 @@ impl Workspace {
         }
     }
 
-    /// The cage and the variables of checks in the project's own folder.
-    pub fn confined(&self, state: &State) -> Result<Confined, Failure> {
-        let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
-        let area = match mode {
-            Some(IsolationMode::InPlace | IsolationMode::None) => Area::InPlace,
-            Some(IsolationMode::Worktree) => Area::Checkout,
-            None if is_in_repository(&self.project.root) => Area::Checkout,
-            None => Area::InPlace,
+    /// Where the loop's base case is looked at: on the branch that it lands on, or in the project's own folder.
+    pub fn look(&self, state: &State) -> Result<Look<'_>, Failure> {
+        let tree = match state.control.branch {
+            None => None,
+            Some(_) => {
+                let wanted = IsolationRequest::of(state, self.confinement()?);
+                BranchTree::open(&self.project, wanted, &self.guard)?
+            }
         };
-        let confined = self.confinement()?.confine(&self.project, area);
-        let confined =
-            confined.map_err(|error| Failure::world("make a folder for temporary files", error))?;
-        Ok(confined.with_variables(Ports::of(&self.project.key()).variables(0)))
+        Ok(Look { workspace: self, tree })
+    }
+
+    /// The project's own folder, whatever branch the loop lands on.
+    pub fn checkout(&self) -> Look<'_> {
+        Look { workspace: self, tree: None }
     }
 
     /// The best cage that holds here, of those that the settings want.
@@ -235,13 +237,56 @@ impl Workspace {
     pub fn chosen(&self) -> &AgentSettings {
         &self.settings.agents
     }
+}
+
+/// Where somebody looks, and how. A tree that was made for it is gone afterwards.
+#[derive(Debug)]
+pub struct Look<'w> {
+    workspace: &'w Workspace,
+    tree: Option<BranchTree>,
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.tree.take().map(BranchTree::close) {
+            failure::complain(&format!("warning: {error}"));
+        }
+    }
+}
+
+impl Look<'_> {
+    pub fn project(&self) -> &Project {
+        self.tree.as_ref().map_or(&self.workspace.project, BranchTree::project)
+    }
+
+    /// The branch, where it is not the project's own folder that is looked at.
+    pub fn branch(&self) -> Option<&str> {
+        self.tree.as_ref().map(BranchTree::branch)
+    }
+
+    /// The cage and the variables of checks.
+    pub fn confined(&self, state: &State) -> Result<Confined, Failure> {
+        let (workspace, root) = (self.workspace, &self.project().root);
+        let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
+        let area = match mode {
+            _ if self.tree.is_some() => Area::Tree(root),
+            Some(IsolationMode::InPlace | IsolationMode::None) => Area::InPlace,
+            Some(IsolationMode::Worktree) => Area::Checkout,
+            None if is_in_repository(root) => Area::Checkout,
+            None => Area::InPlace,
+        };
+        let confined = workspace.confinement()?.confine(&workspace.project, area);
+        let confined =
+            confined.map_err(|error| Failure::world("make a folder for temporary files", error))?;
+        Ok(confined.with_variables(Ports::of(&workspace.project.key()).variables(0)))
+    }
 
     pub fn checker<'c>(&'c self, confined: &'c Confined) -> Checker<'c> {
         Checker {
-            project: &self.project,
-            guard: &self.guard,
-            judge: self.judge.as_ref().map(|judge| judge as &dyn Judge),
-            jobs: self.jobs,
+            project: self.project(),
+            guard: &self.workspace.guard,
+            judge: self.workspace.judge.as_ref().map(|judge| judge as &dyn Judge),
+            jobs: self.workspace.jobs,
             confined,
         }
     }
@@ -266,14 +311,14 @@ impl Workspace {
     }
 
     pub fn tree(&self) -> Result<Tree, Failure> {
-        Tree::of(&self.project, &self.guard).map_err(unreadable_project)
+        Tree::of(self.project(), &self.workspace.guard).map_err(unreadable_project)
     }
 
     /// Refuses to go on if the agreement was changed since the alignment (D21). Writes no fingerprint: only an agreement does.
     pub fn untampered(&self, state: &State) -> Result<(), Failure> {
         let Some(agreed) = &state.control.fingerprint else { return Ok(()) };
-        let now = Seal::of(&state.objective, &self.project.root).map_err(unreadable_project)?;
-        let altered = now.altered(agreed, &self.project);
+        let now = Seal::of(&state.objective, &self.project().root).map_err(unreadable_project)?;
+        let altered = now.altered(agreed, self.project());
         if altered.is_empty() { Ok(()) } else { Err(tampered(&altered)) }
     }
 }

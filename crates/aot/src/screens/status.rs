@@ -282,7 +282,9 @@ impl StatusPage {
         let latest = seen.iter().filter_map(|seen| seen.at.as_ref()).map(Stamp::at).max();
         let ago = latest.map(|at| format!(", last looked at {} ago", clock::since(at, beside.now)));
         let paint = if green == count { Paint::Green } else { Paint::Plain };
-        let line = format!("{green} of {count} green{}", ago.unwrap_or_default());
+        let branch = view.branch.as_ref().map(|branch| format!(" on branch {branch}")).unwrap_or_default();
+        let line =
+            self.ink.fit(&format!("{green} of {count} green{branch}{}", ago.unwrap_or_default()), ROOM);
         self.row("base case", &self.ink.paint(paint, &line));
         if view.status == LoopStatus::Completed {
             return;
@@ -327,6 +329,10 @@ impl StatusPage {
         for (place, step) in view.next_steps.iter().take(self.shown).enumerate() {
             let step = self.ink.fit(step, ROOM);
             self.row(if place == 0 { "next" } else { "" }, &self.ink.paint(Paint::Bold, &step));
+        }
+        if let (LoopStatus::Completed, Some(branch)) = (view.status, &view.branch) {
+            let step = self.ink.fit(&format!("git merge {branch}"), ROOM);
+            self.row("next", &self.ink.paint(Paint::Bold, &step));
         }
     }
 

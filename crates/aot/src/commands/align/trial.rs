@@ -49,9 +49,10 @@ pub fn run(
     let scratch = place::Scratch::make()?;
     workspace.project.state = scratch.path().join("aot-loop-state.md");
     workspace.project.sidecar = scratch.path().join("aot");
-    let confined = workspace.confined(state)?;
+    let look = workspace.checkout();
+    let confined = look.confined(state)?;
     let facts = watched(invocation.format, |on| {
-        facts::moving(&workspace.checker(&confined), state, &programs, jiff::Timestamp::now(), on)
+        facts::moving(&look.checker(&confined), state, &programs, jiff::Timestamp::now(), on)
     })
     .map_err(unreadable_project)?;
     let sheet = state.objective.base_case.as_ref().map(CheckTree::of);

@@ -99,10 +99,12 @@ fn converse(invocation: &Invocation, args: &RedirectArgs, mut store: Store) -> R
     let leaving = path.clone();
     let dialogue = Dialogue::open(LEFT, move || let_go(&leaving))?;
     let workspace = Workspace::open(&path, Jobs::default())?;
+    // The protected files are those of the branch that the loop lands on.
+    let look = workspace.look(store.load()?.1)?;
     let interrupted = interrupt::interrupt(&mut store)?;
     let driven = interrupted.driver.is_some();
     dialogue.say(&interruption(&interrupted).0);
-    let talked = talk(args, &dialogue, &workspace, &mut store);
+    let talked = talk(args, &dialogue, (&workspace, look.project()), &mut store);
     let changes = match talked {
         Ok(Some(changes)) => changes,
         Ok(None) => {
@@ -120,7 +122,7 @@ fn converse(invocation: &Invocation, args: &RedirectArgs, mut store: Store) -> R
         }
     };
     dialogue.undisturbed(|| {
-        let made = make(&mut store, &changes, &workspace.project);
+        let made = make(&mut store, &changes, look.project());
         finish(&mut store, interrupted, made)
     })
 }
@@ -137,22 +139,29 @@ fn let_go(path: &Path) {
 fn talk(
     args: &RedirectArgs,
     dialogue: &Dialogue,
-    workspace: &Workspace,
+    (workspace, project): (&Workspace, &Project),
     store: &mut Store,
 ) -> Result<Option<Changes>, Failure> {
     let state = store.load()?.1.clone();
     let agent = DialogueAgent::find(&args.dialogue_agent, workspace, &state, Some(dialogue))?;
     let ask = agent.as_ref().map(|agent| |brief: &Brief| agent.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
-    let talk = RedirectDialogue { dialogue, project: &workspace.project, state: &state, ask };
+    let talk = RedirectDialogue { dialogue, project, state: &state, ask };
     talk.agree(&args.text.join(" "))
 }
 
 /// The changes that flags ask for.
 fn take(invocation: &Invocation, store: &mut Store, changes: &Changes) -> Result<Answer, Failure> {
-    let project = project(&invocation.path()?)?;
-    // A change that the rules refuse anyway is refused before anything is killed.
+    let path = invocation.path()?;
     let (_, state) = store.load()?;
+    // The protected files are those of the branch that the loop lands on.
+    let workspace = match state.control.branch {
+        Some(_) => Some(Workspace::open(&path, Jobs::default())?),
+        None => None,
+    };
+    let look = workspace.as_ref().map(|workspace| workspace.look(state)).transpose()?;
+    let project = look.as_ref().map_or_else(|| project(&path), |look| Ok(look.project().clone()))?;
+    // A change that the rules refuse anyway is refused before anything is killed.
     let mut trial = Ledger::open(state.clone(), jiff::Timestamp::now());
     interrupted_state(&mut trial);
     decide(&mut trial, changes, &project)?;

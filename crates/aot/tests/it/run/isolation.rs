@@ -57,6 +57,67 @@ fn another_branch_leaves_the_checkout_alone() {
 }
 
 #[test]
+fn whoever_looks_sees_the_branch_that_the_work_lands_on() {
+    let holds = [check("test -e three && test -e made && test -e kept.env"), asserted()].concat();
+    let objective = "  isolation: {setup: \"echo made > made\", copy: [kept.env]}";
+    let repo = Repo::with(&plan(&three(), &holds, objective));
+    repo.write("kept.env", "KEY=1\n");
+    repo.git(&["commit", "-q", "--allow-empty", "-m", "Two"]);
+    let verify = |exit: i32| {
+        let said = repo.aot(&["verify", "--json"]);
+        assert_eq!(said.exit, exit, "{}{}", said.out, said.err);
+        said.halted()["branch"].clone()
+    };
+    // Before the first run it is the checkout.
+    assert_eq!(verify(1), serde_json::Value::Null);
+    assert_eq!(repo.aot(&["run", "--branch", "night", "--json"]).exit, 17);
+    assert!(!repo.path("three").exists());
+    assert_eq!(verify(17), "night");
+    let confirmed = repo.aot(&["confirm", "Looks good"]);
+    assert_eq!(confirmed.exit, 0, "{}{}", confirmed.out, confirmed.err);
+    assert_eq!(verify(0), "night");
+    // What a person confirmed of the branch counts for the run.
+    let run = repo.run();
+    assert_eq!(run.exit, 0, "{}{}", run.out, run.err);
+    let shown = repo.aot(&["verify"]).out;
+    assert!(shown.starts_with("on branch night\n"), "{shown}");
+    let status = repo.aot(&["status"]).out;
+    assert!(status.contains("2 of 2 green on branch night"), "{status}");
+    assert!(status.contains("next") && status.contains("git merge night"), "{status}");
+    assert_eq!(repo.aot(&["lint", "--json"]).exit, 0);
+    assert_eq!(repo.git(&["worktree", "list", "--porcelain"]).matches("/looks/").count(), 0);
+    // Checked out, or merged and deleted, there is only the checkout to look at.
+    repo.git(&["switch", "-q", "night"]);
+    assert_eq!(verify(1), serde_json::Value::Null);
+    repo.git(&["switch", "-q", "main"]);
+    repo.git(&["merge", "-q", "night"]);
+    repo.git(&["branch", "-q", "-d", "night"]);
+    assert_eq!(verify(1), serde_json::Value::Null);
+}
+
+#[test]
+fn protected_files_are_those_of_the_branch_that_the_work_lands_on() {
+    let repo = Repo::with(&plan(&three(), &check("test -e three"), "  protected: [README]"));
+    assert_eq!(repo.aot(&["run", "--branch", "night", "--json"]).exit, 0);
+    // The checkout goes on with other work meanwhile.
+    repo.write("README", "Another text.\n");
+    let said = repo.aot(&["verify", "--json"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    // A person changes it on the branch, and accepts it.
+    repo.git(&["commit", "-qam", "Another text"]);
+    repo.git(&["update-ref", "refs/heads/night", &repo.git(&["rev-parse", "main"])]);
+    assert_eq!(repo.aot(&["verify", "--json"]).exit, 16);
+    repo.write("README", "A third text.\n");
+    let accepted = repo.aot(&["redirect", "--accept"]);
+    assert_eq!(accepted.exit, 0, "{}{}", accepted.out, accepted.err);
+    assert_eq!(repo.aot(&["verify", "--json"]).exit, 1);
+}
+
+fn asserted() -> String {
+    "      - {item: \"Looks good\", check: {type: assertion, value: \"It looks good\"}}\n".to_owned()
+}
+
+#[test]
 fn in_place_and_outside_of_git_a_failure_is_rolled_back() {
     let atoms = [
         "  - {id: A1, description: \"Bad\", status: pending, depends_on: [], or_group: way, run: \"echo bad > one; echo bad > kept; exit 1\"}\n"
