@@ -518,7 +518,10 @@ impl Coordinator {
                     }
                     self.drop_stale_attempts();
                 }
-                Err(refusal) => return self.remember_refusal(refusal.to_string()),
+                Err(refusal) => {
+                    self.ledger.record(Change::PlanRefused { reason: refusal.to_string() });
+                    return self.remember_refusal(refusal.to_string());
+                }
             }
         }
         if let BaseCase::Red { plan, .. } = &mut self.base_case

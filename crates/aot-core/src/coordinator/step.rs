@@ -317,8 +317,8 @@ impl Coordinator {
         self.ledger.record(Change::IterationOpened);
         let number = self.state().control.iteration;
         for why in &why {
-            if let ReplanReason::Infeasible { atom, .. } = why {
-                self.memory.entry(atom).infeasible = Some(Infeasible::Told);
+            if let ReplanReason::Infeasible { atom, findings } = why {
+                self.memory.entry(atom).infeasible = Some(Infeasible::Told(Some(findings.clone())));
             }
         }
         let replan = Replan { number, atoms: plan::atoms_to_replan(&why), why, parked: false };
@@ -370,7 +370,7 @@ impl Coordinator {
         }
         let mut attempt = Attempt::new(pick.atom, number, stage);
         if pick.step == Step::Work {
-            attempt.findings = self.memory.finding(&attempt.atom).map(|finding| finding.findings.clone());
+            attempt.findings = self.memory.found_by_probe(&attempt.atom).map(str::to_owned);
         }
         self.start(&attempt);
         self.count_run(&attempt.job());

@@ -8,6 +8,8 @@ use super::{Coordinator, Dispatch, OnRefusedStart};
 use crate::rules::Change;
 use crate::rules::backoff::{self, Waits};
 use crate::rules::converge::{self, Stop};
+use crate::rules::memory::Infeasible;
+use crate::rules::plan::ReplanReason;
 use crate::state::{AtomId, Span};
 
 /// The stop that a lack of an agent leads to.
@@ -109,11 +111,17 @@ impl Coordinator {
     /// A replan beside other starts keeps its place in their iteration.
     pub(super) fn replan_not_started(&mut self, mut replan: Replan, obstacle: &Obstacle, reason: &str) {
         let (job, number) = (replan.job(), replan.number);
-        if !self.take_back_iteration(number) {
+        let is_kept = !self.take_back_iteration(number);
+        if is_kept {
             replan.parked = true;
             self.flight.replan = Some(replan);
         } else {
             self.uncount_run(&job);
+            for why in replan.why {
+                if let ReplanReason::Infeasible { atom, findings } = why {
+                    self.memory.entry(&atom).infeasible = Some(Infeasible::ToBeTold(findings));
+                }
+            }
         }
         self.wait_for_start(obstacle, reason);
     }

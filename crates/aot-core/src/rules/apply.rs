@@ -76,6 +76,8 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             state.control.verdict = None;
             state.control.open = None;
         }
+        // The refused plan changes nothing; whoever follows the loop is told.
+        Change::PlanRefused { .. } => {}
         Change::Parked { until, reason } => {
             state.control.parked_until = Some(until.clone());
             state.control.parked_reason = reason.clone();

@@ -113,6 +113,10 @@ pub enum Change {
         atom: AtomId,
         reason: String,
     },
+    /// An agent's plan was against the rules: nothing of it was taken over, and its next brief says why.
+    PlanRefused {
+        reason: String,
+    },
 
     // Decompositions.
     Decomposed {

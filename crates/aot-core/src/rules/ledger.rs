@@ -271,6 +271,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         | Change::BindingSet { .. }
         | Change::FailureNoted { .. }
         | Change::ReplanNoted { .. }
+        | Change::PlanRefused { .. }
         | Change::Decomposed { .. }
         | Change::ChildAdded { .. }
         | Change::ChildRemoved { .. }

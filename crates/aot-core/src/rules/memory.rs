@@ -32,8 +32,9 @@ pub struct AtomMemory {
 pub enum Infeasible {
     /// With what it found.
     ToBeTold(String),
-    /// Whoever can change the plan was asked. If the plan stays, the work is tried all the same.
-    Told,
+    /// Whoever can change the plan was asked. If the plan stays, the work is tried all the same, with what the probe found
+    /// and without another probe. After a failure, or with another plan, the finding is out of date.
+    Told(Option<String>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -75,8 +76,18 @@ impl Memory {
     pub fn infeasible(&self) -> impl Iterator<Item = (&AtomId, &str)> {
         self.atoms.iter().filter_map(|(atom, memory)| match &memory.infeasible {
             Some(Infeasible::ToBeTold(findings)) => Some((atom, findings.as_str())),
-            Some(Infeasible::Told) | None => None,
+            Some(Infeasible::Told(_)) | None => None,
         })
+    }
+
+    /// What a probe found that the next attempt is to know.
+    pub fn found_by_probe(&self, atom: &AtomId) -> Option<&str> {
+        let memory = self.of(atom)?;
+        let told = match &memory.infeasible {
+            Some(Infeasible::Told(findings)) => findings.as_deref(),
+            Some(Infeasible::ToBeTold(_)) | None => None,
+        };
+        memory.finding.as_ref().map(|finding| finding.findings.as_str()).or(told)
     }
 
     pub fn anything_awaits_person(&self) -> bool {
@@ -90,13 +101,15 @@ impl Memory {
             }
             Forget::Failed(atom) => {
                 if let Some(memory) = self.atoms.get_mut(atom) {
-                    let (too_large, infeasible) = (memory.too_large.take(), memory.infeasible.take());
+                    let (too_large, infeasible) =
+                        (memory.too_large.take(), outdated(memory.infeasible.take()));
                     *memory = AtomMemory { too_large, infeasible, ..AtomMemory::default() };
                 }
             }
             Forget::Replanned(atom) => {
                 if let Some(memory) = self.atoms.get_mut(atom) {
                     memory.too_large = None;
+                    memory.infeasible = outdated(memory.infeasible.take());
                 }
             }
             Forget::StateReplaced => {
@@ -107,4 +120,12 @@ impl Memory {
             }
         }
     }
+}
+
+/// A verdict that was told stays told, without what was found.
+fn outdated(infeasible: Option<Infeasible>) -> Option<Infeasible> {
+    infeasible.map(|known| match known {
+        Infeasible::ToBeTold(findings) => Infeasible::ToBeTold(findings),
+        Infeasible::Told(_) => Infeasible::Told(None),
+    })
 }

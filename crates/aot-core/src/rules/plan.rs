@@ -277,7 +277,7 @@ pub fn pick(ledger: &Ledger, inputs: &DispatchInputs<'_>, atom: AtomId) -> Pick 
 
 fn wants_probe(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> bool {
     let atom = ledger.atom(index);
-    if atom.run.is_some() || inputs.memory.finding(&atom.id).is_some() {
+    if atom.run.is_some() || inputs.memory.found_by_probe(&atom.id).is_some() {
         return false;
     }
     let failures = ledger.tally().failures(&atom.id);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use aot_core::coordinator::{Event, Feasibility, Job, JobId, JobOutcome, Task};
+use aot_core::coordinator::{Answer, Event, Feasibility, Job, JobId, JobOutcome, ReplanReason, Task};
 use aot_core::rules::Change;
 use aot_core::rules::order::Cost;
 use aot_core::state::{AtomId, AtomStatus, Graph, GroupName, SelectionCause, State, TrailEntry};
@@ -52,6 +52,8 @@ struct ProbeEvent {
     failed: Vec<GroupName>,
     /// Groups of which all probes have answered.
     answered: Vec<GroupName>,
+    /// Atoms that have another plan, unless it is refused.
+    replanned: Vec<AtomId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -64,6 +66,10 @@ pub struct ProbeAudit {
     own_findings: BTreeMap<(AtomId, u32), String>,
     /// What parallel probes found, until the choice has failed or is resolved.
     findings: BTreeMap<AtomId, Finding>,
+    /// What probes found of atoms that they call infeasible, since somebody was asked for another plan.
+    told: BTreeMap<AtomId, String>,
+    /// What each replan was about.
+    replans: BTreeMap<u32, Vec<AtomId>>,
     current: ProbeEvent,
     /// Groups that were ordered so far.
     orders: u64,
@@ -76,7 +82,7 @@ impl ProbeAudit {
 
     /// What later judgements depend on.
     pub fn memory(&self) -> impl std::fmt::Debug + use<> {
-        (self.groups.clone(), self.own_findings.clone(), self.findings.clone())
+        (self.groups.clone(), self.own_findings.clone(), self.findings.clone(), self.told.clone())
     }
 
     pub fn is_parallel(&self, id: &JobId) -> bool {
@@ -99,6 +105,13 @@ impl ProbeAudit {
         self.current = ProbeEvent { edited: matches!(event, Event::Edited { .. }), ..ProbeEvent::default() };
         if matches!(event, Event::Edited { .. } | Event::Redirected { .. }) {
             self.findings.clear();
+            self.told.clear();
+        }
+        if let (Event::Replanned { job, answer: Answer::Plan(change), .. }, Arrival::Expected) =
+            (event, arrival)
+            && !change.is_empty()
+        {
+            self.current.replanned = self.replans.get(&job.attempt).cloned().unwrap_or_default();
         }
         let Event::Ended { job, outcome, .. } = event else { return };
         if arrival == Arrival::Late {
@@ -106,6 +119,7 @@ impl ProbeAudit {
         }
         if let Some(atom) = failed_atom(event) {
             self.findings.remove(atom);
+            self.told.remove(atom);
         }
         let Task::Probe(atom) = &job.task else { return };
         let refused = matches!(outcome, JobOutcome::Refused { .. } | JobOutcome::NotStarted { .. });
@@ -145,6 +159,15 @@ impl ProbeAudit {
         match change {
             Change::AtomResolved { atom, .. } => {
                 self.findings.remove(atom);
+                self.told.remove(atom);
+            }
+            Change::PlanRefused { .. } => self.current.replanned.clear(),
+            // Nobody was asked after all.
+            Change::IterationTakenBack => {
+                if let Event::Replanned { job, .. } = event {
+                    let atoms = self.replans.get(&job.attempt).into_iter().flatten();
+                    atoms.for_each(|atom| drop(self.told.remove(atom)));
+                }
             }
             Change::ChoiceFailed { group, .. } => {
                 self.current.failed.push(group.clone());
@@ -155,6 +178,32 @@ impl ProbeAudit {
             && !self.current.edited;
         let failed = matches!(change, Change::FailureNoted { .. });
         ensure(!(by_probe && failed), "a probe fails no atom", "D10", || format!("{change:?}"))
+    }
+
+    /// Before a job starts, or comes again after its start was refused.
+    pub fn asks(&mut self, job: &Job) {
+        self.forget_replanned();
+        if job.id.task != Task::Replan {
+            return;
+        }
+        let about = job.why.iter().filter_map(|why| match why {
+            ReplanReason::Failing { atom }
+            | ReplanReason::TooLarge { atom, .. }
+            | ReplanReason::Infeasible { atom, .. } => Some(atom.clone()),
+            ReplanReason::Stalling | ReplanReason::Red { .. } => None,
+        });
+        self.replans.insert(job.id.attempt, about.collect());
+        for why in &job.why {
+            if let ReplanReason::Infeasible { atom, findings } = why {
+                self.told.insert(atom.clone(), findings.clone());
+            }
+        }
+    }
+
+    fn forget_replanned(&mut self) {
+        for atom in std::mem::take(&mut self.current.replanned) {
+            self.told.remove(&atom);
+        }
     }
 
     /// Before a job starts.
@@ -168,7 +217,8 @@ impl ProbeAudit {
                 let second = self.probed.remove(&probe);
                 let expected = own_findings
                     .as_ref()
-                    .or_else(|| self.findings.get(atom).map(|finding| &finding.findings));
+                    .or_else(|| self.findings.get(atom).map(|finding| &finding.findings))
+                    .or_else(|| self.told.get(atom));
                 ensure(
                     job.findings.as_ref() == expected,
                     "the work is given what probes found",
@@ -182,6 +232,12 @@ impl ProbeAudit {
                 ensure(!self.findings.contains_key(atom), "no choice is probed twice", "D10", || {
                     format!("{atom}")
                 })?;
+                ensure(
+                    !self.told.contains_key(atom),
+                    "what a probe called infeasible is not probed again while its plan stays",
+                    "D11",
+                    || format!("{atom}"),
+                )?;
                 if state.atoms[index].status == AtomStatus::InProgress {
                     probe_has_a_reason(state, graph, index)?;
                     self.current.begun.push(atom.clone());
@@ -245,6 +301,7 @@ impl ProbeAudit {
     /// After all effects of an event: `room` is there for more.
     pub fn after_event(&mut self, world: &World, graph: &Graph, room: bool) -> Checked {
         let state = world.recorded();
+        self.forget_replanned();
         for group in &self.current.answered {
             self.is_in_order(state, group)?;
         }

@@ -55,6 +55,7 @@ impl Audit {
         ensure(allowed && !control.stop_requested, "nothing starts after a stop", "D13", name)?;
         ensure(self.blocked.is_none(), "no agent starts after one could not be asked", "D12", name)?;
         ensure(!is_spent(state), "nothing starts when the budget is spent", "D12", name)?;
+        self.probes.asks(job);
         let again = self.refused.remove(id);
         ensure(!self.jobs.contains_key(id) || again, "a job never comes again", "D7, D8", name)?;
         if again {

@@ -293,6 +293,10 @@ impl RunScreen {
                     &format!("no progress: {stall_count} of {most}"),
                 ))
             }
+            Change::PlanRefused { reason } => {
+                let text = format!("refused: {}", headline(reason));
+                Some(self.row("!", "!", Paint::Yellow, "plan", &text))
+            }
             Change::AtomStarted { .. }
             | Change::IterationClosed { .. }
             | Change::ResultCounted

@@ -76,6 +76,7 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
             Some(with(&format!("{atom} failed"), Some(headline(reason))))
         }
         Change::ReplanNoted { atom, reason } => Some(with(&format!("{atom} has another plan"), Some(reason))),
+        Change::PlanRefused { reason } => Some(with("another plan was refused", Some(headline(reason)))),
 
         Change::Decomposed { parent, children, reason } => {
             Some(with(&format!("{parent} is decomposed into {}", listed(children)), Some(reason)))
@@ -211,7 +212,8 @@ pub fn concerns<'c>(change: &'c Change, step: &'c [Change]) -> Vec<&'c AtomId> {
         | Change::Verified { .. }
         | Change::FingerprintTaken { .. }
         | Change::ItemConfirmed { .. }
-        | Change::ConfirmationWithdrawn { .. } => Vec::new(),
+        | Change::ConfirmationWithdrawn { .. }
+        | Change::PlanRefused { .. } => Vec::new(),
     }
 }
 

@@ -41,10 +41,15 @@ fn what_a_probe_calls_infeasible_goes_to_the_plan_first() {
         ("D11", "agents=wpc; m=1; s=9; A?", "A?-", "#2 stall 0 | replan | why A?-"),
         // Another plan.
         ("D11", "agents=wpc; m=1; s=9; A?; B", "A?- r(A<-B)", "#2 stall 0 | B"),
-        // The plan stays: it is tried, and nobody is asked twice.
-        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0", "#2 stall 0 | A?"),
-        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0 A?-", "#2 stall 0 | A"),
-        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0 A?- A+ v+", "#2 stall 0 halt completed"),
+        // The plan stays: it is tried with what the probe found, and nobody is asked twice.
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0", "#2 stall 0 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r-", "#2 stall 0 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0 A%", "#3 stall 1 | A"),
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0 A+ v+", "#2 stall 0 halt completed"),
+        // After two failures it is looked at again, and after another plan.
+        ("D11", "agents=wpc; m=1; s=9; A?", "A?- r0 A- A-", "#4 stall 2 | A?"),
+        ("D11", "agents=wpc; m=1; s=9; A?; B", "A?- r(A<-B) B+", "#3 stall 0 | A?"),
+        ("D11", "agents=wpc; m=1; s=9; A?; B", "A?- r(A<-B) B+ A?-", "#3 stall 0 | A"),
         // Nobody can change the plan, no iteration is left for it, or replans have ended.
         ("D11", "agents=wp; m=1; s=9; A?", "A?-", "#1 stall 0 | A"),
         ("D11", "agents=wpc; m=1; N=1; A?", "A?-", "#1 stall 0 | A"),

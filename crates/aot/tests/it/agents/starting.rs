@@ -261,6 +261,30 @@ fn an_agent_that_says_nothing_is_ended() {
     assert!(told.contains("an agent that prints nothing for 15m is ended"), "{told}");
 }
 
+/// A plan that the rules refuse is nobody's failure, and would otherwise be seen in no place.
+#[test]
+fn a_refused_plan_is_told() {
+    let atoms = atom("A1", "", &file("a.txt"));
+    let base_case = is_there("a.txt") + &is_there("b.txt");
+    let repo = Repo::with(&Plan { atoms: &atoms, base_case: &base_case, ..Plan::default() });
+    let plan = end(&json!({
+        "reason": "A2 is missing", "withdrawals": [], "decompositions": [], "atoms": [], "alternatives": [],
+        "abandon": [{"group": "token_method", "reason": "slow"}], "dependencies": [],
+    }));
+    let work = end(&solved("made", &["a.txt"]));
+    let script = format!(
+        "brief=$(cat)\ncase \"$brief\" in\n*'change the plan'*)\n{plan};;\n*)\necho made > a.txt\n{work};;\nesac\n"
+    );
+    scripted(&repo, &script, "");
+    let settings = repo.read("../config/aot/aot.toml").replace("try_first = true", "try_first = false");
+    repo.write("../config/aot/aot.toml", &settings);
+    let told = repo.aot(&["run", "--agent", "mine"]);
+    assert_eq!(told.exit, 11, "{}{}", told.out, told.err);
+    assert!(told.out.contains("plan  refused: OR group `token_method` does not exist"), "{}", told.out);
+    let log = repo.aot(&["log"]).out;
+    assert!(log.contains("another plan was refused: OR group `token_method`"), "{log}");
+}
+
 /// What happened to an agent is told when it happens, for people and for programs.
 #[test]
 fn tools_that_fail_verdicts_and_missing_plans_are_told() {
@@ -282,8 +306,8 @@ fn tools_that_fail_verdicts_and_missing_plans_are_told() {
     let told = repo.aot(&["run", "--agent", "mine"]);
     assert_eq!(told.exit, 11, "{}{}", told.out, told.err);
     let lines = |words: &str| told.out.lines().filter(|line| line.contains(words)).count();
-    // Once before the plan, and once more because the plan stays.
-    assert_eq!(lines("A1?   cannot be done as it is: no compiler is here"), 2, "{}", told.out);
+    // The plan stays, and so does what the probe found.
+    assert_eq!(lines("A1?   cannot be done as it is: no compiler is here"), 1, "{}", told.out);
     assert_eq!(lines("A1    a tool of mine failed: EACCES: mkdir"), 3, "{}", told.out);
     assert_eq!(lines("Exit code"), 0, "{}", told.out);
     assert!(lines("plan  no other plan: mine: it ended with exit code 7") >= 1, "{}", told.out);
