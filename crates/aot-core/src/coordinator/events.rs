@@ -435,6 +435,11 @@ impl Coordinator {
     fn verified(&mut self, evaluation: Evaluation) {
         let base_case = match evaluation {
             Evaluation::Lost { reason } => return self.evaluation_lost(reason),
+            // The loop goes on as if it had not looked.
+            Evaluation::Passed if evaluate::is_more_wanted(&self.ledger) => {
+                self.evaluations.red.clear();
+                BaseCase::Unknown
+            }
             Evaluation::Passed => BaseCase::Holds,
             Evaluation::Failed { red } => {
                 if self.ledger.frontier().unresolved() == 0 {

@@ -75,7 +75,9 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             state.control.stop_reason = None;
             state.control.verdict = None;
             state.control.open = None;
+            state.control.wanted.clear();
         }
+        Change::WorkWanted { atoms } => state.control.wanted = atoms.clone(),
         // The refused plan changes nothing; whoever follows the loop is told.
         Change::PlanRefused { .. } => {}
         Change::Parked { until, reason } => {

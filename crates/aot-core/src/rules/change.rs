@@ -42,6 +42,10 @@ pub enum Change {
         verdict: Option<StopKind>,
     },
     Completed,
+    /// A person asked for these when the base case held: it completes nothing before they are resolved (D14).
+    WorkWanted {
+        atoms: Vec<AtomId>,
+    },
     Parked {
         until: Stamp,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::certificate::RedCheck;
 use super::{Change, Ledger};
-use crate::state::VerifyWhen;
+use crate::state::{AtomId, VerifyWhen};
 
 /// What is known of the base case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -180,6 +180,12 @@ pub fn is_due_at_close(ledger: &Ledger, evaluations: &Evaluations) -> bool {
 fn is_cheap(now: Timestamp, last: Option<Look>) -> bool {
     let Some(Look { began, ended: Some(ended) }) = last else { return false };
     ended.duration_since(began) * WORK_PER_LOOK <= now.duration_since(ended)
+}
+
+/// Whether a person asked for work that is not done, when the base case held already: then it completes nothing (D14).
+pub fn is_more_wanted(ledger: &Ledger) -> bool {
+    let is_open = |id: &AtomId| ledger.index(id).is_ok_and(|index| ledger.frontier().counts(index));
+    ledger.state().control.wanted.iter().any(is_open)
 }
 
 /// Counts a failed evaluation with nothing unresolved: fruitless unless fewer checks are red than ever before (D14).

@@ -256,6 +256,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         | Change::RedirectEnded
         | Change::Stopped { .. }
         | Change::Completed
+        | Change::WorkWanted { .. }
         | Change::Parked { .. }
         | Change::Unparked
         | Change::SpentSoFar { .. }

@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 
 use super::reshape::{self, NewAtom};
-use super::{Change, Ledger, Refusal, advance, backtrack, converge, decompose};
+use super::{Change, Ledger, Refusal, advance, backtrack, converge, decompose, evaluate};
 use crate::state::{
-    AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Limit, State, TrailEntry,
+    AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Limit, LoopStatus, State, TrailEntry,
 };
 
 /// One thing that a person wants to be different.
@@ -66,6 +66,7 @@ pub fn redirect(ledger: &mut Ledger, corrections: Vec<CorrectionRequest>) -> Res
     once_each(&corrections)?;
     side_by_side(&corrections)?;
     let wanted = corrections.clone();
+    let open_before = unresolved(ledger);
     let (alignment, rest): (Vec<CorrectionRequest>, Vec<CorrectionRequest>) = corrections
         .into_iter()
         .partition(|correction| kind(ledger.state(), correction) == CorrectionKind::ObjectiveChange);
@@ -73,7 +74,37 @@ pub fn redirect(ledger: &mut Ledger, corrections: Vec<CorrectionRequest>) -> Res
         correct(ledger, correction)?;
     }
     ledger.check_shape()?;
-    wanted.iter().try_for_each(|correction| stands(ledger.state(), correction))
+    wanted.iter().try_for_each(|correction| stands(ledger.state(), correction))?;
+    want_work(ledger, &wanted, &open_before);
+    Ok(())
+}
+
+/// Whoever gives a completed loop new work wants it done, although the base case holds (D14): what the redirect added or
+/// opened again and, with another goal, whatever was left undone.
+fn want_work(ledger: &mut Ledger, corrections: &[CorrectionRequest], open_before: &[AtomId]) {
+    let control = &ledger.state().control;
+    if control.status != LoopStatus::Completed && !evaluate::is_more_wanted(ledger) {
+        return;
+    }
+    let is_another_goal = corrections.iter().any(|correction| {
+        matches!(
+            correction,
+            CorrectionRequest::Goal(_)
+                | CorrectionRequest::BackgroundIntent(_)
+                | CorrectionRequest::Deliverables(_)
+                | CorrectionRequest::DefinitionOfDone(_)
+        )
+    });
+    let is_wanted = |id: &AtomId| is_another_goal || !open_before.contains(id) || control.wanted.contains(id);
+    let atoms: Vec<AtomId> = unresolved(ledger).into_iter().filter(is_wanted).collect();
+    if atoms != control.wanted {
+        ledger.record(Change::WorkWanted { atoms });
+    }
+}
+
+fn unresolved(ledger: &Ledger) -> Vec<AtomId> {
+    let all = 0..ledger.state().atoms.len();
+    all.filter(|index| ledger.frontier().counts(*index)).map(|index| ledger.id(index)).collect()
 }
 
 /// Interrupts a loop that nobody drives but a host: what is in progress goes back, and the iteration ends without a

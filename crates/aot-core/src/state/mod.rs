@@ -242,6 +242,9 @@ pub struct Control {
     pub fingerprint: Option<Fingerprint>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confirmed: Vec<Confirmation>,
+    /// Work that a person asked for when the loop was completed: it is not completed again before this is resolved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wanted: Vec<AtomId>,
 }
 
 impl Control {

@@ -381,6 +381,15 @@ impl Audit {
                 })?;
             }
             Change::Completed => {
+                let is_open =
+                    |id: &AtomId| index(state, id).is_ok_and(|index| self.graph.is_unresolved(state, index));
+                let wanted = state.control.wanted.iter().find(|id| is_open(id));
+                ensure(
+                    wanted.is_none(),
+                    "what a person asked for is done before it completes",
+                    "D14",
+                    || format!("{wanted:?}"),
+                )?;
                 ensure(self.passed, "completed is written after a pass only", "D14, D20", || {
                     describe::event_line(event)
                 })?

@@ -24,6 +24,12 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
         Change::RedirectEnded => Some("the redirect is over".into()),
         Change::Stopped { reason, .. } => Some(with("the loop stopped", Some(reason))),
         Change::Completed => Some("the goal is proven done".into()),
+        Change::WorkWanted { atoms } if atoms.is_empty() => {
+            Some("the checks alone say when it is done".into())
+        }
+        Change::WorkWanted { atoms } => {
+            Some(format!("{} has to be done, although the checks may hold", listed(atoms)))
+        }
         Change::Parked { until, reason } => {
             let until = clock::time(until.at(), &TimeZone::system());
             Some(with(&format!("nothing can start; the next try is at {until}"), reason.as_deref()))
@@ -214,6 +220,7 @@ pub fn concerns<'c>(change: &'c Change, step: &'c [Change]) -> Vec<&'c AtomId> {
         | Change::ItemConfirmed { .. }
         | Change::ConfirmationWithdrawn { .. }
         | Change::PlanRefused { .. } => Vec::new(),
+        Change::WorkWanted { atoms } => atoms.iter().collect(),
     }
 }
 

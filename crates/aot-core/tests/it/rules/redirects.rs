@@ -68,6 +68,31 @@ fn the_trail_by_kind() {
 }
 
 #[test]
+fn new_work_for_a_completed_loop_is_done() {
+    table(&[
+        ("D14", "m=1; A", "A+ v+ fix(+B) crash v+", "#2 stall 0 | B | status running"),
+        ("D14", "m=1; A", "A+ v+ fix(+B) crash v+ B+ v+", "#2 stall 0 halt completed | done A B"),
+        // It is looked at all the same, and nothing else completes it.
+        ("D14", "m=1; A", "A+ v+ fix(+B) crash v- B+ v+", "#2 stall 0 halt completed | done A B"),
+        ("D14", "m=1; s=1; A", "A+ v+ fix(+B) crash v+ B- B-", "#3 stall 1 halt stalled | left 1"),
+        ("D14", "m=1; s=1; A", "A+ v+ fix(+B) crash v+ B- B- crash v+", "#4 stall 0 | B"),
+        ("D14", "each; m=1; A", "A+ v+ fix(+B;+C<-B) crash v+ B+ v+", "#3 stall 0 | C"),
+        // What is to be done again.
+        ("D14", "m=1; A; B <- A", "A+ B+ v+ fix(B!) crash v+", "#3 stall 0 | B"),
+        // In parts, or not any more.
+        ("D14", "m=1; A", "A+ v+ fix(+B) crash v+ fix(B->C,D) C+", "#4 stall 0 | D"),
+        ("D14", "m=1; A", "A+ v+ fix(+B) crash v+ fix(-B) v+", "#2 stall 0 halt completed"),
+        // What was not needed is wanted with another goal only.
+        ("D14", "m=1; A; B", "v+ crash v+", "#0 stall 0 halt completed | left 2"),
+        ("D14", "each; m=3; A; B", "v+ fix(+C) crash v+ C+ A- B- v+", "#1 stall 0 halt completed | left 2"),
+        ("D14", "m=1; A; B", "v+ fix(goal) crash v+", "#1 stall 0 | A"),
+        ("D14", "m=1; A; B", "v+ fix(base) crash v+", "#0 stall 0 halt completed"),
+        // A loop that has not been completed is done when its checks hold.
+        ("D14", "m=1; A", "fix(+B) A+ stop crash v+", "#3 stall 0 halt completed | left 1"),
+    ]);
+}
+
+#[test]
 fn several_corrections_are_one_transaction() {
     table(&[
         (

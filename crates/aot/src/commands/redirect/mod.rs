@@ -9,7 +9,7 @@ use std::path::Path;
 use aot_core::brief::Brief;
 use aot_core::rules::redirect::interrupt as interrupted_state;
 use aot_core::rules::{Change, Ledger, Refusal};
-use aot_core::state::{Correction, State};
+use aot_core::state::{AtomId, Correction, CorrectionKind, LoopStatus, State};
 use aot_core::verdict::Jobs;
 use aot_core::view::View;
 use aot_runner::checks::seal::{Altered, Seal};
@@ -189,9 +189,20 @@ fn finish(
         let trail = if correction.trail_cleared { " (the history of choices begins anew)" } else { "" };
         lines.push(format!("changed: {}{trail}", correction.description));
     }
+    let state = &recorded.value.state;
+    let wanted: Vec<&str> = state.control.wanted.iter().map(AtomId::as_str).collect();
+    if !wanted.is_empty() {
+        lines.push(format!("{} will be done, although the checks may hold", wanted.join(", ")));
+    }
     lines.push(if driven { "the loop goes on".into() } else { "Next: aot run".into() });
     object["corrections"] = json!(corrections);
+    object["wanted"] = json!(wanted);
     let mut answer = recorded_answer(&recorded, lines.join("\n"), object);
+    let is_alignment = |correction: &Correction| correction.kind == CorrectionKind::ObjectiveChange;
+    let other_words = corrections.iter().any(is_alignment) && !recorded.value.is_other_base_case;
+    if state.control.status == LoopStatus::Completed && wanted.is_empty() && other_words {
+        answer.warnings.push(NOTHING_ASKED.into());
+    }
     if corrections.is_empty() {
         answer.warnings.push("warning: nothing was changed".into());
     }
@@ -199,16 +210,23 @@ fn finish(
     Ok(answer)
 }
 
+/// What whoever changes the goal of a completed loop is told, if nothing follows from it.
+const NOTHING_ASKED: &str = "warning: the loop is completed, and no check and no atom asks for it: give it work with \
+                             `--add`, or another base case with `--base-case`";
+
 /// Makes all changes, in one write.
 fn make(store: &mut Store, changes: &Changes, project: &Project) -> Result<Recorded<Redirected>, Failure> {
     let recorded = store.change("redirect the loop", jiff::Timestamp::now(), |ledger| {
         let before = ledger.state().corrections.len();
+        let base_case = ledger.state().objective.base_case.clone();
         let seal = decide(ledger, changes, project)?;
         if ledger.state().control.redirect_requested {
             ledger.record(Change::RedirectEnded);
         }
         Ok::<Redirected, RedirectError>(Redirected {
             corrections: ledger.state().corrections[before..].to_vec(),
+            is_other_base_case: ledger.state().objective.base_case != base_case,
+            state: ledger.state().clone(),
             seal,
             not_kept: None,
         })
@@ -224,6 +242,8 @@ fn make(store: &mut Store, changes: &Changes, project: &Project) -> Result<Recor
 #[derive(Debug)]
 struct Redirected {
     corrections: Vec<Correction>,
+    state: State,
+    is_other_base_case: bool,
     /// The base case and the protected files, if they were agreed on anew.
     seal: Option<Seal>,
     /// What could not be written beside the state.

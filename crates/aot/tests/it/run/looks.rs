@@ -91,3 +91,31 @@ fn another_goal_lets_every_choice_be_tried_again() {
     let said = repo.run();
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
 }
+
+#[test]
+fn new_work_for_a_completed_loop_is_done_although_no_check_demands_it() {
+    let repo = Repo::with(&Plan::default());
+    assert_eq!(repo.run().exit, 0);
+    let said = repo.aot(&["redirect", "--add", r#"{"description": "Two", "run": "echo two > two"}"#]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("A2 will be done, although the checks may hold"), "{}", said.out);
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!((repo.landed("main").as_str(), repo.read("two").as_str()), ("A1 A2", "two\n"));
+    assert!(repo.state()["control"]["wanted"].is_null());
+    // Another goal by itself is no work, and that is said.
+    let said = repo.aot(&["redirect", "--goal", "Three"]);
+    assert!(said.err.contains("no check and no atom asks for it"), "{}{}", said.out, said.err);
+    assert_eq!(repo.run().exit, 0);
+    // What nobody could do is no success.
+    let said = repo.aot(&["redirect", "--add", r#"{"description": "Three", "run": "exit 3"}"#]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let said = repo.run();
+    assert_eq!(
+        (said.exit, repo.atoms().as_str()),
+        (11, "A1:resolved A2:resolved A3:pending"),
+        "{}",
+        said.out
+    );
+    assert_eq!(said.halted()["red"], serde_json::json!([]));
+}
