@@ -86,7 +86,8 @@ pub fn align(request: &AlignRequest<'_>) -> Brief {
          are real commands that run in this folder, and at least one of them fails now and passes when it is done; a \
          check that is true already proves nothing, and a person is asked only for what no command can see. Protect the \
          files that checks rest on. Decompose the work into pieces for one agent each, with what each needs; where there are \
-         several ways and it is not clear which works, give them as choices of an OR group. At most {MAX_NEW_ATOMS} \
+         several ways and it is not clear which works, give them as choices of an OR group. Each piece has a check of its own \
+         that is red until it is solved, or says why there can be none. At most {MAX_NEW_ATOMS} \
          pieces.",
     ));
     Brief::close_within(DEFAULT_AGENT_TIMEOUT, Role::Coordinator, None, page, align_schema())

@@ -86,8 +86,10 @@ struct AtomForm {
     description: String,
     /// Ids it needs.
     depends_on: Vec<String>,
-    /// A shell command that exits with 0 only when it is solved, or null.
+    /// A shell command that exits with 0 only when it is solved, and fails before; or null.
     check: Option<String>,
+    /// Why there is no check, or null.
+    no_check: Option<String>,
 }
 
 pub fn plan_change_schema() -> Value {
@@ -194,8 +196,15 @@ impl AnswerReader {
             description: self.whole(&format!("{field}.description"), form.description, DESCRIPTION_LIMIT),
             depends_on: self.needs(field, form.depends_on),
             check,
+            no_check: self.no_check(field, form.no_check),
             ..NewAtom::default()
         }
+    }
+
+    /// Why an atom has no check.
+    pub(super) fn no_check(&mut self, field: &str, why: Option<String>) -> Option<String> {
+        let why = why.filter(|why| !why.trim().is_empty())?;
+        Some(self.reason(&format!("{field}.no_check"), why))
     }
 
     /// The id that an answer gives to a new atom: one of its own.

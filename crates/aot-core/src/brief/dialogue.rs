@@ -64,8 +64,10 @@ pub(super) struct NewAtomForm {
     depends_on: Vec<String>,
     /// The name of an OR group if it is one of several ways to the same thing, tried in this order; or null.
     or_group: Option<String>,
-    /// A shell command that exits with 0 only when it is solved, or null.
+    /// A shell command that exits with 0 only when it is solved, and fails before; or null.
     check: Option<String>,
+    /// Why there is no check, or null.
+    no_check: Option<String>,
     /// A shell command that solves it without an agent, or null.
     run: Option<String>,
 }
@@ -130,6 +132,7 @@ impl AnswerReader {
             depends_on: self.needs(field, form.depends_on),
             or_group: said(form.or_group).map(|group| self.group(&format!("{field}.or_group"), group)),
             check,
+            no_check: self.no_check(field, form.no_check),
             run: said(form.run).map(|run| self.whole(&format!("{field}.run"), run, CHECK_LIMIT)),
             ..NewAtom::default()
         }

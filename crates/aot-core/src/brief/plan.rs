@@ -267,7 +267,8 @@ fn may_change(page: &mut BriefText, state: &State, graph: &Graph) {
     page.paragraph(&format!(
         "Decompose an atom into smaller ones, take a decomposition back, add atoms, add an alternative, correct dependencies, or \
          give up a choice that stuck atoms rest on. Resolved and running atoms stay as they are, nothing may wait for \
-         itself, and protected files are out of reach for everyone. Make each atom one piece of work for one agent, \
+         itself, and protected files are out of reach for everyone. Give each new atom a check that is red until it is solved, \
+         or say why there can be none. Make each atom one piece of work for one agent, \
          and change no more than is needed: {left} iterations are left, with up to {} atoms at a time, for {} \
          unresolved. At most {MAX_NEW_ATOMS} new atoms, {MAX_CHILDREN} in one decomposition; new ids go from {} on. If nothing can be bettered, leave every list empty.",
         constraints.max_parallel_agents,

@@ -86,7 +86,8 @@ pub fn redirect(state: &State, graph: &Graph, turn: &RedirectRequest<'_>) -> Bri
          choices: leave them alone unless the words change what is to be achieved. Only pending atoms can be removed, and \
          only if no other needs them; a resolved one is done again, or gets another summary, and then what rests on it \
          is done again. A way is selected, or a new one added, by the name of its group. New ids go from {} on; at most \
-         {MAX_NEW_ATOMS} new atoms. Nothing may wait for itself.",
+         {MAX_NEW_ATOMS} new atoms, each with a check that is red until it is solved, or with a reason why there can be none. \
+         Nothing may wait for itself.",
         short(&state.next_id()),
     ));
     Brief::close(state, Role::Coordinator, None, page, redirect_schema())

@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Atom, AtomId, Control, GroupName, NewAtom, Objective, OrGroup, State, sequence_number};
+use super::{Atom, AtomId, Checks, Control, GroupName, NewAtom, Objective, OrGroup, State, sequence_number};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
@@ -98,6 +98,17 @@ impl Agreement {
     pub fn taken_twice(&self) -> Option<&AtomId> {
         let mut seen = std::collections::HashSet::new();
         self.atoms.iter().filter_map(|atom| atom.id.as_ref()).find(|id| !seen.insert(*id))
+    }
+}
+
+impl State {
+    /// The check that a lone atom takes if it brings none: what of the base case the program sees by itself (D22).
+    pub fn check_of_lone_atom(&self) -> Option<(&AtomId, Checks)> {
+        let (Some((id, atom)), 1) = (self.atoms.first(), self.atoms.len()) else { return None };
+        if atom.is_proven_when_resolved() || atom.no_check.is_some() {
+            return None;
+        }
+        Some((id, self.objective.base_case.as_ref()?.seen_by_program()?))
     }
 }
 

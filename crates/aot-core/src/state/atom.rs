@@ -59,6 +59,8 @@ atoms_with! {
     or_group: Option<GroupName>,
     /// What the program must see pass before the atom counts as resolved.
     check: Option<Checks>,
+    /// Why it has none.
+    no_check: Option<String>,
     /// The command that solves it, without any agent.
     run: Option<String>,
     probe: Option<bool>,

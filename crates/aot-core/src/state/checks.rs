@@ -83,6 +83,18 @@ pub enum Scope {
 }
 
 impl Checks {
+    /// What the program sees without a judge or a person, if there is any of it. Alternatives stay together: with one of them
+    /// less they would ask for more.
+    pub fn seen_by_program(&self) -> Option<Checks> {
+        match self {
+            Checks::Single(check) => check.is_seen_by_program().then(|| self.clone()),
+            Checks::Checklist(items) => {
+                let items: Vec<Item> = items.iter().filter_map(Item::seen_by_program).collect();
+                (!items.is_empty()).then_some(Checks::Checklist(items))
+            }
+        }
+    }
+
     /// How many items a judge must score: `Q` and `q` of the bound.
     pub fn quality_items(&self) -> usize {
         self.leaves().filter(|check| matches!(check, Check::Quality(_))).count()
@@ -106,7 +118,33 @@ impl Checks {
     }
 }
 
+impl Check {
+    fn is_seen_by_program(&self) -> bool {
+        match self {
+            Check::Command { .. } | Check::NotCommand { .. } | Check::File { .. } | Check::NotFile { .. } => {
+                true
+            }
+            Check::Assertion { .. } | Check::Quality(_) => false,
+        }
+    }
+}
+
 impl Item {
+    fn seen_by_program(&self) -> Option<Item> {
+        let mut leaves = Vec::new();
+        self.collect_leaves(&mut leaves);
+        match &self.wants {
+            Wants::Check(_) | Wants::AnyOf(_) => {
+                leaves.iter().all(|check| check.is_seen_by_program()).then(|| self.clone())
+            }
+            Wants::Group(items) => {
+                let items: Vec<Item> = items.iter().filter_map(Item::seen_by_program).collect();
+                let wants = Wants::Group(items.clone());
+                (!items.is_empty()).then(|| Item { item: self.item.clone(), wants })
+            }
+        }
+    }
+
     fn has_empty_set(&self) -> bool {
         match &self.wants {
             Wants::Check(_) => false,

@@ -1,4 +1,4 @@
-//! The linter: what is likely wrong with a base case, before a loop is spent on it (D18). Knows no files: it lists what it
+//! The linter: what is likely wrong with the checks of a loop, before it is spent on them (D18). Knows no files: it lists what it
 //! needs to know as questions, and the caller brings the facts.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,13 +8,16 @@ use serde::Serialize;
 use super::steering::{Steering, steering};
 use super::{CageRefusal, CheckNode, CheckTree, HIGHEST_SCORE, LOWEST_SCORE, Leaf, Outcome};
 use crate::shell_command::{SimpleCommand, simple_commands};
-use crate::state::{Check, Objective, Quality, Scope};
+use crate::state::{Atom, AtomStatus, Check, Objective, Quality, Scope, State};
 
 /// Weights that sum to 1 within this are meant to.
 const WEIGHTS_TOLERANCE: f64 = 0.01;
 
 /// Where the judge is named.
 const SETTINGS: &str = "aot.toml";
+
+/// The code of files that steer a check; what a worker could do on purpose comes after mistakes.
+const STEERABLE: &str = "steerable";
 
 /// How many names a message lists.
 const NAMED: usize = 5;
@@ -106,6 +109,36 @@ impl LintQuestions {
     }
 }
 
+/// Everything about a loop: its base case, and the atoms that nothing checks.
+pub fn lint_loop(state: &State, facts: &LintFacts) -> Vec<Advice> {
+    let mut found = lint(&state.objective, facts);
+    let at = found.iter().position(|advice| advice.code == STEERABLE).unwrap_or(found.len());
+    if let Some(unchecked) = unchecked(state) {
+        found.insert(at, unchecked);
+    }
+    found
+}
+
+/// Atoms that would be resolved on an agent's word (D22): no check, no command, and nobody said why.
+fn unchecked(state: &State) -> Option<Advice> {
+    let is_parent = |atom: &&Atom| state.decomposition_of(&atom.id).is_some();
+    let open = state.atoms.values().filter(|atom| atom.status != AtomStatus::Resolved);
+    let unchecked = open.filter(|atom| !atom.is_proven_when_resolved() && atom.no_check.is_none());
+    let names: Vec<String> =
+        unchecked.filter(|atom| !is_parent(atom)).map(|atom| atom.id.to_string()).collect();
+    let (verb, whose) = match names.len() {
+        0 => return None,
+        1 => ("has", "its"),
+        _ => ("have", "their"),
+    };
+    Some(advice(
+        "no_check",
+        "",
+        &format!("{} {verb} no check, so that {whose} worker's word counts", listed(&names)),
+        "write a `check: {type: command, value: …}` into the atom, or `no_check:` and why there is none",
+    ))
+}
+
 /// In the order of the checks; what concerns the whole comes last.
 pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
     let mut found = Vec::new();
@@ -176,7 +209,7 @@ pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
         ));
     }
     // Mistakes come before what a worker could do on purpose.
-    found.sort_by_key(|advice| advice.code == "steerable");
+    found.sort_by_key(|advice| advice.code == STEERABLE);
     found
 }
 
@@ -275,7 +308,7 @@ fn steerable(leaf: &Leaf, command: &str, facts: &LintFacts, found: &mut Vec<Advi
         let hint = format!(
             "add them to `objective.protected`; what is left open is named when the loop is done: {globs}"
         );
-        found.push(advice("steerable", &leaf.name, &message, &hint));
+        found.push(advice(STEERABLE, &leaf.name, &message, &hint));
     }
 }
 

@@ -428,7 +428,7 @@ fn coordinator_brief() {
     - > the change would make a cycle: A5 -> A6 -> A5
 
     ## What you may change
-    Decompose an atom into smaller ones, take a decomposition back, add atoms, add an alternative, correct dependencies, or give up a choice that stuck atoms rest on. Resolved and running atoms stay as they are, nothing may wait for itself, and protected files are out of reach for everyone. Make each atom one piece of work for one agent, and change no more than is needed: 15 iterations are left, with up to 3 atoms at a time, for 2 unresolved. At most 32 new atoms, 12 in one decomposition; new ids go from A6 on. If nothing can be bettered, leave every list empty.
+    Decompose an atom into smaller ones, take a decomposition back, add atoms, add an alternative, correct dependencies, or give up a choice that stuck atoms rest on. Resolved and running atoms stay as they are, nothing may wait for itself, and protected files are out of reach for everyone. Give each new atom a check that is red until it is solved, or say why there can be none. Make each atom one piece of work for one agent, and change no more than is needed: 15 iterations are left, with up to 3 atoms at a time, for 2 unresolved. At most 32 new atoms, 12 in one decomposition; new ids go from A6 on. If nothing can be bettered, leave every list empty.
 
     ## Answer
     Within 30m, end with exactly one JSON object and nothing else. All fields are required:
@@ -441,7 +441,8 @@ fn coordinator_brief() {
         - `id` (text or null): A new id if others in this answer need it, or null.
         - `description` (text): The task, complete in itself: who solves it sees no more of this answer.
         - `depends_on` (a list of texts): Ids it needs.
-        - `check` (text or null): A shell command that exits with 0 only when it is solved, or null.
+        - `check` (text or null): A shell command that exits with 0 only when it is solved, and fails before; or null.
+        - `no_check` (text or null): Why there is no check, or null.
     - `atoms` (a list of objects): New atoms beside the others. Fields as in `children`.
     - `alternatives` (a list of objects): Other ways to do what an atom does, tried when it fails.
       - `to` (text): The id of the atom it stands in for.
@@ -665,11 +666,12 @@ fn schemas() {
                     },
                     "depends_on": {"description":"Ids it needs.","type":"array","items":{"type":"string"}},
                     "check": {
-                      "description": "A shell command that exits with 0 only when it is solved, or null.",
+                      "description": "A shell command that exits with 0 only when it is solved, and fails before; or null.",
                       "type": ["string","null"]
-                    }
+                    },
+                    "no_check": {"description":"Why there is no check, or null.","type":["string","null"]}
                   },
-                  "required": ["id","description","depends_on","check"],
+                  "required": ["id","description","depends_on","check","no_check"],
                   "additionalProperties": false
                 }
               }
@@ -694,11 +696,12 @@ fn schemas() {
               },
               "depends_on": {"description":"Ids it needs.","type":"array","items":{"type":"string"}},
               "check": {
-                "description": "A shell command that exits with 0 only when it is solved, or null.",
+                "description": "A shell command that exits with 0 only when it is solved, and fails before; or null.",
                 "type": ["string","null"]
-              }
+              },
+              "no_check": {"description":"Why there is no check, or null.","type":["string","null"]}
             },
-            "required": ["id","description","depends_on","check"],
+            "required": ["id","description","depends_on","check","no_check"],
             "additionalProperties": false
           },
           "description": "New atoms beside the others."
@@ -727,11 +730,12 @@ fn schemas() {
                   },
                   "depends_on": {"description":"Ids it needs.","type":"array","items":{"type":"string"}},
                   "check": {
-                    "description": "A shell command that exits with 0 only when it is solved, or null.",
+                    "description": "A shell command that exits with 0 only when it is solved, and fails before; or null.",
                     "type": ["string","null"]
-                  }
+                  },
+                  "no_check": {"description":"Why there is no check, or null.","type":["string","null"]}
                 },
-                "required": ["id","description","depends_on","check"],
+                "required": ["id","description","depends_on","check","no_check"],
                 "additionalProperties": false
               }
             },
@@ -1207,7 +1211,7 @@ fn reading_a_plan_change() {
     );
     check(
         json!({"atoms": [changed(new_atom(None, "x"), &json!({"run": "rm -rf /"}))]}),
-        "`atoms[0].run`: there is no such field; wanted: only `id`, `description`, `depends_on`, `check`",
+        "`atoms[0].run`: there is no such field; wanted: only `id`, `description`, `depends_on`, `check`, `no_check`",
     );
     check(
         json!({"atoms": [new_atom(Some("A9"), "x")], "alternatives": [{"to": "A5", "atom": new_atom(Some("A9"), "y")}]}),
@@ -1254,7 +1258,7 @@ fn a_plan_change_arrives_whole() {
         "withdrawals": ["A2"],
         "decompositions": [{"parent": "A5", "reason": "two things", "children": [
             {"id": "A6", "description": "route", "depends_on": [], "check": "make route"},
-            {"id": null, "description": "handler", "depends_on": ["A6", "A6"], "check": null},
+            {"id": null, "description": "handler", "depends_on": ["A6", "A6"], "check": null, "no_check": "a refactoring"},
         ]}],
         "alternatives": [{"to": "A5", "group": null, "atom": new_atom(None, "reuse the proxy's login")}],
         "dependencies": [{"atom": "A5", "depends_on": ["A3"]}],
@@ -1269,7 +1273,11 @@ fn a_plan_change_arrives_whole() {
             parent: "A5".into(),
             children: vec![
                 NewAtom { id: Some("A6".into()), check: Some(make), ..atom("route") },
-                NewAtom { depends_on: vec!["A6".into()], ..atom("handler") },
+                NewAtom {
+                    depends_on: vec!["A6".into()],
+                    no_check: Some("a refactoring".into()),
+                    ..atom("handler")
+                },
             ],
             reason: "two things".into(),
         }],

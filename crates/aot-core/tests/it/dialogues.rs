@@ -27,7 +27,7 @@ fn proposal() -> Value {
             "included": [],
             "excluded": ["Single sign-on"],
             "atoms": [
-                {"id": "A1", "description": "Model", "depends_on": [], "or_group": null, "check": null, "run": null},
+                {"id": "A1", "description": "Model", "depends_on": [], "or_group": null, "check": null, "no_check": "A2 shows it", "run": null},
                 {"id": "A2", "description": "JWT", "depends_on": ["A1"], "or_group": "tokens", "check": "make jwt", "run": null},
                 {"id": null, "description": "Cookies", "depends_on": ["A1"], "or_group": "tokens", "check": null, "run": "make"}
             ],
@@ -62,6 +62,7 @@ fn a_proposal_is_an_agreement_that_can_be_written() {
     let state = contract::read(text.into()).expect("a document").state.expect("no mistakes");
     assert_eq!(state.or_groups["tokens"].choices.len(), 2);
     assert_eq!(state.atoms["A3"].run.as_deref(), Some("make"));
+    assert_eq!(state.atoms["A1"].no_check.as_deref(), Some("A2 shows it"));
 }
 
 #[test]

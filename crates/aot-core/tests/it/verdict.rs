@@ -5,10 +5,13 @@ use std::num::NonZeroUsize;
 
 use aot_core::contract::{Document, Limits, Reading};
 use aot_core::rules::{Change, apply};
-use aot_core::state::{Check, Checks, Confirmation, Fingerprint, Item, Objective, Stamp, Wants};
+use aot_core::state::{
+    Agreement, AtomStatus, Check, Checks, Confirmation, Fingerprint, Item, NewAtom, Objective, Stamp, State,
+    Wants,
+};
 use aot_core::verdict::{
     CageRefusal, CheckTree, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered, Verdict,
-    WorkPhase, all_of, any_of, canonical, confirmed_outcome, lint, tampered,
+    WorkPhase, all_of, any_of, canonical, confirmed_outcome, lint, lint_loop, tampered,
 };
 
 fn letter(outcome: Outcome) -> char {
@@ -435,5 +438,71 @@ fn sets_without_anything_in_them_are_named() {
     ] {
         let advice = lint(&objective(yaml, "[]"), &LintFacts::default());
         assert_eq!(advice.iter().map(|advice| advice.code).collect::<Vec<_>>(), [expected], "{yaml}");
+    }
+}
+
+/// A loop with these atoms, by what each has besides its description.
+fn loop_of(atoms: &[&str], checked: &str) -> State {
+    let mut agreement = Agreement::about("");
+    agreement.objective = objective(checked, "[]");
+    agreement.atoms = atoms
+        .iter()
+        .map(|has| {
+            let mut atom = NewAtom { description: "x".into(), ..NewAtom::default() };
+            match *has {
+                "check" => atom.check = Some(base_case("{type: command, value: x}")),
+                "run" => atom.run = Some("make".into()),
+                "reason" => atom.no_check = Some("a document".into()),
+                _ => {}
+            }
+            atom
+        })
+        .collect();
+    agreement.state()
+}
+
+#[test]
+fn atoms_that_nothing_checks_are_named() {
+    let sound = "{checklist: [{item: Built, check: {type: file, value: dist}}]}";
+    for (atoms, expected) in [
+        (&["check", "run", "reason"][..], ""),
+        (&["", "check"], "`A1` has no check, so that its worker's word counts"),
+        (&["check", "", ""], "`A2`, `A3` have no check, so that their worker's word counts"),
+    ] {
+        let found = lint_loop(&loop_of(atoms, sound), &LintFacts::default());
+        let said: Vec<String> = found.iter().map(|advice| advice.message.clone()).collect();
+        assert_eq!(said.join("; "), expected, "{atoms:?}");
+        assert!(found.iter().all(|advice| advice.code == "no_check"), "{atoms:?}");
+    }
+    let mut resolved = loop_of(&[""], sound);
+    resolved.atoms[0].status = AtomStatus::Resolved;
+    assert_eq!(lint_loop(&resolved, &LintFacts::default()), []);
+}
+
+#[test]
+fn a_lone_atom_takes_what_the_program_sees_of_the_base_case() {
+    let command = "{item: c, check: {type: command, value: c}}";
+    let person = "{item: p, check: {type: assertion, value: p}}";
+    let judge = "{item: q, check: {type: quality, criteria: q, pass_threshold: 3}}";
+    for (items, taken) in [
+        (command.to_owned(), command.to_owned()),
+        (format!("{command}, {person}, {judge}"), command.to_owned()),
+        (
+            format!("{{item: g, group: [{command}, {person}]}}, {{item: h, group: [{judge}]}}"),
+            format!("{{item: g, group: [{command}]}}"),
+        ),
+        // Without one of its alternatives it would ask for more.
+        (format!("{command}, {{item: a, any_of: [{command}, {person}]}}"), command.to_owned()),
+        (format!("{{item: a, any_of: [{command}]}}"), format!("{{item: a, any_of: [{command}]}}")),
+    ] {
+        let state = loop_of(&[""], &format!("{{checklist: [{items}]}}"));
+        let taken = base_case(&format!("{{checklist: [{taken}]}}"));
+        assert_eq!(state.check_of_lone_atom(), Some((&"A1".into(), taken)), "{items}");
+    }
+    let only_person = format!("{{checklist: [{person}]}}");
+    assert_eq!(loop_of(&[""], &only_person).check_of_lone_atom(), None);
+    for atoms in [&["check"][..], &["run"], &["reason"], &["", ""]] {
+        let state = loop_of(atoms, &format!("{{checklist: [{command}]}}"));
+        assert_eq!(state.check_of_lone_atom(), None, "{atoms:?}");
     }
 }

@@ -53,6 +53,9 @@ pub struct AtomObject {
     /// The command that must succeed before it counts as resolved
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<String>,
+    /// Why it has none
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_check: Option<String>,
     /// The command that solves it, without any agent
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<String>,

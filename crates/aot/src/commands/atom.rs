@@ -64,6 +64,9 @@ pub struct AtomAddArgs {
     /// The command that must succeed before it counts as resolved
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
+    /// Why nothing checks it
+    #[arg(long, value_name = "REASON", conflicts_with = "check")]
+    no_check: Option<String>,
     /// The command that solves it, without any agent
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
@@ -77,6 +80,7 @@ impl Verb for AtomAddArgs {
             depends_on: self.depends_on.iter().map(|id| AtomId::new(id.trim())).collect(),
             or_group: self.or_group.as_ref().map(GroupName::new),
             check: self.check.clone().map(|value| Checks::Single(Check::Command { value })),
+            no_check: self.no_check.clone(),
             run: self.run.clone(),
             ..NewAtom::default()
         };

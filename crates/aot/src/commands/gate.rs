@@ -60,5 +60,5 @@ fn advice(invocation: &Invocation, store: &mut Store) -> Result<Vec<Advice>, Fai
     let project = workspace::project(&invocation.path()?)?;
     let (_, state) = store.load()?;
     let facts = facts::still(state, &project, &place::search_path());
-    Ok(verdict::lint(&state.objective, &facts))
+    Ok(verdict::lint_loop(state, &facts))
 }

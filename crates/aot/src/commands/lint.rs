@@ -1,6 +1,6 @@
-//! `aot lint`: what is likely wrong with the base case.
+//! `aot lint`: what is likely wrong with the checks.
 
-use aot_core::verdict::{Advice, Jobs, lint};
+use aot_core::verdict::{Advice, Jobs, lint_loop};
 use aot_runner::checks::facts;
 use clap::Args;
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use crate::place;
 use crate::print::Answer;
 use crate::text::{self, COLUMNS};
 
-/// Look for what is likely wrong with the base case; runs its checks once
+/// Look for what is likely wrong with the base case, and for atoms without a check; runs the base case once
 ///
 /// Exits with 0 if there is nothing to say, and 1 otherwise.
 #[derive(Debug, Args, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ impl Verb for LintArgs {
                 facts::moving(&checker, state, &path, jiff::Timestamp::now(), on).map_err(unreadable_project)
             })?,
         };
-        let found = lint(&state.objective, &facts);
+        let found = lint_loop(state, &facts);
         let mut page: Vec<String> = found.iter().map(lines).collect();
         page.push(match found.len() {
             0 => "nothing to say about the base case".into(),

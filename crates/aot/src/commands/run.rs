@@ -270,7 +270,7 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
         print::line(&format!("agents   {}", text::fit(&told, text::COLUMNS - 9)));
     }
     let facts = facts::still(state, &workspace.project, &place::search_path());
-    let advice = verdict::lint(&state.objective, &facts);
+    let advice = verdict::lint_loop(state, &facts);
     for advice in advice.iter().take(ADVICE) {
         print::line(&format!("lint     {}", text::fit(&lint::lines(advice), text::COLUMNS - 9)));
     }

@@ -237,7 +237,11 @@ impl AgreementPage {
                 format!(", {} of {group}", if first { "first way" } else { "another way" })
             });
             let run = atom.run.as_ref().map(|run| format!("  $ {run}")).unwrap_or_default();
-            let check = if atom.check.is_some() { ", with a check" } else { "" };
+            let check = match (&atom.check, &atom.no_check) {
+                (Some(_), _) => ", with a check".to_owned(),
+                (None, Some(why)) => format!(", without a check: {why}"),
+                (None, None) => String::new(),
+            };
             let told = format!("{}{after}{}{check}{run}", atom.description, way.unwrap_or_default());
             let room = self.columns - INDENT - widest - 2;
             let mut id = atom.id.as_str();

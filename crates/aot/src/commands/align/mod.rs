@@ -120,7 +120,9 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
         return Err(FileError::Exists { path }.into());
     }
     let guard = Guard::new(place::this_program()?);
-    let Provided { draft, notes } = args.trees.provide(draft, &place::project_root(path), &guard)?;
+    let (draft, check_note) = draft.with_check_of_lone_atom()?;
+    let Provided { draft, mut notes } = args.trees.provide(draft, &place::project_root(path), &guard)?;
+    notes.extend(check_note);
     let state = draft.whole()?;
     if !args.yes {
         let message = "the agreement needs confirmation";
@@ -258,6 +260,19 @@ impl Draft {
         }
         let document = contract::write(&self.document, &old, &new).map_err(failure::not_written)?;
         Ok(Draft { document, ..self })
+    }
+
+    /// With the check of the base case for an atom that stands alone and has none (D22), and what a person is told of it.
+    pub fn with_check_of_lone_atom(self) -> Result<(Draft, Option<String>), Failure> {
+        let Ok(old) = self.state() else { return Ok((self, None)) };
+        let Some((id, check)) = old.check_of_lone_atom() else { return Ok((self, None)) };
+        let note = format!("{id} has no check of its own, so it takes the checks of the base case");
+        let mut new = old.clone();
+        if let Some(atom) = new.atoms.get_mut(id) {
+            atom.check = Some(check);
+        }
+        let document = contract::write(&self.document, &old, &new).map_err(failure::not_written)?;
+        Ok((Draft { document, ..self }, Some(note)))
     }
 
     /// The state, complete or not; fails with all mistakes in the text.

@@ -85,13 +85,17 @@ impl AlignDialogue<'_> {
                     continue;
                 }
             };
+            // The draft itself stays without it: another base case brings another check.
+            let (checked, check_note) = draft.clone().with_check_of_lone_atom()?;
             self.dialogue
-                .say(&format!("\n{}", draft.page(self.dialogue.ink(), self.dialogue.columns()).trim_end()));
+                .say(&format!("\n{}", checked.page(self.dialogue.ink(), self.dialogue.columns()).trim_end()));
             print_notes(&notes);
+            print_notes(check_note.as_slice());
             let missing = gate::missing(&state);
             if missing.is_empty() {
                 let checks = state.objective.base_case.clone();
                 if seen.as_ref().is_none_or(|(looked_at, _)| *looked_at != checks) {
+                    let state = checked.state()?;
                     seen = Some((checks, trial::run(self.invocation, self.path, &state, self.no_run)?));
                 }
                 if let Some((_, seen)) = &seen {
@@ -110,7 +114,7 @@ impl AlignDialogue<'_> {
             match self.dialogue.choose("\nIs this agreed?", words)? {
                 PageAnswer::Yes => {
                     let to_keep = seen.map(|(_, tried)| tried.to_keep).unwrap_or_default();
-                    return Ok(Some(Agreed { draft, to_keep }));
+                    return Ok(Some(Agreed { draft: checked, to_keep }));
                 }
                 PageAnswer::No => return Ok(None),
                 PageAnswer::Edit => draft = self.edited(&draft)?,

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use aot_core::state::State;
-use aot_core::verdict::{Advice, CheckTree, Jobs, lint};
+use aot_core::verdict::{Advice, CheckTree, Jobs, lint_loop};
 use aot_runner::checks::facts;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub fn run(
         return Ok(TrialResult {
             standing: None,
             checks: Vec::new(),
-            advice: lint(&state.objective, &facts),
+            advice: lint_loop(state, &facts),
             to_keep: Vec::new(),
         });
     }
@@ -62,7 +62,7 @@ pub fn run(
     Ok(TrialResult {
         standing: Some(agreement::standing(&facts.seen)),
         checks: checks.collect(),
-        advice: lint(&state.objective, &facts),
+        advice: lint_loop(state, &facts),
         to_keep: Kept::of(&workspace.project)
             .lines()
             .into_iter()

@@ -69,6 +69,54 @@ fn listing(repo: &Repo) -> Vec<String> {
     found
 }
 
+/// Otherwise a worker that changes nothing and says that it is done would be believed.
+#[test]
+fn a_lone_atom_takes_the_checks_of_the_base_case() {
+    let flags = |atoms: &[&'static str]| {
+        let mut words = WHOLE[..12].to_vec();
+        words.extend(["--assert", "It reads well", "--json", "--yes"]);
+        words.extend(atoms.iter().flat_map(|atom| ["--atom", *atom]));
+        words
+    };
+    let check_of = |repo: &Repo| {
+        let state = repo.state();
+        let items = state["atoms"][0]["check"]["checklist"].as_array().cloned().unwrap_or_default();
+        items.iter().map(|item| item["check"]["value"].to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let repo = unaligned();
+    let said = repo.aot(&flags(&["Write the numbers"]));
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(check_of(&repo), "\"test -f README\" \"one\"");
+    let note = "A1 has no check of its own, so it takes the checks of the base case";
+    assert_eq!(said.halted()["notes"], serde_json::json!([note]));
+    assert_eq!(said.halted()["findings"].as_array().map(Vec::len), Some(1), "{}", said.out);
+    // From a file; people read it on the page.
+    let text = repo.read(STATE);
+    let (begin, atoms) = text.split_once("atoms:").expect("it has atoms");
+    let (_, rest) = atoms.split_once("decompositions:").expect("they end");
+    repo.write("plan.md", &format!("{begin}atoms: [Write the numbers]\ndecompositions:{rest}"));
+    let said = repo.aot(&["align", "--from", "plan.md", "--yes", "--force", "--no-run"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(check_of(&repo), "\"test -f README\" \"one\"");
+    assert!(said.out.contains("Write the numbers, with a check") && said.out.contains(note), "{}", said.out);
+    // What has a check, a command or a reason keeps it, and of several none is meant.
+    for atoms in [
+        &[r#"{"description": "x", "check": "true"}"#][..],
+        &[r#"{"description": "x", "run": "true"}"#],
+        &[r#"{"description": "x", "no_check": "a document"}"#],
+        &["x", "y"],
+    ] {
+        let repo = unaligned();
+        let said = repo.aot(&flags(atoms));
+        assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+        assert_eq!(
+            (check_of(&repo), &said.halted()["notes"]),
+            (String::new(), &serde_json::json!([])),
+            "{atoms:?}"
+        );
+    }
+}
+
 #[test]
 fn flags_make_an_agreement_that_a_loop_completes() {
     let repo = unaligned();

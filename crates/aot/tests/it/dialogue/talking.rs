@@ -100,11 +100,18 @@ fn keys_edit_the_line_and_leave_nothing_behind() {
     terminal.press(b"Because\r");
     terminal.answer("in the end?\n> ", "It");
     terminal.answer("(Makefile)", "");
+    terminal.see("A1 has no check of its own, so it takes the checks of the base case");
+    // Another base case brings another check.
+    terminal.answer("[yes/edit/change/no] ", "change");
+    terminal.answer("Which part?", "checks");
+    terminal.answer("What proves that it is done?", "2");
+    terminal.answer("> ", "");
     terminal.answer("[yes/edit/change/no] ", "yes");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{}", plain(&seen));
     assert_eq!(repo.state()["objective"]["goal"], "Let there be größer");
-    assert_eq!(repo.state()["objective"]["base_case"]["checklist"][0]["item"], "make test");
+    assert_eq!(repo.state()["objective"]["base_case"]["checklist"][0]["item"], "make lint");
+    assert_eq!(repo.state()["atoms"][0]["check"], repo.state()["objective"]["base_case"]);
 }
 
 #[test]

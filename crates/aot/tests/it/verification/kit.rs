@@ -49,7 +49,7 @@ impl Project {
             constraints: "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3, check_timeout: 60s",
             objective: &format!("  protected: {protected}"),
             control: more_control,
-            atoms: "  - {id: A1, description: \"The user model\", status: pending, depends_on: []}",
+            atoms: "  - {id: A1, description: \"The user model\", no_check: \"A table\", status: pending, depends_on: []}",
             decompositions: "",
             or_groups: "",
             request: "Please let people log in.",

@@ -68,6 +68,23 @@ fn a_sound_base_case_has_no_findings() {
 }
 
 #[test]
+fn atoms_without_a_check_are_named() {
+    let project = Project::with("    checklist: [{item: Built, check: {type: file, value: \"dist/*.js\"}}]");
+    let added = project.aot(&["atom", "add", "The login route"]);
+    assert_eq!(added.exit, 0, "{}", added.err);
+    assert_eq!(codes(&project, &["lint"]), (1, vec!["no_check".to_owned()]));
+    let (exit, object) = project.json(&["gate"]);
+    let named = object["findings"][0]["message"].as_str().unwrap_or_default();
+    assert!(exit == 0 && named.starts_with("`A2` has no check"), "{object}");
+    for words in [["--check", "make route"], ["--no-check", "a document"], ["--run", "make docs"]] {
+        let added = project.aot(&["atom", "add", "Another", words[0], words[1]]);
+        assert_eq!(added.exit, 0, "{}", added.err);
+    }
+    let (_, object) = project.json(&["lint"]);
+    assert_eq!(object["findings"][0]["message"].as_str(), Some(named), "{object}");
+}
+
+#[test]
 fn an_empty_base_case_is_named() {
     let project = Project::with("    checklist: [{item: Nothing, group: []}]");
     assert_eq!(codes(&project, &["lint"]), (1, vec!["empty Nothing".to_owned()]));
