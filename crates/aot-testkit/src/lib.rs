@@ -1,5 +1,6 @@
 //! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, a simulation that drives
-//! the shipping coordinator, and two campaigns against the built program: faults and attacks.
+//! the shipping coordinator, and three campaigns against the built program: faults,
+//! attacks and the proving ground.
 
 pub mod attacks;
 pub mod audit;
@@ -15,6 +16,7 @@ pub mod makespan;
 pub mod model;
 pub mod plans;
 pub mod project;
+pub mod proving;
 pub mod random;
 pub mod shapes;
 pub mod simulation;

@@ -7,5 +7,6 @@ mod found;
 mod makespan;
 mod model;
 mod papers;
+mod proving;
 mod simulation;
 mod tidy;
