@@ -1,5 +1,5 @@
 //! `proving [PROJECT]…`: brings emptied public projects back with agents that misbehave, and prints the tables of
-//! docs/proving.md. `AOT_SEED=n` is the first seed, `AOT_ROUNDS` how many there are, `AOT_PROVING_CACHE` where downloads
+//! docs/proving.md; `proving client [PROJECT]…` does so once with the real Claude Code. `AOT_SEED=n` is the first seed, `AOT_ROUNDS` how many there are, `AOT_PROVING_CACHE` where downloads
 //! are kept, `AOT_BIN` names the program. With `agent` as its first word it is one of the agents.
 
 use std::path::PathBuf;
@@ -27,25 +27,31 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
+    let with_client = words.first().is_some_and(|word| word == "client");
+    let projects = words.into_iter().skip(usize::from(with_client)).collect();
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let home = || std::env::var_os("HOME").map_or_else(std::env::temp_dir, PathBuf::from);
     let cache = std::env::var_os("AOT_PROVING_CACHE").map(PathBuf::from);
     let ground = ProvingGround {
         aot: aot_testkit::project::built(),
         cache: cache.unwrap_or_else(|| home().join(".cache/aot-proving")),
-        projects: words,
+        projects,
         seed: number("AOT_SEED").unwrap_or(1),
         rounds: number("AOT_ROUNDS").unwrap_or(3),
     };
-    let table = match ground.run() {
-        Ok(table) => table,
+    let done = match with_client {
+        true => ground.run_with_client(),
+        false => ground.run().map(|table| (table.to_string(), table.broken())),
+    };
+    match done {
+        Ok((table, broken)) => {
+            println!("{table}");
+            broken.iter().for_each(|line| eprintln!("BROKEN {line}"));
+            if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
         Err(error) => {
             eprintln!("error: {error}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    println!("{table}");
-    let broken = table.broken();
-    broken.iter().for_each(|line| eprintln!("BROKEN {line}"));
-    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }

@@ -4,13 +4,15 @@
 
 pub mod agent;
 mod bare;
+mod client;
 mod corpus;
 pub mod faults;
 pub mod judge;
 mod scene;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use agent::Patience;
@@ -18,8 +20,10 @@ use bare::BareRun;
 use corpus::{Corpus, Prepared, TESTS};
 use faults::{Misdeed, misdeeds};
 use judge::{Complaint, Outcome, Word, judge};
-use scene::{LoopRun, Minds, Work};
+use scene::{LoopRun, Minds, Work, Workforce};
 pub use table::ProvingTable;
+
+use crate::project::Project;
 
 /// The pause of a scripted request, where time is measured.
 const PACE: Duration = Duration::from_millis(100);
@@ -101,7 +105,9 @@ impl ProvingGround {
         let corpus = Corpus::read();
         let prepared = corpus.prepare(&self.cache, &self.projects)?;
         let projects = prepared.iter().map(|prepared| self.project(prepared)).collect();
-        Ok(ProvingTable { seed: self.seed, rounds: self.rounds, pytest: corpus.pytest, projects })
+        let python = prepared.first().map(|prepared| program_version(&prepared.python)).unwrap_or_default();
+        let versions = format!("{}, {python}, pytest {}", program_version(&self.aot), corpus.pytest);
+        Ok(ProvingTable { seed: self.seed, rounds: self.rounds, versions, projects })
     }
 
     fn project(&self, prepared: &Prepared) -> ProjectReport {
@@ -110,7 +116,7 @@ impl ProvingGround {
         let name = &prepared.project.name;
         eprintln!("{name}: {atoms} modules, honest agents");
         let honest = Minds::new(prepared, &nothing, Patience::Mends, PACE);
-        let honest_loop = scene::run_loop(&self.aot, prepared, &honest).took;
+        let honest_loop = scene::run_loop(&self.aot, prepared, &honest, &Workforce::Scripted).took;
         let honest = Minds::new(prepared, &nothing, Patience::Mends, PACE);
         let honest_bare = bare::with_xargs(prepared, &honest).took;
         let rounds = (self.seed..self.seed + self.rounds).map(|seed| {
@@ -148,9 +154,42 @@ impl ProvingGround {
     }
 
     fn looped(&self, prepared: &Prepared, minds: &Minds) -> LoopReport {
+        let run = scene::run_loop(&self.aot, prepared, minds, &Workforce::Scripted);
+        let (report, project, said) = self.judged(prepared, run);
+        keep_if_broken(&report.broken(), project, &said);
+        report
+    }
+
+    /// The same with a real client, one project after the other; the lines of a table, and what does not hold.
+    pub fn run_with_client(&self) -> Result<(String, Vec<String>), String> {
+        let client = client::client().ok_or("claude is not here: clients/install.sh installs it")?;
+        let mut table = "| real client | project | DONE | modules proven | agent runs | mends | seconds |\n|---|---|---|---|---|---|---|\n".to_owned();
+        let mut all = Vec::new();
+        for prepared in Corpus::read().prepare(&self.cache, &self.projects)? {
+            let run = client::run_with_client(&self.aot, &prepared, &client);
+            let (modules, mends) = (prepared.modules.len(), run.halted["mends"].as_u64().unwrap_or_default());
+            let (report, project, said) = self.judged(&prepared, run);
+            let LoopReport { word, proven, agent_runs_told, took, .. } = &report;
+            let name = &prepared.project.name;
+            let done = if *word == Word::Done { "yes" } else { "no" };
+            table += &format!(
+                "| {} | {name} | {done} | {proven} of {modules} | {agent_runs_told} | {mends} | {:.1} |\n",
+                program_version(&client),
+                took.as_secs_f64()
+            );
+            let mut broken: Vec<String> = report.complaints.iter().map(|one| format!("{one:?}")).collect();
+            if *word == Word::NotDone || mends != modules as u64 {
+                broken.push(format!("exit {:?}, {mends} mends for {modules} modules", report.exit));
+            }
+            keep_if_broken(&broken, project, &said);
+            all.extend(broken);
+        }
+        Ok((table, all))
+    }
+
+    fn judged(&self, prepared: &Prepared, run: LoopRun) -> (LoopReport, Project, String) {
         let reference = scene::reference(&self.aot, prepared);
-        let LoopRun { project, began, exit, took, halted, work, tokens_told, said } =
-            scene::run_loop(&self.aot, prepared, minds);
+        let LoopRun { project, began, exit, took, halted, work, tokens_told, said } = run;
         let word = if exit == Some(0) { Word::Done } else { Word::NotDone };
         let outcome = Outcome {
             repository: &project.root(),
@@ -169,12 +208,20 @@ impl ProvingGround {
             tokens_told,
             complaints: judge(outcome, word),
         };
-        let broken = report.broken();
-        if !broken.is_empty() {
-            std::fs::write(project.note("said"), said).expect("a file");
-            let said = project.note("said");
-            eprintln!("BROKEN: {broken:#?}\n  look at {} and {}", project.keep().display(), said.display());
-        }
-        report
+        (report, project, said)
+    }
+}
+
+fn program_version(program: &Path) -> String {
+    let told = Command::new(program).arg("--version").output().map(|done| done.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&told).lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// Leaves the project for somebody to look at.
+fn keep_if_broken(broken: &[String], project: Project, said: &str) {
+    if !broken.is_empty() {
+        let note = project.note("said");
+        std::fs::write(&note, said).expect("a file");
+        eprintln!("BROKEN: {broken:#?}\n  look at {} and {}", project.keep().display(), note.display());
     }
 }

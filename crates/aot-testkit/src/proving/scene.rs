@@ -183,14 +183,33 @@ pub struct LoopRun {
     pub said: String,
 }
 
-pub fn run_loop(aot: &Path, prepared: &Prepared, minds: &Minds) -> LoopRun {
-    let project = Project::new(aot, &settings(&minds.arguments));
+/// Who works.
+#[derive(Clone, Debug)]
+pub enum Workforce {
+    Scripted,
+    /// A real client, and where its model is.
+    Client {
+        program: PathBuf,
+        model: String,
+    },
+}
+
+pub fn run_loop(aot: &Path, prepared: &Prepared, minds: &Minds, workforce: &Workforce) -> LoopRun {
+    let settings = match workforce {
+        Workforce::Scripted => settings(&minds.arguments),
+        Workforce::Client { program, .. } => client_settings(program),
+    };
+    let project = Project::new(aot, &settings);
     lay_out_empty(&project.root(), prepared);
     project.init();
     let began = project.git(&["rev-parse", "HEAD"]).expect("there is a commit");
     project.write(STATE, &state(prepared));
     let clock = Instant::now();
-    let done = project.aot(&["run", "--json"]);
+    let mut command = project.command(&["run", "--json"]);
+    if let Workforce::Client { model, .. } = workforce {
+        command.env("ANTHROPIC_BASE_URL", model).env("ANTHROPIC_API_KEY", "none");
+    }
+    let done = command.output().expect("the program starts");
     let took = clock.elapsed();
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     let last = String::from_utf8_lossy(&done.stdout).lines().last().unwrap_or_default().to_owned();
@@ -206,6 +225,22 @@ pub fn run_loop(aot: &Path, prepared: &Prepared, minds: &Minds) -> LoopRun {
         said,
         project,
     }
+}
+
+fn client_settings(program: &Path) -> String {
+    let program = json!(program.display().to_string());
+    format!(
+        r#"
+[agents]
+default = "claude"
+coordinator = "none"
+probe = "none"
+
+[agent.claude]
+program = {program}
+try_first = false
+"#
+    )
 }
 
 fn settings(arguments: &AgentArguments) -> String {

@@ -11,7 +11,8 @@ use super::{LoopReport, ProjectReport, RoundReport};
 pub struct ProvingTable {
     pub seed: u64,
     pub rounds: u64,
-    pub pytest: String,
+    /// Of the programs.
+    pub versions: String,
     pub projects: Vec<ProjectReport>,
 }
 
@@ -49,9 +50,11 @@ impl ProjectReport {
 
 impl Display for ProvingTable {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let ProvingTable { seed, rounds, pytest, .. } = self;
-        writeln!(f, "Seeds {seed} to {}, pytest {pytest}.\n", seed + rounds - 1)?;
+        let ProvingTable { seed, rounds, versions, .. } = self;
+        let last = (seed + rounds).saturating_sub(1);
+        writeln!(f, "Seeds {seed} to {last}; {versions}.\n")?;
         self.promises(f)?;
+        self.played(f)?;
         self.costs(f)?;
         self.by_misdeed(f)?;
         self.believers(f)?;
@@ -82,6 +85,20 @@ impl ProvingTable {
             )?;
         }
         writeln!(f)
+    }
+
+    /// What the agents really did in these loops, by their own notes.
+    fn played(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let loops = || self.projects.iter().flat_map(ProjectReport::loops);
+        let count = |did: &str| loops().filter_map(|report| report.work.did.get(did)).sum::<u64>();
+        let names = MISDEEDS.map(|misdeed| format!("{} {}", misdeed.name(), count(misdeed.name())));
+        let prevented: u64 = loops().map(|report| report.work.prevented).sum();
+        let names = names.join(", ");
+        writeln!(
+            f,
+            "Turns of agents in these loops: {names}, right {}; the cage forbade {prevented} edits.\n",
+            count("right")
+        )
     }
 
     fn costs(&self, f: &mut Formatter<'_>) -> fmt::Result {
