@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 place="${CARGO_TARGET_DIR:-../target}/clients"
-names='claude codex gemini opencode claude-agent-acp codex-acp'
+names='claude claude-197 codex gemini opencode claude-agent-acp codex-acp'
 
 left_out() {
     if [ "${CI:-}" = true ]; then
@@ -41,20 +41,24 @@ rm -rf "$place/stamp" "$place/bin"
 cp package.json package-lock.json .npmrc "$place"
 cd "$place"
 
-# Nobody's install script runs, save one that puts the program for this system in its place.
+# Nobody's install script runs, save the one of Claude Code, which puts the program for this system in its place.
 install() {
     npm ci --ignore-scripts --no-audit --no-fund --loglevel=error &&
-        npm rebuild --loglevel=error @anthropic-ai/claude-code
+        npm rebuild --loglevel=error @anthropic-ai/claude-code &&
+        (cd node_modules/claude-197 && node install.cjs)
 }
 install > npm.log 2>&1 || { tail -n 20 npm.log >&2; left_out 'real agents' 'npm failed'; exit 0; }
 
 # One folder for the search path: the agents, and the node that those written in JavaScript run on.
 mkdir bin
-programs='node_modules/.bin/claude node_modules/.bin/codex node_modules/.bin/gemini node_modules/.bin/claude-agent-acp
+programs='node_modules/.bin/codex node_modules/.bin/gemini node_modules/.bin/claude-agent-acp
     node_modules/.bin/codex-acp node_modules/opencode-*/bin/opencode node_modules/node-*/bin/node'
 for program in $programs; do
     if [ -x "$program" ]; then ln -s "../$program" bin/; fi
 done
+# Two versions of one client, which have the same name: the newest, and the one that many users still have.
+ln -s ../node_modules/@anthropic-ai/claude-code/bin/claude.exe bin/claude
+ln -s ../node_modules/claude-197/bin/claude.exe bin/claude-197
 
 # A version that is printed is also a program that starts, in an environment and a home of its own.
 home="$(mktemp -d)"

@@ -62,7 +62,7 @@ impl Coordinator {
             Event::RedirectAsked => self.ledger.record(Change::RedirectRequested),
             Event::Redirected { state } => self.redirected(*state),
             Event::RedirectAbandoned => self.abandon_redirect(),
-            Event::Woke => {}
+            Event::Woke => self.end_host_turn_if_out_of_time(),
             Event::StartAsked { atom } => self.start_asked(atom),
             Event::TurnEnded => self.turn_ended(),
         }

@@ -53,4 +53,11 @@ impl Coordinator {
         }
         self.phase = Phase::Running;
     }
+
+    /// A host's turn that outlasts the wall time is judged like any other moment: the loop stops (D12).
+    pub(super) fn end_host_turn_if_out_of_time(&mut self) {
+        if self.phase == Phase::HostTurn && self.is_out_of_time() {
+            self.phase = Phase::Running;
+        }
+    }
 }

@@ -172,7 +172,7 @@ impl Coordinator {
         }
     }
 
-    fn is_out_of_time(&self) -> bool {
+    pub(super) fn is_out_of_time(&self) -> bool {
         converge::is_out_of_time(&self.ledger, self.seconds_spent())
     }
 

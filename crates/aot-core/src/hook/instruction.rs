@@ -1,5 +1,7 @@
 //! The next step of a loop, as facts for the agent that coordinates it in a host's session. Rules decided them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::rules::Ledger;
 use crate::rules::certificate::RedCheck;
 use crate::rules::memory::Memory;
@@ -10,7 +12,7 @@ use crate::state::{AtomId, Checks, State, Target, TrailEntry};
 const DESCRIBED: usize = 8;
 
 /// What a step of the session brought to light, besides its changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnReport {
     /// Checks of the base case that did not pass, if it was evaluated.
     pub red: Vec<RedCheck>,

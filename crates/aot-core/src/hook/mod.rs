@@ -10,7 +10,11 @@ mod ruling;
 mod verbs;
 
 pub use instruction::{Instruction, ReadyAtom, TurnReport};
-pub use ruling::{Action, Caller, CallerMemory, Denial, ProjectPaths, Ruling, ToolCall, claimed_tree, rule};
+pub use ruling::{
+    Action, Caller, CallerMemory, Denial, ProjectPaths, Ruling, ToolCall, assigned_tree, claimed_tree, rule,
+};
+
+pub use verbs::speaks_for_person;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +72,11 @@ pub struct LoopFacts {
     pub agents_per_turn: u64,
     /// Whether the state gives each worker a tree of its own.
     pub separate_trees: bool,
+    /// Seconds of wall time that were counted so far, and the most that there may be (D12).
+    pub seconds_spent: u64,
+    pub max_seconds: u64,
+    /// The most seconds for one attempt.
+    pub attempt_seconds: u64,
 }
 
 impl LoopFacts {
@@ -89,6 +98,9 @@ impl LoopFacts {
                 Some(IsolationMode::InPlace | IsolationMode::None) => false,
                 Some(IsolationMode::Worktree) | None => true,
             },
+            seconds_spent: state.control.spent.as_ref().map_or(0, |spent| spent.seconds),
+            max_seconds: state.constraints().max_wall_time().seconds(),
+            attempt_seconds: state.constraints().agent_timeout().seconds(),
         }
     }
 
@@ -105,7 +117,8 @@ impl LoopFacts {
         self.in_progress.iter().map(|(atom, attempt)| (atom, tree_of(atom, *attempt)))
     }
 
-    fn has_tree(&self, name: &str) -> bool {
+    /// Whether an attempt in progress has this tree.
+    pub fn has_tree(&self, name: &str) -> bool {
         self.trees().any(|(_, tree)| tree == name)
     }
 

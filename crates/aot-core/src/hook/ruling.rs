@@ -3,6 +3,7 @@
 
 use super::verbs::{self, Verb};
 use super::{HostRole, LoopFacts, read_only};
+use crate::state::LoopStatus;
 
 /// Where a project's things lie, as absolute paths without links.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,8 @@ pub struct CallerMemory {
     pub replaced: bool,
     /// How many of the loop's agents were started in this turn.
     pub started: u64,
+    /// The trees that a worker works in.
+    pub busy: Vec<String>,
 }
 
 /// What a tool is about to do.
@@ -51,6 +54,8 @@ pub enum Action<'c> {
     },
     /// Call a verb of this program over a protocol, by its tool name.
     CallVerb(&'c str),
+    /// Load what the plugin teaches its agents.
+    LoadSkill,
     /// Read, search or plan.
     Read,
     /// Use a tool of which nothing is known.
@@ -80,6 +85,8 @@ pub enum Ruling {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
     Redirecting,
+    /// The loop has stopped, so nothing is left to coordinate.
+    LoopStopped,
     CoordinatorReplaced,
     /// The attempt that this tree belonged to has ended.
     AttemptEnded {
@@ -118,6 +125,10 @@ pub enum Denial {
     },
     /// The prompt of a worker names no atom in progress.
     NoAtomInProgress,
+    /// One worker works in a tree at a time, and so no more of them than `max_parallel_agents`.
+    TreeBusy {
+        tree: String,
+    },
 }
 
 /// Rules on one call. `is_protected` tells of a path of the project whether no agent may change it.
@@ -136,8 +147,9 @@ pub fn rule(
     let ruled = match call.action {
         Action::WriteFile(path) => write_file(facts, paths, call, path, is_protected),
         Action::RunCommand(text) => run_command(facts, paths, call, text),
-        Action::StartAgent { role, prompt } => start_agent(facts, call, role, prompt),
+        Action::StartAgent { role, prompt } => start_agent(facts, paths, call, role, prompt),
         Action::CallVerb(tool) => call_verb(call.caller, tool),
+        Action::LoadSkill => load_skill(call.caller),
         Action::Read => Ok(Ruling::Defer),
         Action::UseOtherTool => use_other_tool(call.caller),
     };
@@ -160,9 +172,38 @@ pub fn claimed_tree(facts: &LoopFacts, paths: &ProjectPaths<'_>, call: &ToolCall
             Some(id) => trees.find(|(atom, _)| atom.as_str() == id),
             None => trees.find(|(_, tree)| names_tree(paths, text, tree)),
         },
-        Action::StartAgent { .. } | Action::CallVerb(_) | Action::Read | Action::UseOtherTool => None,
+        Action::StartAgent { .. }
+        | Action::CallVerb(_)
+        | Action::LoadSkill
+        | Action::Read
+        | Action::UseOtherTool => None,
     };
     claimed.map(|(_, tree)| tree)
+}
+
+/// The tree that a worker is sent to by this call: a free one that its prompt names, by its folder or by its atom.
+pub fn assigned_tree(facts: &LoopFacts, paths: &ProjectPaths<'_>, call: &ToolCall<'_>) -> Option<String> {
+    let Action::StartAgent { role: Some(HostRole::Worker), prompt } = call.action else { return None };
+    free_tree(facts, paths, call.memory, prompt).ok()
+}
+
+fn free_tree(
+    facts: &LoopFacts,
+    paths: &ProjectPaths<'_>,
+    memory: &CallerMemory,
+    prompt: &str,
+) -> Result<String, Denial> {
+    let by_folder: Vec<String> =
+        facts.trees().filter(|(_, tree)| names_tree(paths, prompt, tree)).map(|(_, tree)| tree).collect();
+    let by_atom =
+        || facts.trees().filter(|(atom, _)| mentions(prompt, atom.as_str())).map(|(_, tree)| tree).collect();
+    let named: Vec<String> = if by_folder.is_empty() { by_atom() } else { by_folder };
+    match named.iter().find(|tree| !memory.busy.contains(tree)) {
+        Some(free) => Ok(free.clone()),
+        None => {
+            Err(named.into_iter().next().map_or(Denial::NoAtomInProgress, |tree| Denial::TreeBusy { tree }))
+        }
+    }
 }
 
 /// Why a caller has nothing left to do, whatever it wants.
@@ -170,6 +211,9 @@ fn must_end(facts: &LoopFacts, call: &ToolCall<'_>) -> Option<Denial> {
     let Caller::Agent(role) = call.caller else { return None };
     if facts.redirecting && role != HostRole::Coordinator {
         return Some(Denial::Redirecting);
+    }
+    if role == HostRole::Coordinator && facts.status == LoopStatus::Stopped {
+        return Some(Denial::LoopStopped);
     }
     if role == HostRole::Coordinator && call.memory.replaced {
         return Some(Denial::CoordinatorReplaced);
@@ -288,6 +332,7 @@ fn added_checks(facts: &LoopFacts, checks: &[String]) -> Ruling {
 
 fn start_agent(
     facts: &LoopFacts,
+    paths: &ProjectPaths<'_>,
     call: &ToolCall<'_>,
     started: Option<HostRole>,
     prompt: &str,
@@ -297,7 +342,9 @@ fn start_agent(
             return Err(Denial::StartsNoAgents(role));
         }
         (Caller::Agent(role @ HostRole::Worker), Some(_)) => return Err(Denial::StartsNoLoopAgents(role)),
-        (Caller::Agent(HostRole::Coordinator), None) => return Err(Denial::CoordinatorStartsLoopAgents),
+        (Caller::Agent(HostRole::Coordinator), None | Some(HostRole::Coordinator)) => {
+            return Err(Denial::CoordinatorStartsLoopAgents);
+        }
         (
             Caller::Agent(HostRole::Worker | HostRole::Coordinator) | Caller::Session | Caller::OtherAgent,
             _,
@@ -307,12 +354,10 @@ fn start_agent(
     if call.memory.started >= facts.agents_per_turn {
         return Err(Denial::TurnLimit { agents: facts.agents_per_turn });
     }
-    if started == HostRole::Worker
-        && !facts.in_progress.iter().any(|(atom, _)| mentions(prompt, atom.as_str()))
-    {
-        return Err(Denial::NoAtomInProgress);
+    match started {
+        HostRole::Worker => free_tree(facts, paths, call.memory, prompt).map(|_| Ruling::Defer),
+        HostRole::Coordinator | HostRole::Probe | HostRole::Verifier => Ok(Ruling::Defer),
     }
-    Ok(Ruling::Defer)
 }
 
 fn call_verb(caller: Caller, tool: &str) -> Result<Ruling, Denial> {
@@ -320,6 +365,14 @@ fn call_verb(caller: Caller, tool: &str) -> Result<Ruling, Denial> {
         Caller::Agent(role @ HostRole::Worker) if verbs::tool_changes_loop(tool) => {
             Err(Denial::ChangesNoLoop(role))
         }
+        Caller::Agent(_) | Caller::Session | Caller::OtherAgent => use_other_tool(caller),
+    }
+}
+
+/// What the plugin teaches is for the agent that coordinates, which has no person to ask.
+fn load_skill(caller: Caller) -> Result<Ruling, Denial> {
+    match caller {
+        Caller::Agent(HostRole::Coordinator) => Ok(Ruling::Allow),
         Caller::Agent(_) | Caller::Session | Caller::OtherAgent => use_other_tool(caller),
     }
 }

@@ -37,6 +37,11 @@ pub(super) fn verb(program: &str, text: &str) -> Option<Verb> {
     Some(classify(&arguments(program, text)?))
 }
 
+/// Whether a command confirms or accepts something in a person's name.
+pub fn speaks_for_person(program: &str, text: &str) -> bool {
+    verb(program, text) == Some(Verb::NeedsPerson)
+}
+
 /// Whether a tool that this program offers over a protocol changes the loop, by its name, such as `atom_resolve`.
 pub(super) fn tool_changes_loop(tool: &str) -> bool {
     let words: Vec<String> = tool.split('_').map(str::to_owned).collect();

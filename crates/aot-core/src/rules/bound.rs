@@ -121,12 +121,13 @@ fn whole(state: &State, rates: Rates) -> Bound {
     }
 }
 
-/// The figure where a host's session drives: each turn may have one more agent, who looks at the checks. What its agents
+/// What is left where a host's session drives: each turn may have one more agent, who looks at the checks. What its agents
 /// cost is known to the host alone.
 pub fn hosted(state: &State) -> Bound {
-    let all = whole(state, Rates::new(state, Agents::ALL, 0));
-    let turns = u64::from(state.constraints().max_iterations);
-    Bound { agent_runs: all.agent_runs.saturating_add(turns), cost_usd: None, tokens: None, ..all }
+    let left = as_written(state, Rates::new(state, Agents::ALL, 0));
+    let later = state.constraints().max_iterations.saturating_sub(state.control.iteration);
+    let turns = u64::from(later) + u64::from(state.control.open.is_some());
+    Bound { agent_runs: left.agent_runs.saturating_add(turns), cost_usd: None, tokens: None, ..left }
 }
 
 /// The most agents that a host may start between two ends of a turn: for each attempt one that looks and one that works
@@ -163,7 +164,10 @@ pub fn left(state: &State, rates: Rates, flight: RunsInFlight, seconds_spent: u6
 /// known only to whoever drives the loop, so the most is taken. What was started by hand has no probe before it.
 pub fn written(state: &State, agents: Agents) -> Bound {
     let mends = if state.control.session.is_some() { 0 } else { MENDS };
-    let rates = Rates::new(state, agents, mends);
+    as_written(state, Rates::new(state, agents, mends))
+}
+
+fn as_written(state: &State, rates: Rates) -> Bound {
     let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
     let attempts = running
         .map(|atom| rates.after_work() + u64::from(state.control.attempts.contains_key(&atom.id)))

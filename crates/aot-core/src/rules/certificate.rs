@@ -231,6 +231,7 @@ fn next(verdict: &StopKind, branches: &[Branch], needs: &[Need], max_iterations:
         StopKind::NeedsPerson => {
             next.extend(needs.iter().map(|need| match need {
                 Need::Confirm(item) => format!("aot confirm \"{item}\""),
+                Need::NameJudge => "name an agent as `judge` in aot.toml".into(),
                 Need::CommitWork => "commit or undo what is uncommitted".into(),
             }));
             next.push("aot run".into());

@@ -6,7 +6,7 @@ use super::evaluate::{BaseCase, Blocker, PlanState};
 use super::memory::Memory;
 use super::plan::{self, Agents, DispatchInputs, Presence, Slots};
 use super::{Change, Ledger, backtrack};
-use crate::state::{AtomId, Constraints, Spent, Target};
+use crate::state::{AtomId, Constraints, Spent, State, Target};
 
 /// What the judgement must know besides the state.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Stop {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     Confirm(String),
+    /// Only a judge decides it, and there is none.
+    NameJudge,
     CommitWork,
 }
 
@@ -219,7 +221,7 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     match inputs.base_case {
         BaseCase::Holds => return finishes(StopKind::Completed, "the base case holds".into()),
         BaseCase::Waiting { items, blocked_by } if unresolved == 0 && idle => {
-            return Some(needs_person(items, *blocked_by));
+            return Some(needs_person(state, items, *blocked_by));
         }
         BaseCase::Unevaluable { reason } => {
             let reason = format!("needs a person: the base case could not be evaluated: {reason}");
@@ -395,11 +397,17 @@ fn waiting(ledger: &Ledger, index: usize) -> String {
     }
 }
 
-fn needs_person(items: &[RedCheck], blocked_by: Blocker) -> Stop {
+fn needs_person(state: &State, items: &[RedCheck], blocked_by: Blocker) -> Stop {
     let named: Vec<String> = items.iter().map(|red| format!("{} ({})", red.item, red.reason)).collect();
     let reason = format!("needs a person: {}", named.join("; "));
     let needs = match blocked_by {
-        Blocker::Checks => items.iter().map(|red| Need::Confirm(red.item.clone())).collect(),
+        Blocker::Checks => {
+            let base_case = state.objective.base_case.as_ref();
+            let is_judged = |red: &&RedCheck| base_case.is_some_and(|checks| checks.is_judged(&red.item));
+            let (judged, asserted): (Vec<_>, Vec<_>) = items.iter().partition(is_judged);
+            let judge = (!judged.is_empty()).then_some(Need::NameJudge);
+            asserted.iter().map(|red| Need::Confirm(red.item.clone())).chain(judge).collect()
+        }
         Blocker::UncommittedWork => vec![Need::CommitWork],
     };
     Stop { needs, ..Stop::new(StopKind::NeedsPerson, reason, Running::Finish) }

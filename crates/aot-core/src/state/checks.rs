@@ -95,6 +95,24 @@ impl Checks {
         }
     }
 
+    /// Whether a judge scores the item of this name, so that nobody can confirm it.
+    pub fn is_judged(&self, name: &str) -> bool {
+        fn any(items: &[Item], name: &str) -> bool {
+            items.iter().any(|item| match &item.wants {
+                Wants::Check(check) => {
+                    // An item whose name is not its own alone is told with the names above it.
+                    matches!(check, Check::Quality(_))
+                        && (item.item == name || name.ends_with(&format!(" / {}", item.item)))
+                }
+                Wants::Group(items) | Wants::AnyOf(items) => any(items, name),
+            })
+        }
+        match self {
+            Checks::Single(check) => matches!(check, Check::Quality(_)),
+            Checks::Checklist(items) => any(items, name),
+        }
+    }
+
     /// How many items a judge must score: `Q` and `q` of the bound.
     pub fn quality_items(&self) -> usize {
         self.leaves().filter(|check| matches!(check, Check::Quality(_))).count()

@@ -2,7 +2,7 @@
 
 use aot_core::hook::{
     Action, Caller, CallerMemory, Denial, HostRole, Instruction, LoopFacts, ProjectPaths, Ruling, ToolCall,
-    TurnReport, claimed_tree, rule, tree_of,
+    TurnReport, assigned_tree, claimed_tree, rule, tree_of,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::RedCheck;
@@ -27,6 +27,9 @@ fn facts() -> LoopFacts {
         in_progress: vec![("A1".into(), 1), ("A3".into(), 2)],
         agents_per_turn: 12,
         separate_trees: true,
+        seconds_spent: 0,
+        max_seconds: 3600,
+        attempt_seconds: 600,
     }
 }
 
@@ -52,6 +55,7 @@ fn action<'a>(what: &str, on: &'a str) -> Action<'a> {
             Action::StartAgent { role: role(kind), prompt }
         }
         "verb" => Action::CallVerb(on),
+        "skill" => Action::LoadSkill,
         "read" => Action::Read,
         "use" => Action::UseOtherTool,
         _ => panic!("there is no action {what}"),
@@ -277,9 +281,31 @@ fn agents_of_a_turn_are_counted_and_one_coordinates() {
         (0, true, "worker", "run", "make", "defer"),
         (0, true, "main", "run", "make", "defer"),
     ] {
-        let memory = CallerMemory { started, replaced, tree: None };
+        let memory = CallerMemory { started, replaced, ..CallerMemory::default() };
         let actual = ruled(&facts(), "s", (who, what, on), &memory);
         assert_eq!(actual, expected, "{who} {what} {on} {memory:?}");
+    }
+}
+
+#[test]
+fn a_worker_is_sent_to_a_free_tree() {
+    let assigned = |prompt: &str, busy: &[&str]| {
+        let busy = busy.iter().map(|tree| (*tree).to_owned()).collect();
+        let memory = CallerMemory { busy, ..CallerMemory::default() };
+        let action = Action::StartAgent { role: Some(HostRole::Worker), prompt };
+        let caller = Caller::Agent(HostRole::Coordinator);
+        assigned_tree(&facts(), &PATHS, &ToolCall { session: "s", caller, action, memory: &memory })
+    };
+    for (prompt, busy, expected) in [
+        ("Solve A1.", &[][..], Some("A1-1")),
+        ("Solve A1.", &["A1-1"], None),
+        ("Solve A1.", &["A3-2"], Some("A1-1")),
+        ("Solve A3 in /p/.aot/trees/A3-2; it builds on A1", &[], Some("A3-2")),
+        ("Solve A3 in /p/.aot/trees/A3-2; it builds on A1", &["A3-2"], None),
+        ("Solve A3, which builds on A1", &["A1-1"], Some("A3-2")),
+        ("Solve A9", &[], None),
+    ] {
+        assert_eq!(assigned(prompt, busy).as_deref(), expected, "{prompt} {busy:?}");
     }
 }
 
@@ -304,7 +330,8 @@ fn a_redirect_stops_agents_and_a_stopped_loop_binds_less() {
             ("worker", "write", "/p/src/a.rs", "defer"),
             ("worker", "write", "/p/.aot/trees/A9-1/a", "defer"),
             ("probe", "write", "/p/src/a.rs", "deny"),
-            ("coordinator", "start", "worker Solve A9", "defer"),
+            ("coordinator", "start", "worker Solve A9", "deny"),
+            ("coordinator", "run", "aot status", "deny"),
         ],
     );
     let unowned = LoopFacts { session: None, ..facts() };
@@ -328,10 +355,14 @@ fn a_denial_says_why() {
     let claimed = CallerMemory { tree: Some("A1-1".into()), ..CallerMemory::default() };
     let replaced = CallerMemory { replaced: true, ..CallerMemory::default() };
     let busy = CallerMemory { started: 12, ..CallerMemory::default() };
+    let at_work = CallerMemory { busy: vec!["A1-1".into()], ..CallerMemory::default() };
     use Denial::*;
     use HostRole::{Coordinator, Probe, Verifier, Worker};
     for (row, memory, denial) in [
         (("coordinator", "read", ""), &replaced, CoordinatorReplaced),
+        (("coordinator", "start", "coordinator Go on"), &new, CoordinatorStartsLoopAgents),
+        (("coordinator", "start", "worker Solve A1"), &at_work, TreeBusy { tree: "A1-1".into() }),
+        (("probe", "skill", ""), &new, ToolNotForRole(Probe)),
         (("worker", "write", "/p/.claude/aot-loop-state.md"), &new, StateFile),
         (("main", "run", "rm .claude/aot-loop-state.md"), &new, StateFile),
         (("main", "write", "/p/tests/a"), &new, Protected { path: "tests/a".into() }),

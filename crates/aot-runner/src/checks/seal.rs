@@ -46,6 +46,32 @@ impl Altered {
     }
 }
 
+/// How many changes a sentence names.
+const NAMED: usize = 3;
+
+/// What was changed, in one line.
+pub fn describe(altered: &[Altered]) -> String {
+    let named: Vec<String> =
+        altered.iter().take(NAMED).map(|altered| format!("{} {}", altered.what, altered.how)).collect();
+    let more = altered.len().saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("tampered: {}{more}", named.join(", "))
+}
+
+/// The base case, if it is not the one that was agreed on. Looks at no files, so that every step can ask.
+pub fn altered_base_case(
+    objective: &Objective,
+    agreed: &Fingerprint,
+    project: &Project,
+) -> Option<Vec<Altered>> {
+    let base_case = hash(&canonical(objective.base_case.as_ref()));
+    (base_case != agreed.base_case).then(|| vec![another_base_case(project)])
+}
+
+fn another_base_case(project: &Project) -> Altered {
+    Altered { what: "objective.base_case".into(), how: "is another one", at: changed_at(&project.state) }
+}
+
 impl Seal {
     /// Looks at the files as they are. Patterns that cannot be read protect nothing, and the linter says so.
     pub fn of(objective: &Objective, root: &Path) -> io::Result<Seal> {
@@ -87,11 +113,7 @@ impl Seal {
         let mut found = Vec::new();
         for part in tampered(agreed, &self.fingerprint()) {
             match part {
-                Tampered::BaseCase => found.push(Altered {
-                    what: "objective.base_case".into(),
-                    how: "is another one",
-                    at: changed_at(&project.state),
-                }),
+                Tampered::BaseCase => found.push(another_base_case(project)),
                 Tampered::Protected => found.extend(self.altered_files(agreed, project)),
             }
         }

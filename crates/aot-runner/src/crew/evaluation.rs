@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::meter::Meter;
 use super::workers::Workers;
 use crate::checks::facts::has_begun;
-use crate::checks::seal::{Altered, Seal};
+use crate::checks::seal::{self, Altered, Seal};
 use crate::checks::{Checker, Evaluation, Occasion, Progress, Whose};
 use crate::message::{Message, Notice};
 use crate::process::Switch;
@@ -21,9 +21,8 @@ use crate::tree::GroundError;
 const OTHER_LANDING: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How many paths and items a sentence names.
+/// How many paths a sentence names.
 const PATHS_NAMED: usize = 5;
-const ITEMS_NAMED: usize = 3;
 
 /// Why there is no verdict.
 enum NotEvaluated {
@@ -51,7 +50,7 @@ impl Workers {
                 Message::Evaluation { number, notice, event: Some(event) }
             }
             Err(NotEvaluated::Tampered(altered)) => {
-                let event = Event::Tampered { what: tampered(&altered) };
+                let event = Event::Tampered { what: seal::describe(&altered) };
                 Message::Evaluation { number, notice: Notice::Tampered { altered }, event: Some(event) }
             }
             Err(NotEvaluated::Lost(reason)) => lost(number, reason),
@@ -161,12 +160,4 @@ fn on_committed(evaluation: &Evaluation, uncommitted: &[String]) -> coordinator:
         Verdict::Pending => coordinator::Evaluation::Pending { items: red },
         Verdict::Error => coordinator::Evaluation::Error { items: red },
     }
-}
-
-fn tampered(altered: &[Altered]) -> String {
-    let named: Vec<String> =
-        altered.iter().take(ITEMS_NAMED).map(|altered| format!("{} {}", altered.what, altered.how)).collect();
-    let more = altered.len().saturating_sub(named.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("tampered: {}{more}", named.join(", "))
 }

@@ -117,6 +117,10 @@ impl Crew {
         }
     }
 
+    pub fn project(&self) -> &Project {
+        &self.workers.config.project
+    }
+
     pub fn ground(&self) -> &Ground {
         &self.workers.ground
     }

@@ -16,14 +16,14 @@ use aot_core::coordinator::{
 use aot_core::hook::{Instruction, TurnReport, tree_of};
 use aot_core::rules::certificate::Certificate;
 use aot_core::rules::gate::gate;
-use aot_core::rules::{Change, Refusal};
+use aot_core::rules::{Change, Refusal, bound};
 use aot_core::state::{AtomId, AtomStatus, Binding, Graph, LoopStatus, State, StopKind};
 use jiff::Timestamp;
 
 pub use crate::engine::Started;
-pub use memory::SessionMemory;
+pub use memory::{IterationNews, SentWorker, SessionMemory};
 
-use crate::checks::seal::Altered;
+use crate::checks::seal::{self, Altered};
 use crate::checks::steered::{Steered, steered};
 use crate::crew::{Assignment, Crew, RunConfig};
 use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
@@ -93,7 +93,9 @@ pub fn begin(mut store: Store, config: RunConfig, session: &str) -> Result<StepR
     SessionMemory::change(&config.project.sidecar, session, |memory| memory.begin(session, status));
     step(store, config, ground, Some(turn), |step| {
         notes.into_iter().for_each(|note| step.engine.note(note));
-        step.engine.run_until_quiet(begun)
+        step.engine.run_until_quiet(begun)?;
+        step.keep_what_was_seen();
+        Ok(())
     })
 }
 
@@ -112,6 +114,10 @@ fn go_on(store: Store, config: RunConfig) -> Result<StepReport, RunError> {
 pub fn start(store: Store, config: RunConfig, atom: &AtomId) -> Result<StepReport, RunError> {
     step_in_turn(store, config, |step| {
         step.engine.run_until_quiet(Event::StartAsked { atom: atom.clone() })?;
+        if let Some(started) = &step.engine.output.started {
+            let (tree, now) = (tree_of(&started.atom, started.attempt), Timestamp::now());
+            step.remember(|memory| memory.began.insert(tree, now));
+        }
         let Some(command) = step.engine.output.command.take() else { return Ok(()) };
         // A command is run by this process. Other steps need not wait for it.
         step.turn = None;
@@ -192,9 +198,17 @@ pub fn turn_ended(store: Store, config: RunConfig) -> Result<StepReport, RunErro
         step.remember(|memory| {
             memory.started = 0;
             memory.sent_back = false;
+            memory.workers.clear();
+            memory.began.clear();
         });
+        step.keep_what_was_seen();
         Ok(())
     })
+}
+
+/// Time has passed: if it is all used up, the loop stops (D12).
+pub fn wake(store: Store, config: RunConfig) -> Result<StepReport, RunError> {
+    step_in_turn(store, config, |step| step.engine.run_until_quiet(Event::Woke))
 }
 
 pub fn stop(
@@ -332,6 +346,7 @@ fn step(
     let mut step = Step { engine, report: &report, sidecar: &sidecar, session: &session, turn };
     if step.turn.is_some() {
         step.disbelieve(typed)?;
+        step.look_at_base_case()?;
     }
     work(&mut step)?;
     step.end()?;
@@ -418,6 +433,11 @@ impl Step<'_> {
         SessionMemory::change(self.sidecar, self.session, change)
     }
 
+    fn keep_what_was_seen(&self) {
+        let seen = self.report.borrow().seen.clone();
+        self.remember(|memory| memory.seen = seen);
+    }
+
     /// Waits for other steps, and sees the loop as they left it.
     fn take_turn(&mut self) -> Result<(), RunError> {
         self.turn = Some(take_turn(&self.engine.store)?);
@@ -432,6 +452,17 @@ impl Step<'_> {
         let Some(edited) = typed else { return Ok(()) };
         self.engine.note("`completed` was typed into the state file; it is not believed");
         self.engine.run_until_quiet(edited)
+    }
+
+    /// A base case that is not the one that was agreed on is found by the next step, not only by an evaluation (D21).
+    fn look_at_base_case(&mut self) -> Result<(), RunError> {
+        let (state, project) = (self.engine.coordinator.state(), self.engine.crew.project());
+        let running = state.control.status == LoopStatus::Running && !state.control.redirect_requested;
+        let Some(agreed) = state.control.fingerprint.as_ref().filter(|_| running) else { return Ok(()) };
+        let Some(altered) = seal::altered_base_case(&state.objective, agreed, project) else { return Ok(()) };
+        let tampered = Event::Tampered { what: seal::describe(&altered) };
+        self.engine.output.altered = altered;
+        self.engine.run_until_quiet(tampered)
     }
 
     /// How an attempt ended, for the loop as it is by now.
@@ -501,8 +532,11 @@ impl Step<'_> {
         self.engine.wait_until_quiet()?;
         let running = self.engine.coordinator.state().control.status == LoopStatus::Running;
         let end = self.engine.output.halted.clone();
+        let state = self.engine.coordinator.state();
+        let (iteration, left) = (state.control.iteration, bound::hosted(state).agent_runs);
         self.remember(|memory| {
             memory.running = running;
+            memory.note_changes(&self.report.borrow().changes, iteration, left);
             memory.end_to_show = end.or(memory.end_to_show.take());
         });
         let next = Instruction::of(self.engine.coordinator.ledger(), &self.report.borrow().seen);

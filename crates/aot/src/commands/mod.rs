@@ -29,6 +29,7 @@ mod schema;
 mod session;
 mod show;
 mod status;
+mod statusline;
 mod stop;
 mod trust;
 mod turn;
@@ -115,6 +116,7 @@ enum Command {
     ///
     /// Always exits with 0; says nothing when the event is none of our business.
     Hook(hook::HookArgs),
+    Statusline(statusline::StatuslineArgs),
     Mcp(mcp::McpArgs),
     #[command(hide = true)]
     Call(call::CallArgs),
@@ -152,6 +154,7 @@ impl Command {
             Command::Schema(verb) => verb,
             Command::Doctor(verb) => verb,
             Command::Agents(verb) => verb,
+            Command::Statusline(verb) => verb,
             Command::Hook(verb) => verb,
             Command::Mcp(verb) => verb,
             Command::Call(verb) => verb,

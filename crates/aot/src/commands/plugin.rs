@@ -1,12 +1,13 @@
 //! `aot plugin …`: the plugin for Claude Code, which travels inside of this program.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use aot_runner::host;
 use aot_runner::process::Guard;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Invocation, Verb};
 use crate::failure::Failure;
@@ -16,8 +17,14 @@ use crate::print::Answer;
 /// The name that the host knows it by.
 const NAME: &str = "aot";
 
+/// The list of projects that use the marketplace, in its folder.
+const USERS: &str = "projects.json";
+
+/// How often the status line is drawn anew.
+const REFRESH_SECONDS: u32 = 5;
+
 /// Every file of the plugin.
-const FILES: [(&str, &[u8]); 16] = [
+const FILES: [(&str, &[u8]); 17] = [
     (".claude-plugin/plugin.json", include_bytes!("../../../../plugin/.claude-plugin/plugin.json")),
     (".claude-plugin/icon.png", include_bytes!("../../../../plugin/.claude-plugin/icon.png")),
     ("agents/aot-coordinator.md", include_bytes!("../../../../plugin/agents/aot-coordinator.md")),
@@ -29,6 +36,7 @@ const FILES: [(&str, &[u8]); 16] = [
     ("commands/exit-recursion.md", include_bytes!("../../../../plugin/commands/exit-recursion.md")),
     ("commands/help.md", include_bytes!("../../../../plugin/commands/help.md")),
     ("commands/redirect.md", include_bytes!("../../../../plugin/commands/redirect.md")),
+    ("commands/status.md", include_bytes!("../../../../plugin/commands/status.md")),
     ("hooks/hooks.json", include_bytes!("../../../../plugin/hooks/hooks.json")),
     ("skills/aot-dag/SKILL.md", include_bytes!("../../../../plugin/skills/aot-dag/SKILL.md")),
     ("skills/convergence/SKILL.md", include_bytes!("../../../../plugin/skills/convergence/SKILL.md")),
@@ -39,7 +47,7 @@ const FILES: [(&str, &[u8]); 16] = [
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Write the plugin where Claude Code finds it, with this program in it
-    Install(PluginScope),
+    Install(InstallArgs),
     /// Take it away again
     Uninstall(PluginScope),
     /// Write the plugin into the user's data folder and print that folder, for `claude --plugin-dir`
@@ -56,6 +64,15 @@ pub struct PluginScope {
     project: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    #[command(flatten)]
+    scope: PluginScope,
+    /// Show the loop in Claude Code's status line, for all projects of this user; one of your own is left as it is
+    #[arg(long)]
+    statusline: bool,
+}
+
 impl Verb for PluginCommand {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         invocation.by_person()?;
@@ -65,7 +82,7 @@ impl Verb for PluginCommand {
                 write(&folder)?;
                 (folder.display().to_string(), folder)
             }
-            PluginCommand::Install(scope) if scope.project => {
+            PluginCommand::Install(InstallArgs { scope, .. }) if scope.project => {
                 let market = market()?;
                 let folder = market.join(NAME);
                 write(&folder)?;
@@ -74,9 +91,11 @@ impl Verb for PluginCommand {
                     "plugins": [{"name": NAME, "source": format!("./{NAME}"), "description": "The aot loop"}],
                 });
                 put(&market.join(".claude-plugin/marketplace.json"), listed.to_string().as_bytes())?;
-                let market = market.display().to_string();
-                ask(&["plugin", "marketplace", "add", &market, "--scope", "project"])?;
+                let path = market.display().to_string();
+                ask(&["plugin", "marketplace", "add", &path, "--scope", "project"])?;
                 ask(&["plugin", "install", "aot@aot", "--scope", "project"])?;
+                let here = place::here()?;
+                keep_users(&market, users(&market).into_iter().chain([here]).collect())?;
                 ("installed for this project: `/aot:help` in a new session".to_owned(), folder)
             }
             PluginCommand::Install(_) => {
@@ -85,20 +104,34 @@ impl Verb for PluginCommand {
                 ("installed for this user: `/aot:help` in a new session".to_owned(), folder)
             }
             PluginCommand::Uninstall(scope) if scope.project => {
+                let (market, here) = (market()?, place::here()?);
                 ask(&["plugin", "uninstall", "aot@aot", "--scope", "project"])?;
-                ask(&["plugin", "marketplace", "remove", NAME, "--scope", "project"])?;
-                remove(&market()?)?;
-                remove(&host_config()?.join("plugins/cache").join(NAME))?;
-                forget(&place::here()?.join(".claude/settings.json"))?;
-                ("uninstalled from this project".to_owned(), market()?)
+                let others: BTreeSet<PathBuf> =
+                    users(&market).into_iter().filter(|user| *user != here && user.is_dir()).collect();
+                if others.is_empty() {
+                    ask(&["plugin", "marketplace", "remove", NAME, "--scope", "project"])?;
+                    remove(&market)?;
+                    remove(&host_config()?.join("plugins/cache").join(NAME))?;
+                } else {
+                    // The host knows a marketplace once for all projects: asked to remove it, it takes it from others too.
+                    keep_users(&market, others)?;
+                }
+                forget(&here.join(".claude/settings.json"))?;
+                ("uninstalled from this project".to_owned(), market)
             }
             PluginCommand::Uninstall(_) => {
                 let folder = user()?;
                 remove(&folder)?;
                 remove(&data()?)?;
+                forget_status_line(&host_config()?.join("settings.json"))?;
                 ("uninstalled".to_owned(), folder)
             }
         };
+        let status_line = match self {
+            PluginCommand::Install(InstallArgs { statusline: true, .. }) => Some(offer_status_line(&folder)?),
+            PluginCommand::Install(_) | PluginCommand::Uninstall(_) | PluginCommand::Path => None,
+        };
+        let text = status_line.iter().fold(text, |text, line| format!("{text}\n{line}"));
         Ok(Answer::new(text, json!({"success": true, "path": folder})))
     }
 }
@@ -182,19 +215,73 @@ fn remove(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The host leaves empty tables in the settings of the project; a file with nothing else in it is taken away.
+/// The projects that use the marketplace. Without the list there are none that are known.
+fn users(market: &Path) -> BTreeSet<PathBuf> {
+    fs::read(market.join(USERS)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+fn keep_users(market: &Path, users: BTreeSet<PathBuf>) -> Result<(), Failure> {
+    put(&market.join(USERS), json!(users).to_string().as_bytes())
+}
+
+/// The host leaves empty tables in the settings of the project, and the marketplace where others still use it. A file with
+/// nothing else in it is taken away.
 fn forget(settings: &Path) -> Result<(), Failure> {
-    let Ok(text) = fs::read(settings) else { return Ok(()) };
-    let Ok(Value::Object(mut table)) = serde_json::from_slice::<Value>(&text) else { return Ok(()) };
-    table.retain(|name, value| {
-        !(["enabledPlugins", "extraKnownMarketplaces"].contains(&name.as_str())
-            && value.as_object().is_some_and(serde_json::Map::is_empty))
-    });
-    let written = match table.is_empty() {
-        true => fs::remove_file(settings),
-        false => fs::write(settings, format!("{:#}\n", Value::Object(table))),
+    change_settings(settings, |table| {
+        if let Some(Value::Object(known)) = table.get_mut("extraKnownMarketplaces") {
+            known.shift_remove(NAME);
+        }
+        table.retain(|name, value| {
+            !(["enabledPlugins", "extraKnownMarketplaces"].contains(&name.as_str())
+                && value.as_object().is_some_and(serde_json::Map::is_empty))
+        });
+    })
+}
+
+/// Puts the loop into the status line, if the user has none.
+fn offer_status_line(plugin: &Path) -> Result<String, Failure> {
+    let settings = host_config()?.join("settings.json");
+    let command = format!("'{}' statusline", plugin.join("bin/aot").display());
+    let ours = json!({"type": "command", "command": command, "refreshInterval": REFRESH_SECONDS});
+    let mut kept = None;
+    change_settings(&settings, |table| {
+        let found = table.entry("statusLine").or_insert_with(|| ours.clone());
+        kept = found["command"].as_str().filter(|found| *found != command).map(str::to_owned);
+    })?;
+    Ok(match kept {
+        Some(_) => format!(
+            "you have a status line already, which stays; `{command}` prints the loop's for yours to show"
+        ),
+        None => format!("the status line shows the loop; it stands in {}", settings.display()),
+    })
+}
+
+fn forget_status_line(settings: &Path) -> Result<(), Failure> {
+    let is_ours =
+        |line: &Value| line["command"].as_str().is_some_and(|line| line.ends_with("/bin/aot' statusline"));
+    change_settings(settings, |table| table.retain(|name, line| !(name == "statusLine" && is_ours(line))))
+}
+
+/// Changes the settings of the host. What cannot be read is not touched; a file with nothing in it is taken away.
+fn change_settings(path: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), Failure> {
+    let mut table = match fs::read(path) {
+        Err(_) => Map::new(),
+        Ok(text) => match serde_json::from_slice(&text) {
+            Ok(Value::Object(table)) => table,
+            Ok(_) | Err(_) => return Ok(()),
+        },
     };
-    written.map_err(|error| Failure::world("clean the settings of the project", error))
+    let before = table.clone();
+    change(&mut table);
+    if table == before {
+        return Ok(());
+    }
+    let written = match table.is_empty() {
+        true => fs::remove_file(path),
+        false => fs::create_dir_all(path.parent().unwrap_or(path))
+            .and_then(|()| fs::write(path, format!("{:#}\n", Value::Object(table)))),
+    };
+    written.map_err(|error| Failure::world("change the settings of Claude Code", error))
 }
 
 /// Asks the host's own program to register what was written.

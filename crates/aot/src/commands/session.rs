@@ -1,5 +1,6 @@
 //! The verbs in a host's session: the same as elsewhere, with a tree, a check and a landing behind them. Decides nothing.
 
+use aot_core::brief::Role;
 use aot_core::coordinator::{CheckOutcome, JobOutcome, OnRefusedStart, StopMode};
 use aot_core::rules::{Change, Refusal, bound};
 use aot_core::state::{AtomId, Binding, LoopStatus, State};
@@ -77,6 +78,9 @@ pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<An
     }
     let run_config = run_config(invocation, &state)?;
     let bound = bound::hosted(&state);
+    let sidecar = store.file().home().sidecar().to_path_buf();
+    let judged = state.objective.base_case.as_ref().is_some_and(|checks| checks.quality_items() > 0);
+    let has_judge = run_config.judge.is_some() || run_config.team.member(Role::Judge, None).is_some();
     let mut report = session::begin(store, run_config, &here)?;
     let limits = state.constraints();
     if limits.max_cost_usd.is_some() || limits.max_tokens.is_some() {
@@ -85,6 +89,14 @@ pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<An
         report.seen.notes.push(text.into());
     }
     let line = format!("the loop is this session's: {}", screens::run::bound(&bound));
+    let checks = state.objective.base_case.as_ref().map_or(0, |checks| checks.leaves().count());
+    let shown = text::entered(&screens::run::bound(&bound), &report.seen, checks);
+    let unjudged = (judged && !has_judge).then(|| text::NO_JUDGE.to_owned());
+    report.seen.notes.extend(unjudged.clone());
+    SessionMemory::change(&sidecar, &here, |memory| {
+        memory.lines.push(shown);
+        memory.lines.extend(unjudged.map(|text| format!("aot: {text}")));
+    });
     Ok(answer(&report, &line, json!({"session": here, "bound": bound})))
 }
 
@@ -181,7 +193,8 @@ pub fn run_config(invocation: &Invocation, state: &State) -> Result<RunConfig, F
     workspace.run_config(team, OnRefusedStart::Stop)
 }
 
-fn open(invocation: &Invocation) -> Result<(Store, RunConfig), Failure> {
+/// The loop, and what a step needs from the world.
+pub fn open(invocation: &Invocation) -> Result<(Store, RunConfig), Failure> {
     let mut store = invocation.store()?;
     let state = store.load()?.1.clone();
     let run_config = run_config(invocation, &state)?;

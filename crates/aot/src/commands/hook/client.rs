@@ -23,6 +23,9 @@ pub struct HookInput {
     pub cwd: Option<String>,
     pub tool_name: String,
     pub tool_input: Value,
+    pub tool_use_id: String,
+    pub tool_response: Value,
+    pub permission_mode: String,
     pub last_assistant_message: Option<String>,
     pub background_tasks: Vec<BackgroundTask>,
     pub prompt: String,
@@ -79,6 +82,7 @@ impl HookInput {
                 role: text("subagent_type").and_then(role_of),
                 prompt: text("prompt").unwrap_or_default(),
             },
+            ("Skill", None) if is_own_skill(text("skill").unwrap_or_default()) => Action::LoadSkill,
             (tool, None) if READING_TOOLS.contains(&tool) => Action::Read,
             (tool, None) => own_tool(tool).map_or(Action::UseOtherTool, Action::CallVerb),
         }
@@ -99,21 +103,41 @@ impl HookInput {
         Some(without_links(&path).to_string_lossy().into_owned())
     }
 
+    /// Whether the session has just taken the loop up.
+    pub fn has_entered(&self) -> bool {
+        self.tool_input["command"].as_str().is_some_and(|command| command.starts_with("aot run --session"))
+    }
+
+    /// Whether the user is asked before each edit.
+    pub fn asks_before_edits(&self) -> bool {
+        ["default", "manual"].contains(&self.permission_mode.as_str())
+    }
+
+    /// The agent that a call has left running behind it, if the call that has returned sent one.
+    pub fn still_running(&self) -> Option<&str> {
+        let response = &self.tool_response;
+        if response["isAsync"] == true || response["status"] == "async_launched" {
+            response["agentId"].as_str()
+        } else {
+            None
+        }
+    }
+
     /// Whether the client will come back because a task of the session still runs. A server that was left running says
-    /// nothing about the loop.
-    pub fn has_running_task(&self) -> bool {
+    /// nothing about the loop, and neither does an agent that has nothing to do any more.
+    pub fn has_running_task(&self, is_discarded: &dyn Fn(&BackgroundTask) -> bool) -> bool {
         let works =
             |task: &BackgroundTask| task.is_running() && !["shell", "monitor"].contains(&task.kind.as_str());
-        self.background_tasks.iter().any(works)
+        self.background_tasks.iter().any(|task| works(task) && !is_discarded(task))
     }
 
     /// Whether an agent that this coordinator sent still runs; the client wakes the coordinator when it has ended.
-    pub fn waits_for_agents(&self) -> bool {
+    pub fn waits_for_agents(&self, is_discarded: &dyn Fn(&BackgroundTask) -> bool) -> bool {
         self.background_tasks.iter().any(|task| {
-            let role = task.agent_type.as_deref().and_then(role_of);
             task.is_running()
                 && task.id != self.agent()
-                && role.is_some_and(|role| role != HostRole::Coordinator)
+                && task.role().is_some_and(|role| role != HostRole::Coordinator)
+                && !is_discarded(task)
         })
     }
 
@@ -124,6 +148,14 @@ impl HookInput {
 }
 
 impl BackgroundTask {
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn role(&self) -> Option<HostRole> {
+        self.agent_type.as_deref().and_then(role_of)
+    }
+
     fn is_running(&self) -> bool {
         self.status == "running"
     }
@@ -138,6 +170,12 @@ fn role_of(agent_type: &str) -> Option<HostRole> {
         "aot-verifier" => Some(HostRole::Verifier),
         _ => None,
     }
+}
+
+/// Whether a skill is one of this plugin's.
+fn is_own_skill(name: &str) -> bool {
+    let name = name.strip_prefix("aot:").unwrap_or(name);
+    ["aot-dag", "convergence", "parallel-exec", "state-contract"].contains(&name)
 }
 
 /// The name of a tool of our own MCP server.
@@ -170,19 +208,42 @@ pub fn permit(decision: &str, reason: &str) {
     }}));
 }
 
-/// Adds a text to what the session's model reads.
-pub fn add_context(event: &str, text: &str) {
-    print::json(&json!({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}));
+/// What a hook says besides a decision.
+#[derive(Debug, Default)]
+pub struct Words {
+    /// For the model. At the end of a turn the client goes on with it, and shows it to the user, too.
+    pub model: Option<String>,
+    pub user: Option<String>,
 }
 
-/// Keeps an agent or the session from ending, and tells it why.
+/// Says something at an event, or nothing.
+pub fn say(event: &str, words: &Words) {
+    let mut answer = serde_json::Map::new();
+    if let Some(text) = &words.user {
+        answer.insert("systemMessage".into(), json!(text));
+    }
+    if let Some(text) = &words.model {
+        let output = json!({"hookEventName": event, "additionalContext": text});
+        answer.insert("hookSpecificOutput".into(), output);
+    }
+    if !answer.is_empty() {
+        print::json(&Value::Object(answer));
+    }
+}
+
+/// Adds a text to what a model reads.
+pub fn add_context(event: &str, text: &str) {
+    say(event, &Words { model: Some(text.to_owned()), user: None });
+}
+
+/// Keeps an agent from ending, and tells it why. Nobody else reads it.
 pub fn send_back(reason: &str) {
     print::json(&json!({"decision": "block", "reason": reason}));
 }
 
 /// Shows a text to the user.
 pub fn show_user(text: &str) {
-    print::json(&json!({"systemMessage": text}));
+    say("", &Words { model: None, user: Some(text.to_owned()) });
 }
 
 #[cfg(test)]
@@ -227,6 +288,9 @@ mod tests {
             ),
             ("Task", json!({"subagent_type": "Explore"}), r#"StartAgent { role: None, prompt: "" }"#),
             ("Read", json!({"file_path": "/nowhere/b"}), "Read"),
+            ("Skill", json!({"skill": "aot:aot-dag"}), "LoadSkill"),
+            ("Skill", json!({"skill": "convergence"}), "LoadSkill"),
+            ("Skill", json!({"skill": "other:deploy"}), "UseOtherTool"),
             ("mcp__aot__atom_resolve", json!({}), r#"CallVerb("atom_resolve")"#),
             ("mcp__plugin_x_aot__status", json!({}), r#"CallVerb("status")"#),
             ("mcp__db__turn", json!({}), "UseOtherTool"),

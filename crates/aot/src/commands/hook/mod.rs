@@ -6,6 +6,7 @@
 
 mod client;
 pub mod text;
+mod times;
 mod turn;
 
 use std::ffi::OsString;
@@ -13,10 +14,14 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use aot_core::hook::{Action, CallerMemory, LoopFacts, ProjectPaths, Ruling, ToolCall, claimed_tree, rule};
+use aot_core::hook::{
+    Action, CallerMemory, LoopFacts, ProjectPaths, Ruling, ToolCall, assigned_tree, claimed_tree, rule,
+    speaks_for_person,
+};
 use aot_core::rules::Refusal;
+use aot_core::rules::certificate::Certificate;
 use aot_runner::checks::files::Pattern;
-use aot_runner::session;
+use aot_runner::session::{self, SentWorker, SessionMemory};
 use aot_runner::store::{Store, StoreError, Unreadable};
 use clap::Args;
 
@@ -25,14 +30,15 @@ use super::{Invocation, Verb, session as step};
 use crate::failure::{self, Failure};
 use crate::place;
 use crate::print::{Answer, OutputFormat};
-use client::HookInput;
+use client::{HookInput, Words};
 
 /// No client sends as much, so the rest of a longer input is not read.
 const MAX_INPUT: u64 = 64 << 20;
 
 #[derive(Debug, Args)]
 pub struct HookArgs {
-    /// session-start, session-end, user-prompt-submit, pre-tool-use, subagent-start, subagent-stop or stop
+    /// session-start, session-end, user-prompt-submit, pre-tool-use, post-tool-use, subagent-start, subagent-stop or
+    /// stop
     event: String,
 }
 
@@ -78,18 +84,23 @@ fn answer(event: &str) {
     };
     match event {
         "session-start" => session_start(&input, store),
+        "pre-tool-use" if !facts.belongs_to(&input.session_id) => ask_who_speaks_for_person(&input),
         _ if !facts.belongs_to(&input.session_id) => {}
-        "pre-tool-use" => pre_tool_use(&facts, &input, &store),
+        "pre-tool-use" => pre_tool_use(&invocation, facts, &input, store),
+        "post-tool-use" => post_tool_use(&input, &store),
         "session-end" => session_end(&input, &mut store),
         "user-prompt-submit" => user_prompt_submit(&input, store),
-        "subagent-start" => turn::agent_started(&input, &store),
+        "subagent-start" => turn::agent_started(&facts, &input, store),
         "subagent-stop" => turn::agent_ended(&invocation, &facts, &input, store),
         "stop" => turn::session_ends_turn(&invocation, &facts, &input, store),
         _ => {}
     }
 }
 
-fn pre_tool_use(facts: &LoopFacts, input: &HookInput, store: &Store) {
+fn pre_tool_use(invocation: &Invocation, mut facts: LoopFacts, input: &HookInput, mut store: Store) {
+    if let Some(after) = times::end_what_is_due(invocation, &facts, input, &store) {
+        (facts, store) = after;
+    }
     let home = store.file().home();
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let project = project_of(home, place::project_root(home.state()));
@@ -100,24 +111,32 @@ fn pre_tool_use(facts: &LoopFacts, input: &HookInput, store: &Store) {
         ProjectPaths { root: &root, state: &state, sidecar: &sidecar, trees: &trees, program: &program };
     let target = input.target();
     let action = input.action(target.as_deref());
-    let memory = caller_memory(input, action, store);
+    let memory = caller_memory(input, action, &store);
     let call = ToolCall { session: &input.session_id, caller: input.caller(), action, memory: &memory };
     let is_protected = |path: &str| {
         let mut patterns = facts.protected.iter().filter_map(|pattern| Pattern::read(pattern).ok());
         patterns.any(|pattern| pattern.matches(path))
     };
-    let mut ruling = rule(facts, &paths, &call, &is_protected);
+    let mut ruling = rule(&facts, &paths, &call, &is_protected);
     if matches!(ruling, Ruling::Defer | Ruling::Allow) {
-        if let Some(tree) = claimed_tree(facts, &paths, &call) {
-            step::remember(store, &input.session_id, |note| note.set_tree(input.agent(), tree));
+        if let Some(tree) = claimed_tree(&facts, &paths, &call) {
+            step::remember(&store, &input.session_id, |note| note.set_tree(input.agent(), tree));
         }
         if matches!(action, Action::StartAgent { role: Some(_), .. }) {
             // Hooks of parallel starts run at the same time, so this one is counted first and then ruled on again.
-            let memory = step::remember(store, &input.session_id, |note| {
+            ruling = step::remember(&store, &input.session_id, |note| {
                 note.started += 1;
-                CallerMemory { started: note.started - 1, ..memory.clone() }
+                let started = note.started - 1;
+                let memory = CallerMemory { started, busy: busy_trees(note), ..memory.clone() };
+                let call = ToolCall { memory: &memory, ..call };
+                let ruling = rule(&facts, &paths, &call, &is_protected);
+                let tree = assigned_tree(&facts, &paths, &call);
+                if let (Ruling::Defer | Ruling::Allow, Some(tree)) = (&ruling, tree) {
+                    let sent = SentWorker { call: input.tool_use_id.clone(), agent: None };
+                    note.workers.insert(tree, sent);
+                }
+                ruling
             });
-            ruling = rule(facts, &paths, &ToolCall { memory: &memory, ..call }, &is_protected);
         }
     }
     match ruling {
@@ -127,6 +146,71 @@ fn pre_tool_use(facts: &LoopFacts, input: &HookInput, store: &Store) {
         Ruling::Allow => client::permit("allow", text::ALLOWED),
         Ruling::AskPerson => client::permit("ask", text::ASK_PERSON),
         Ruling::Deny(denial) => client::permit("deny", &format!("aot: {}", text::denial(&denial))),
+    }
+}
+
+/// In a session that does not own the loop one thing is asked all the same: nobody confirms in a person's name, whatever a
+/// slash command allows.
+fn ask_who_speaks_for_person(input: &HookInput) {
+    let program = place::program_file().unwrap_or_default();
+    if let Action::RunCommand(text) = input.action(None)
+        && speaks_for_person(&program.to_string_lossy(), text)
+    {
+        client::permit("ask", text::ASK_PERSON);
+    }
+}
+
+/// A worker that was sent has answered or was launched. In the session's own thread this is where the user and the model
+/// are told what an agent or a command of the loop came to.
+fn post_tool_use(input: &HookInput, store: &Store) {
+    if matches!(input.tool_name.as_str(), "Agent" | "Task") {
+        step::remember(store, &input.session_id, |note| {
+            note.call_returned(&input.tool_use_id, input.still_running());
+        });
+    }
+    if input.agent_type.is_none() {
+        let mut untold = Untold::take(store, input);
+        if input.has_entered()
+            && input.asks_before_edits()
+            && !untold.lines.is_empty()
+            && untold.end.is_none()
+        {
+            untold.lines.push(text::EDITS_ASK.into());
+        }
+        client::say("PostToolUse", &untold.whole());
+    }
+}
+
+/// What the user and the session's model have not been told yet.
+#[derive(Default)]
+struct Untold {
+    lines: Vec<String>,
+    end: Option<Certificate>,
+}
+
+impl Untold {
+    /// Each line and each end is told once, so whoever takes it tells it.
+    fn take(store: &Store, input: &HookInput) -> Untold {
+        let note = step::memory_of(store, &input.session_id);
+        if note.end_to_show.is_none() && note.lines.is_empty() && note.news.is_empty() {
+            return Untold::default();
+        }
+        let (mut lines, news, end) = step::remember(store, &input.session_id, |note| {
+            (std::mem::take(&mut note.lines), std::mem::take(&mut note.news), note.end_to_show.take())
+        });
+        lines.extend(news.iter().map(text::iteration));
+        lines.extend(end.as_ref().map(|end| format!("aot: {}", text::halted(end))));
+        Untold { lines, end }
+    }
+
+    fn for_user(&self) -> Option<String> {
+        (!self.lines.is_empty()).then(|| self.lines.join("\n"))
+    }
+
+    /// For a hook that the user does not see.
+    fn whole(&self) -> Words {
+        let model = self.end.as_ref().map(|end| format!("aot: {}", text::halted(end)));
+        Words { model, user: self.for_user() }
     }
 }
 
@@ -148,7 +232,12 @@ fn caller_memory(input: &HookInput, action: Action<'_>, store: &Store) -> Caller
         tree: note.trees.get(agent).cloned(),
         replaced: note.is_replaced(agent),
         started: note.started,
+        busy: busy_trees(&note),
     }
+}
+
+fn busy_trees(note: &SessionMemory) -> Vec<String> {
+    note.workers.keys().cloned().collect()
 }
 
 fn session_start(input: &HookInput, mut store: Store) {
@@ -163,13 +252,17 @@ fn session_end(input: &HookInput, store: &mut Store) {
     let _ = session::leave(store, &input.session_id);
 }
 
-/// An agent of the session has ended and says something about the loop; the session also learns what the file says.
+/// What happened meanwhile is told with the next prompt. An agent of the session that has ended says something about the
+/// loop; the session also learns what the file says.
 fn user_prompt_submit(input: &HookInput, mut store: Store) {
-    if !input.is_task_notification() {
-        return;
+    let mut words = Untold::take(&store, input).whole();
+    if words.model.is_none()
+        && input.is_task_notification()
+        && let Ok((_, state)) = store.load::<Refusal>()
+    {
+        words.model = Some(format!("aot: {}", text::status_line(state)));
     }
-    let Ok((_, state)) = store.load::<Refusal>() else { return };
-    client::add_context("UserPromptSubmit", &format!("aot: {}", text::status_line(state)));
+    client::say("UserPromptSubmit", &words);
 }
 
 /// Shows a broken state file once, in the session that owned it.

@@ -1,10 +1,12 @@
 //! The sentences that a host's session and its agents read. Makes them of facts, and decides nothing.
 
 use aot_core::brief::Unreadable;
-use aot_core::hook::{Denial, HostRole, Instruction, ReadyAtom};
-use aot_core::rules::certificate::{Certificate, RedCheck, next_steps};
+use aot_core::hook::{Denial, HostRole, Instruction, ReadyAtom, TurnReport};
+use aot_core::rules::Change;
+use aot_core::rules::certificate::{Budget, Certificate, RedCheck, StopKind};
 use aot_core::rules::plan::ReplanReason;
 use aot_core::state::{Check, Checks, Graph, LoopStatus, State};
+use aot_runner::session::IterationNews;
 
 /// How many characters of a text that others wrote are repeated.
 const TEXT_LIMIT: usize = 240;
@@ -19,6 +21,7 @@ pub fn denial(denial: &Denial) -> String {
     let of = |role: &HostRole, text: &str| format!("the {} {text}", role.word());
     match denial {
         Denial::Redirecting => "the loop is being redirected: end now, what you did is discarded".into(),
+        Denial::LoopStopped => "the loop has stopped: end now, what you do does not count any more".into(),
         Denial::CoordinatorReplaced => "the coordinator has been replaced by another one: end now".into(),
         Denial::AttemptEnded { tree } => {
             format!("{tree} was taken from you: end now, what you did there is discarded")
@@ -63,6 +66,9 @@ pub fn denial(denial: &Denial) -> String {
         }
         Denial::TurnLimit { agents } => {
             format!("{agents} agents were started in this turn, and no more may be: end your turn")
+        }
+        Denial::TreeBusy { tree } => {
+            format!("a worker works in {tree} already: wait for its answer, or start another atom")
         }
         Denial::NoAtomInProgress => {
             "the prompt of a worker names an atom that is in progress: `aot atom start ID` first".into()
@@ -188,28 +194,150 @@ fn proof(checks: &Checks) -> String {
     parts.join("; ")
 }
 
-/// Asks the session for a coordinator, while its loop runs and has none.
-pub fn start_coordinator(instruction: &str) -> String {
+/// For a loop that cannot be completed as it is.
+pub const NO_JUDGE: &str =
+    "the base case has a `quality` check, and there is no judge: name an agent as `judge` in aot.toml";
+
+/// For a user who is asked before each edit.
+pub const EDITS_ASK: &str = "aot: in this mode every edit of a worker asks you, below `.aot/trees`; shift+tab accepts \
+                             edits for this session";
+
+/// While a person changes the direction.
+pub const HELD: &str = "aot: the loop is held for your change. Say what is to be different, or type `/aot:redirect cancel` \
+                        to let it go on as it was.";
+
+/// Asks the session for a coordinator, while its loop runs and has none. The user sees it too, so it is one sentence.
+pub fn start_coordinator(next: &Instruction) -> String {
     format!(
-        "The loop of this session runs without a coordinator. Start a fresh one now: the Agent tool with \
-         subagent_type `aot:aot-coordinator` and the prompt \"Go on with the loop.\" (To end the loop: `aot stop`.)\n\n\
-         {instruction}"
+        "aot: the loop goes on ({}). Start a fresh coordinator: Agent, subagent_type `aot:aot-coordinator`, \
+         run_in_background true, prompt \"Go on with the loop.\"",
+        position(next.iteration, next.max_iterations, next.unresolved)
+    )
+}
+
+fn position(iteration: u32, max_iterations: u32, unresolved: usize) -> String {
+    format!("iteration {iteration} of {max_iterations}, {unresolved} left")
+}
+
+/// What the user reads before the first agent starts.
+pub fn entered(bound: &str, seen: &TurnReport, checks: usize) -> String {
+    let red: Vec<String> = seen.red.iter().take(LISTED).map(|red| shortened(&red.item)).collect();
+    let looked = match (checks, red.len()) {
+        (_, 0) => "no check is red".to_owned(),
+        (checks, red_count) if red_count >= checks => format!("red now: {}", red.join(", ")),
+        (checks, red_count) => {
+            format!("{} of {checks} checks hold, red now: {}", checks - red_count, red.join(", "))
+        }
+    };
+    format!("aot: {bound}; {looked}")
+}
+
+/// One iteration, in a line for the user.
+pub fn iteration(news: &IterationNews) -> String {
+    let mut parts = Vec::new();
+    let mut named = |ids: Vec<&str>, what: &str| {
+        if !ids.is_empty() {
+            parts.push(format!("{} {what}", ids.join(", ")));
+        }
+    };
+    let changes = || news.changes.iter();
+    let resolved = changes().filter_map(|change| match change {
+        Change::AtomResolved { atom, .. } => Some(atom.as_str()),
+        _ => None,
+    });
+    named(resolved.collect(), "resolved");
+    let failed = changes().filter_map(|change| match change {
+        Change::FailureNoted { atom, .. } => Some(atom.as_str()),
+        Change::ChoiceFailed { choice, .. } => Some(choice.as_str()),
+        _ => None,
+    });
+    named(failed.collect(), "failed");
+    let returned = changes().filter_map(|change| match change {
+        Change::AtomReturned { atom, .. } => Some(atom.as_str()),
+        _ => None,
+    });
+    named(returned.collect(), "pending again");
+    for change in changes() {
+        match change {
+            Change::ChoiceSelected { group, choice, .. } => {
+                parts.push(format!("{group} goes on with {choice}"))
+            }
+            Change::Decomposed { parent, children, .. } => {
+                let children: Vec<&str> = children.iter().map(|child| child.as_str()).collect();
+                parts.push(format!("{parent} decomposed into {}", children.join(", ")));
+            }
+            Change::DecompositionWithdrawn { parent } => parts.push(format!("{parent} is whole again")),
+            Change::IterationClosed { stall_count, .. } if *stall_count > 0 => {
+                parts.push(format!("no progress ({stall_count} in a row)"));
+            }
+            _ => {}
+        }
+    }
+    let left = changes().find_map(|change| match change {
+        Change::IterationClosed { unresolved, .. } => Some(*unresolved),
+        _ => None,
+    });
+    let happened = if parts.is_empty() { "nothing was resolved".to_owned() } else { parts.join("; ") };
+    format!(
+        "aot: iteration {}: {happened}; {} left, at most {} agent runs",
+        news.iteration,
+        left.unwrap_or_default(),
+        news.agent_runs_left
     )
 }
 
 /// The end of a loop, in words that may stand as they are.
 pub fn halted(certificate: &Certificate) -> String {
-    let mut text = match certificate.exit {
-        0 => "The loop is COMPLETED: the program ran the base case, and it holds.".to_owned(),
-        _ => format!("The loop has STOPPED, and is not completed: {}.", certificate.reason),
-    };
+    let mut text = headline(certificate);
     if !certificate.red.is_empty() {
         text += &format!("\nRed:\n{}", red_list(&certificate.red).trim_end());
     }
-    for step in certificate.next.iter().take(3) {
+    for step in chat_steps(&certificate.verdict, certificate.iterations) {
         text += &format!("\nNext: {step}");
     }
     text
+}
+
+/// Asks the model to say how the loop ended, after it may have said something else.
+pub fn tell_user(certificate: &Certificate) -> String {
+    format!("aot: {} Tell the user exactly that.", headline(certificate))
+}
+
+fn headline(certificate: &Certificate) -> String {
+    match certificate.exit {
+        0 => "The loop is COMPLETED: the program ran the base case, and it holds.".to_owned(),
+        _ => format!("The loop has STOPPED, and is not completed: {}.", shortened(&certificate.reason)),
+    }
+}
+
+/// What to type in the chat after a halt. The verbs of the shell may not be on the user's path.
+fn chat_steps(verdict: &StopKind, iterations: u32) -> Vec<String> {
+    match verdict {
+        StopKind::Completed => Vec::new(),
+        StopKind::StoppedByHand | StopKind::RedirectInterrupted | StopKind::NoAgent { .. } => {
+            vec!["/aot:enter-recursion".into()]
+        }
+        StopKind::Tampered => vec![
+            "undo the change, then /aot:enter-recursion".into(),
+            "/aot:redirect accept the change".into(),
+        ],
+        StopKind::Exhausted { group } => vec![format!("/aot:redirect add another way to {group}: …")],
+        StopKind::Stalled => vec!["/aot:redirect …".into(), "/aot:enter-recursion".into()],
+        StopKind::IterationLimit => {
+            vec![format!("/aot:redirect allow {} iterations", iterations.max(1).saturating_mul(2))]
+        }
+        StopKind::Budget { what } => match what {
+            Budget::Money => vec!["/aot:redirect raise max_cost_usd to …".into()],
+            Budget::Tokens => vec!["/aot:redirect raise max_tokens to …".into()],
+            Budget::Time => vec!["/aot:redirect raise max_wall_time to …".into()],
+            Budget::Allowance => vec!["/aot:enter-recursion, when the limit has lifted".into()],
+        },
+        StopKind::Deadlock { atoms } => {
+            let first = atoms.first().map_or("…", |atom| atom.as_str());
+            vec![format!("/aot:redirect leave out {first}")]
+        }
+        StopKind::NeedsPerson => vec!["settle what is named above, then /aot:enter-recursion".into()],
+    }
 }
 
 /// Where the loop is, in a line.
@@ -221,7 +349,8 @@ pub fn status_line(state: &State) -> String {
         }
         LoopStatus::Stopped => {
             let reason = control.stop_reason.as_deref().unwrap_or("stopped");
-            let next = next_steps(state).into_iter().next();
+            let verdict = control.verdict.as_ref().unwrap_or(&StopKind::StoppedByHand);
+            let next = chat_steps(verdict, control.iteration).into_iter().next();
             let next = next.map(|step| format!(" Next: {step}")).unwrap_or_default();
             format!("The loop has stopped and is not completed: {}.{next}", shortened(reason))
         }

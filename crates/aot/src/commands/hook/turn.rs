@@ -6,10 +6,10 @@ use aot_core::hook::{HostRole, Instruction, LoopFacts, TurnReport};
 use aot_core::rules::{Ledger, Refusal};
 use aot_core::state::{AtomStatus, LoopStatus, State};
 use aot_runner::session::{self, SessionMemory, StepReport};
-use aot_runner::store::Store;
+use aot_runner::store::{Store, hold};
 
-use super::client::{self, HookInput};
-use super::text;
+use super::client::{self, HookInput, Words};
+use super::{Untold, text};
 use crate::commands::{Invocation, session as step};
 use crate::failure::Failure;
 
@@ -23,42 +23,72 @@ const MAX_IDLE_STOPS: u32 = 6;
 /// How often an agent is asked again for an answer in the right form; then it is let go.
 const MAX_REASKS: u32 = 2;
 
-/// The newest coordinator replaces the others.
-pub fn agent_started(input: &HookInput, store: &Store) {
-    if input.role() == Some(HostRole::Coordinator) && input.agent_id.is_some() {
-        step::remember(store, &input.session_id, |note| note.set_coordinator(Some(input.agent())));
+/// The newest coordinator replaces the others. It alone reads what is next; the user and the session need not.
+pub fn agent_started(facts: &LoopFacts, input: &HookInput, mut store: Store) {
+    if input.role() != Some(HostRole::Coordinator) || input.agent_id.is_none() {
+        return;
     }
+    let seen = step::remember(&store, &input.session_id, |note| {
+        note.set_coordinator(Some(input.agent()));
+        note.seen.clone()
+    });
+    if !facts.is_running() || facts.redirecting {
+        return;
+    }
+    let Ok((_, state)) = store.load::<Refusal>() else { return };
+    client::add_context("SubagentStart", &text::instruction(&instruction(state.clone(), &seen)));
 }
 
 pub fn agent_ended(invocation: &Invocation, facts: &LoopFacts, input: &HookInput, store: Store) {
     match input.role() {
         None => {}
         Some(HostRole::Coordinator) => coordinator_ended(invocation, facts, input, store),
-        Some(role) => check_answer(facts, input, role, &store),
+        Some(role) => {
+            if check_answer(facts, input, role, &store) == Answered::LetGo && role == HostRole::Worker {
+                step::remember(&store, &input.session_id, |note| note.worker_ended(input.agent()));
+            }
+        }
     }
 }
 
-fn check_answer(facts: &LoopFacts, input: &HookInput, role: HostRole, store: &Store) {
-    if !facts.is_running() || facts.redirecting {
-        return;
+#[derive(PartialEq, Eq)]
+enum Answered {
+    LetGo,
+    AskedAgain,
+}
+
+fn check_answer(facts: &LoopFacts, input: &HookInput, role: HostRole, store: &Store) -> Answered {
+    // Nobody waits for the answer of an attempt that was taken away.
+    let discarded = is_discarded(facts, &step::memory_of(store, &input.session_id), input.agent());
+    if !facts.is_running() || facts.redirecting || discarded {
+        return Answered::LetGo;
     }
     let message = input.last_assistant_message.as_deref().unwrap_or_default();
-    let Err(fault) = role.check_answer(message) else { return };
+    let Err(fault) = role.check_answer(message) else { return Answered::LetGo };
     let asked = step::remember(store, &input.session_id, |note| {
         SessionMemory::count(&mut note.reasked, input.agent())
     });
-    if asked <= MAX_REASKS {
-        client::send_back(&text::wrong_form(role, &fault));
+    if asked > MAX_REASKS {
+        return Answered::LetGo;
     }
+    client::send_back(&text::wrong_form(role, &fault));
+    Answered::AskedAgain
+}
+
+/// Whether an agent works on what nobody wants any more: in a tree whose attempt has ended, or as a coordinator that was
+/// replaced. The session does not wait for it.
+fn is_discarded(facts: &LoopFacts, note: &SessionMemory, agent: &str) -> bool {
+    note.is_replaced_coordinator(agent) || note.tree_of(agent).is_some_and(|tree| !facts.has_tree(tree))
 }
 
 fn coordinator_ended(invocation: &Invocation, facts: &LoopFacts, input: &HookInput, mut store: Store) {
-    let replaced = step::memory_of(&store, &input.session_id).is_replaced(input.agent());
-    if input.waits_for_agents() || replaced || !is_unfinished(facts, &store) {
+    let note = step::memory_of(&store, &input.session_id);
+    let waits = input.waits_for_agents(&|task| is_discarded(facts, &note, task.id()));
+    if waits || note.is_replaced(input.agent()) || !is_unfinished(facts, &store) {
         return;
     }
     if let Some(reminder) = reminder(&mut store, input) {
-        return client::send_back(&reminder);
+        return client::send_back(&text::instruction(&reminder));
     }
     let sidecar = store.file().home().sidecar().to_path_buf();
     let came = match end_turn(invocation, store) {
@@ -81,14 +111,17 @@ fn coordinator_ended(invocation: &Invocation, facts: &LoopFacts, input: &HookInp
 }
 
 pub fn session_ends_turn(invocation: &Invocation, facts: &LoopFacts, input: &HookInput, mut store: Store) {
-    if input.has_running_task() {
-        return;
+    let note = step::memory_of(&store, &input.session_id);
+    let waits = input.has_running_task(&|task| is_discarded(facts, &note, task.id()));
+    if waits || !is_unfinished(facts, &store) {
+        return tell(input, &store);
     }
-    if !is_unfinished(facts, &store) {
-        return show_end(input, &store);
+    if facts.redirecting && hold::holder(store.file().home()).is_some() {
+        return client::show_user(text::HELD);
     }
     if let Some(reminder) = reminder(&mut store, input) {
-        return client::send_back(&text::start_coordinator(&reminder));
+        step::remember(&store, &input.session_id, |note| note.seen.notes.clear());
+        return send_session_back(&store, input, &reminder);
     }
     let Ok((_, state)) = store.load::<Refusal>() else { return };
     let state = state.clone();
@@ -103,11 +136,11 @@ pub fn session_ends_turn(invocation: &Invocation, facts: &LoopFacts, input: &Hoo
     };
     let next = match came {
         Err(failure) => return show_failure(&failure),
-        Ok(None) => instruction(state),
+        Ok(None) => instruction(state, &note.seen),
         Ok(Some(StepReport { halted: None, next: Some(next), .. })) => next,
         Ok(Some(_)) => {
             let Ok(store) = invocation.store() else { return };
-            return show_end(input, &store);
+            return tell(input, &store);
         }
     };
     let Ok(store) = invocation.store() else { return };
@@ -115,7 +148,13 @@ pub fn session_ends_turn(invocation: &Invocation, facts: &LoopFacts, input: &Hoo
         note.sent_back = true;
         note.idle = idle;
     });
-    client::send_back(&text::start_coordinator(&text::instruction(&next)));
+    send_session_back(&store, input, &next);
+}
+
+/// The session goes on. What the coordinator has to know, it learns when it begins; the person reads one sentence.
+fn send_session_back(store: &Store, input: &HookInput, next: &Instruction) {
+    let user = Untold::take(store, input).for_user();
+    client::say("Stop", &Words { model: Some(text::start_coordinator(next)), user });
 }
 
 /// Whether the loop runs as far as the program knows: a `completed` that was typed into the file does not end it.
@@ -127,21 +166,22 @@ fn is_unfinished(facts: &LoopFacts, store: &Store) -> bool {
 
 /// What is still in progress when a turn is about to be judged. It is said once in each iteration, so that no finished
 /// work is thrown away.
-fn reminder(store: &mut Store, input: &HookInput) -> Option<String> {
+fn reminder(store: &mut Store, input: &HookInput) -> Option<Instruction> {
     let state = store.load::<Refusal>().ok()?.1.clone();
     let control = &state.control;
+    let seen = step::memory_of(store, &input.session_id).seen;
     let open = state.atoms.values().any(|atom| atom.status == AtomStatus::InProgress);
     if !open || control.status != LoopStatus::Running || control.redirect_requested {
         return None;
     }
     let iteration = control.iteration;
     let before = step::remember(store, &input.session_id, |note| note.reminded.replace(iteration));
-    (before != Some(iteration)).then(|| text::instruction(&instruction(state)))
+    (before != Some(iteration)).then(|| instruction(state, &seen))
 }
 
-/// What is next, as the file alone says.
-fn instruction(state: State) -> Instruction {
-    Instruction::of(&Ledger::open(state, jiff::Timestamp::now()), &TurnReport::default())
+/// What is next, as the file and the last judgement say.
+fn instruction(state: State, seen: &TurnReport) -> Instruction {
+    Instruction::of(&Ledger::open(state, jiff::Timestamp::now()), seen)
 }
 
 fn must_be_judged(state: &State) -> bool {
@@ -168,11 +208,12 @@ fn end_turn(invocation: &Invocation, mut store: Store) -> Result<StepReport, Fai
     Ok(came)
 }
 
-/// Shows once how the loop ended.
-fn show_end(input: &HookInput, store: &Store) {
-    if let Some(end) = step::remember(store, &input.session_id, |note| note.end_to_show.take()) {
-        client::show_user(&format!("aot: {}", text::halted(&end)));
-    }
+/// Tells once how the loop ended. The model hears it too, and speaks again if it has spoken already; the client shows the
+/// user what the model is told here, so that is one sentence.
+fn tell(input: &HookInput, store: &Store) {
+    let untold = Untold::take(store, input);
+    let model = untold.end.as_ref().map(text::tell_user);
+    client::say("Stop", &Words { model, user: untold.for_user() });
 }
 
 fn show_failure(failure: &Failure) {

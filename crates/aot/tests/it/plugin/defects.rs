@@ -93,6 +93,17 @@ fn nothing_is_proven_by_nothing() {
             repo.turn("c1");
         }
         assert_ne!(repo.state()["control"]["status"], "completed", "{base_case}");
+        if base_case == opinion {
+            // Nobody can confirm what a judge has to score.
+            let told = repo.told_at_the_end();
+            assert!(
+                said.out.contains("there is no judge") || said.err.contains("there is no judge"),
+                "{}",
+                said.err
+            );
+            let steps = repo.aot(&["status"]).out;
+            assert!(!told.contains("aot confirm") && !steps.contains("aot confirm"), "{told}\n{steps}");
+        }
     }
 }
 

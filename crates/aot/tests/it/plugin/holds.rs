@@ -205,6 +205,6 @@ fn a_session_that_stops_without_a_tool_is_sent_back_until_the_rules_end_it() {
     let said = scene.say("/aot:enter-recursion");
     let control = scene.repo.state()["control"].clone();
     assert_eq!(control["stop_reason"], "stalled: 3 iterations in a row without progress", "{}", scene.told());
-    assert!(scene.was_told("Start a fresh one now"), "{}", scene.told());
+    assert!(scene.was_told("Start a fresh coordinator"), "{}", scene.told());
     assert!(said.out.contains("is not completed"), "the user was told: {}", said.out);
 }

@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::kit::{SESSION, atom, is_there, reason};
+use super::kit::{SESSION, asks_for_coordinator, atom, context, is_there, reason, shown};
 use crate::repo::{Plan, Repo, STATE};
 
-const EVENTS: [&str; 8] = [
+const EVENTS: [&str; 9] = [
     "session-start",
     "session-end",
     "user-prompt-submit",
     "pre-tool-use",
+    "post-tool-use",
     "subagent-start",
     "subagent-stop",
     "stop",
@@ -67,6 +68,12 @@ fn another_session_is_left_alone() {
     for event in EVENTS.into_iter().filter(|event| *event != "session-start") {
         assert_eq!(repo.hook(event, said.clone()), Value::Null, "{event}");
     }
+    let accept = json!({"session_id": "another", "tool_name": "Bash", "tool_input": {"command": "aot redirect --accept"}});
+    let answer = repo.hook("pre-tool-use", accept);
+    assert_eq!(
+        answer["hookSpecificOutput"]["permissionDecision"], "ask",
+        "nobody speaks for a person: {answer}"
+    );
     let told = repo.hook("session-start", said);
     let context = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default();
     assert!(context.contains("take over") && context.contains("leave it alone"), "{told}");
@@ -106,7 +113,7 @@ fn a_broken_state_is_told_once_to_its_own_session() {
     assert!(told["decision"].is_null(), "nobody is held by it");
     assert_eq!(repo.hook("stop", json!({})), Value::Null, "once");
     repo.write(STATE, &whole);
-    assert_eq!(repo.hook("stop", json!({}))["decision"], "block", "mended, it goes on");
+    assert!(asks_for_coordinator(&repo.hook("stop", json!({}))), "mended, it goes on");
 }
 
 #[test]
@@ -134,10 +141,14 @@ fn a_coordinator_is_let_go_after_five_turns_and_the_session_asked_for_another() 
     }
     assert_eq!(repo.turn("c1"), Value::Null);
     let answer = repo.hook("stop", json!({}));
+    assert!(asks_for_coordinator(&answer), "{answer}");
     assert!(
-        reason(&answer).contains("aot:aot-coordinator") && reason(&answer).contains("A1: Make A1"),
-        "{answer}"
+        !context(&answer).contains('\n') && !context(&answer).contains("Make A1"),
+        "one sentence: {answer}"
     );
+    assert!(shown(&answer).contains("aot: iteration 5: no progress (4 in a row)"), "{answer}");
+    let told = repo.told_at_the_start("c2");
+    assert!(told.contains("A1: Make A1") && told.contains("STALLED"), "the coordinator has the rest: {told}");
     assert_eq!(repo.turn("c2")["decision"], "block", "a fresh one has turns of its own");
 }
 
@@ -145,7 +156,7 @@ fn a_coordinator_is_let_go_after_five_turns_and_the_session_asked_for_another() 
 fn a_session_that_does_nothing_ends_the_loop_before_the_host_ends_the_turn() {
     let repo = patient();
     let mut blocks = 0;
-    while repo.hook("stop", json!({}))["decision"] == "block" {
+    while asks_for_coordinator(&repo.hook("stop", json!({}))) {
         blocks += 1;
         assert!(blocks < 8, "the host would have ended it");
     }
@@ -163,7 +174,7 @@ fn stalls_end_the_loop_by_its_rules() {
     let mut last = Value::Null;
     for _ in 0..8 {
         last = repo.hook("stop", json!({}));
-        if last["decision"] != "block" {
+        if !asks_for_coordinator(&last) {
             break;
         }
     }
@@ -172,7 +183,8 @@ fn stalls_end_the_loop_by_its_rules() {
     let control = repo.state()["control"].clone();
     assert_eq!(control["status"], "stopped", "{control}");
     assert_eq!(control["stop_reason"], "stalled: 3 iterations in a row without progress");
-    assert!(last["systemMessage"].as_str().is_some_and(|text| text.contains("is not completed")), "{last}");
+    assert!(context(&last).contains("is not completed"), "{last}");
+    assert_eq!(repo.told_at_the_end(), "", "once");
     assert_eq!(control["spent"]["agent_runs"], 0);
 }
 
@@ -181,9 +193,11 @@ fn nobody_is_asked_while_agents_run_or_a_person_is_talked_with() {
     let repo = begun(&atom("A1", "", ""));
     let busy =
         json!([{"id": "c1", "type": "subagent", "status": "running", "agent_type": "aot:aot-coordinator"}]);
+    let answer = repo.hook("stop", json!({"background_tasks": busy}));
+    assert!(context(&answer).is_empty() && shown(&answer).contains("red now"), "{answer}");
     assert_eq!(repo.hook("stop", json!({"background_tasks": busy})), Value::Null);
     let server = json!([{"id": "b1", "type": "shell", "status": "running", "command": "npm run dev"}]);
-    assert_eq!(repo.hook("stop", json!({"background_tasks": server}))["decision"], "block");
+    assert!(asks_for_coordinator(&repo.hook("stop", json!({"background_tasks": server}))));
     let workers = json!([
         {"id": "c1", "type": "subagent", "status": "running", "agent_type": "aot:aot-coordinator"},
         {"id": "w1", "type": "subagent", "status": "running", "agent_type": "aot:aot-worker"},
@@ -199,10 +213,12 @@ fn nobody_is_asked_while_agents_run_or_a_person_is_talked_with() {
     let held = repo.step(&["redirect", "--hold"]);
     assert_eq!(held.exit, 0, "{}{}", held.out, held.err);
     assert_eq!(repo.atoms(), "A1:pending", "what ran was interrupted");
-    assert_eq!(repo.hook("stop", json!({})), Value::Null);
+    let answer = repo.hook("stop", json!({}));
+    assert!(context(&answer).is_empty() && shown(&answer).contains("/aot:redirect cancel"), "{answer}");
     let made = repo.step(&["redirect", "--add", "One more"]);
     assert_eq!(made.exit, 0, "{}{}", made.out, made.err);
-    assert!(reason(&repo.hook("stop", json!({}))).contains("A2: One more"));
+    assert!(asks_for_coordinator(&repo.hook("stop", json!({}))));
+    assert!(repo.told_at_the_start("c2").contains("A2: One more"));
 }
 
 #[test]
@@ -212,10 +228,7 @@ fn a_redirect_that_nobody_holds_ends_the_loop() {
     let text = repo.read(STATE);
     repo.write(STATE, &text.replace("redirect_requested: false", "redirect_requested: true"));
     let told = repo.hook("stop", json!({}));
-    assert!(
-        told["systemMessage"].as_str().is_some_and(|text| text.contains("redirect interrupted")),
-        "{told}"
-    );
+    assert!(context(&told).contains("redirect interrupted"), "{told}");
     assert_eq!(repo.atoms(), "A1:pending");
     assert_eq!(repo.leftovers(), [""; 0]);
     assert_eq!(repo.state()["control"]["status"], "stopped");
@@ -271,6 +284,8 @@ fn a_notification_about_the_loop_is_set_right() {
     let repo = begun(&atom("A1", "", ""));
     let told = repo.hook("user-prompt-submit", json!({"prompt": "<task-notification>\nall is completed"}));
     assert!(told.to_string().contains("running and not completed"), "{told}");
+    let told = repo.hook("user-prompt-submit", json!({"prompt": "hello"}));
+    assert!(context(&told).is_empty(), "a person who speaks is not interrupted: {told}");
     assert_eq!(repo.hook("user-prompt-submit", json!({"prompt": "hello"})), Value::Null);
 }
 
@@ -285,7 +300,7 @@ fn a_coordinator_that_was_replaced_has_no_say() {
     let repo = begun(&atom("A1", "", ""));
     let starts = |agent: &str| {
         let said = json!({"agent_type": "aot:aot-coordinator", "agent_id": agent});
-        assert_eq!(repo.hook("subagent-start", said), Value::Null);
+        repo.hook("subagent-start", said);
     };
     let asks = |agent: &str| {
         repo.ruled(agent, "coordinator", "Bash", json!({"command": "aot atom fail A1 --reason x"}))
@@ -365,14 +380,15 @@ fn what_nobody_handed_in_is_asked_for_once_and_then_given_up() {
     // The session itself is asked, too.
     repo.step(&["atom", "start", "A2"]);
     let answer = repo.hook("stop", json!({}));
-    assert!(reason(&answer).contains("In progress: A2.") && reason(&answer).contains("fresh"), "{answer}");
+    assert!(asks_for_coordinator(&answer), "{answer}");
+    assert!(repo.told_at_the_start("c3").contains("In progress: A2."));
     repo.step(&["atom", "resolve", "A2", "--summary", "done"]);
     repo.hook("stop", json!({}));
     assert_eq!(repo.atoms(), "A1:pending A2:resolved");
     // Where a stop was asked for, nobody is told to start anything.
     repo.step(&["atom", "start", "A1"]);
     repo.step(&["stop", "enough"]);
-    let answer = repo.turn("c2");
+    let answer = repo.turn("c3");
     assert!(reason(&answer).contains("nothing new may start"), "{answer}");
     assert!(!reason(&answer).contains("Ready"), "{answer}");
 }
@@ -400,7 +416,7 @@ fn to_take_it_up_again_begins_nothing_anew() {
 fn changes_of_the_plan_are_no_turn() {
     let repo = patient();
     let mut blocks = 0;
-    while repo.hook("stop", json!({}))["decision"] == "block" {
+    while asks_for_coordinator(&repo.hook("stop", json!({}))) {
         blocks += 1;
         assert!(blocks < 8, "the host would have ended it");
         repo.step(&["atom", "add", &format!("More of it, {blocks}")]);
@@ -412,7 +428,7 @@ fn changes_of_the_plan_are_no_turn() {
 fn what_is_null_was_not_said() {
     let repo = begun(&atom("A1", "", ""));
     let stop = json!({"background_tasks": null, "agent_id": null, "prompt": null});
-    assert_eq!(repo.hook("stop", stop)["decision"], "block");
+    assert!(asks_for_coordinator(&repo.hook("stop", stop)));
     let said = json!({
         "prompt": null, "agent_type": "aot:aot-probe", "tool_name": "Bash", "tool_input": {"command": "rm x"},
     });
@@ -438,6 +454,217 @@ fn completed_is_not_believed_without_a_note_either() {
     repo.write(STATE, &text.replace("status: running", "status: completed"));
     std::fs::remove_file(repo.path(".claude/aot/session.json")).expect("it is there");
     let answer = repo.hook("stop", json!({}));
-    assert_eq!(answer["decision"], "block", "{answer}");
+    assert!(asks_for_coordinator(&answer), "{answer}");
     assert_eq!(repo.state()["control"]["status"], "running");
+}
+
+fn worker_for(repo: &Repo, call: &str, tree: &str) -> Value {
+    let prompt = format!("Solve it in {}; the brief tells more.", repo.tree(tree).display());
+    let said = json!({
+        "tool_name": "Agent", "tool_use_id": call, "agent_id": "c1", "agent_type": "aot:aot-coordinator",
+        "tool_input": {"subagent_type": "aot:aot-worker", "prompt": prompt}, "cwd": repo.path("."),
+    });
+    repo.hook("pre-tool-use", said)["hookSpecificOutput"]["permissionDecision"].clone()
+}
+
+#[test]
+fn one_worker_works_in_a_tree_at_a_time() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")));
+    repo.step(&["atom", "start", "A1"]);
+    repo.step(&["atom", "start", "A2"]);
+    let returned = |call: &str, response: Value| {
+        let said = json!({
+            "tool_name": "Agent", "tool_use_id": call, "agent_id": "c1", "agent_type": "aot:aot-coordinator",
+            "tool_response": response,
+        });
+        assert_eq!(repo.hook("post-tool-use", said), Value::Null);
+    };
+    let worker_ends = |agent: &str| {
+        let good =
+            json!({"success": true, "summary": "s", "artifacts": [], "reason": null, "too_large": false});
+        let said = json!({"agent_type": "aot:aot-worker", "agent_id": agent, "last_assistant_message": good.to_string()});
+        assert_eq!(repo.hook("subagent-stop", said), Value::Null);
+    };
+    assert_eq!(worker_for(&repo, "t1", "A1-1"), Value::Null);
+    assert_eq!(worker_for(&repo, "t2", "A2-1"), Value::Null);
+    assert_eq!(worker_for(&repo, "t3", "A1-1"), "deny", "it has one");
+    assert_eq!(worker_for(&repo, "t4", "A9-1"), "deny", "that is nobody's");
+    // One ran in the foreground and has answered, the other one goes on behind the coordinator.
+    returned("t1", json!({"status": "completed", "agentId": "w1"}));
+    returned("t2", json!({"isAsync": true, "status": "async_launched", "agentId": "w2"}));
+    assert_eq!(worker_for(&repo, "t5", "A1-1"), Value::Null, "it may be sent back to mend");
+    assert_eq!(worker_for(&repo, "t6", "A2-1"), "deny");
+    worker_ends("w2");
+    assert_eq!(worker_for(&repo, "t7", "A2-1"), Value::Null);
+}
+
+#[test]
+fn a_coordinator_starts_no_coordinator() {
+    let repo = begun(&atom("A1", "", ""));
+    let asks = |agent: &str, role: &str| {
+        let input = json!({"subagent_type": "aot:aot-coordinator", "prompt": "Go on with the loop."});
+        repo.ruled(agent, role, "Agent", input)
+    };
+    assert_eq!((asks("c1", "coordinator"), asks("", "")), ("deny".into(), String::new()));
+}
+
+#[test]
+fn the_coordinator_loads_what_the_plugin_teaches() {
+    let repo = begun(&atom("A1", "", ""));
+    let loads = |role: &str, skill: &str| repo.ruled("c1", role, "Skill", json!({"skill": skill}));
+    assert_eq!(loads("coordinator", "aot:aot-dag"), "allow");
+    assert_eq!(loads("coordinator", "other:deploy"), "deny");
+    assert_eq!(loads("", "aot:aot-dag"), "");
+    assert_eq!(loads("probe", "aot:aot-dag"), "deny");
+}
+
+#[test]
+fn the_bound_and_the_first_look_are_shown_before_an_agent_starts() {
+    let repo = begun(&atom("A1", "", ""));
+    let answer = repo
+        .hook("post-tool-use", json!({"tool_name": "Bash", "tool_input": {"command": "aot run --session"}}));
+    assert!(
+        shown(&answer).contains("at most ") && shown(&answer).contains("red now: a is there"),
+        "{answer}"
+    );
+    assert!(context(&answer).is_empty(), "the model has read it");
+    assert!(!shown(&answer).contains("shift+tab"), "{answer}");
+    assert_eq!(
+        repo.hook("post-tool-use", json!({"tool_name": "Bash", "tool_input": {}})),
+        Value::Null,
+        "once"
+    );
+}
+
+#[test]
+fn a_user_who_is_asked_before_edits_is_told_at_entry() {
+    for (mode, told) in [("default", true), ("acceptEdits", false), ("bypassPermissions", false)] {
+        let repo = begun(&atom("A1", "", ""));
+        let command = json!({"command": "aot run --session"});
+        let said = json!({"tool_name": "Bash", "tool_input": command, "permission_mode": mode});
+        let answer = repo.hook("post-tool-use", said);
+        assert_eq!(shown(&answer).contains("shift+tab accepts edits"), told, "{mode}: {answer}");
+    }
+}
+
+#[test]
+fn the_bound_at_the_second_entry_is_what_is_left() {
+    let repo = begun(&atom("A1", "", ""));
+    let runs = |said: crate::repo::Said| {
+        let begun: Value = serde_json::from_str(&said.out).expect("JSON");
+        begun["bound"]["agent_runs"].as_u64().expect("a number")
+    };
+    let first = runs(repo.step(&["run", "--session", "--json"]));
+    repo.turn("c1");
+    repo.turn("c1");
+    repo.step(&["stop", "--now"]);
+    let second = runs(repo.step(&["run", "--session", "--json"]));
+    let turns = repo.state()["objective"]["constraints"]["max_iterations"].as_u64().expect("a limit");
+    assert_eq!(second, first / turns * (turns - 2), "two of {turns} turns are over");
+}
+
+#[test]
+fn each_iteration_is_told_once_in_a_line() {
+    let ways = "  - {id: A1, description: \"One way\", status: pending, depends_on: [], or_group: way}\n  \
+                - {id: A2, description: \"Another\", status: pending, depends_on: [], or_group: way}\n";
+    let base = is_there("b");
+    let plan = Plan {
+        atoms: &(ways.to_owned() + &atom("A3", "", "")),
+        or_groups: "  way: {choices: [A1, A2], selected: A1, failed: []}",
+        base_case: &base,
+        ..Plan::default()
+    };
+    let repo = Repo::with(&plan);
+    repo.step(&["run", "--session"]);
+    repo.hook("user-prompt-submit", json!({"prompt": "hello"}));
+    repo.step(&["atom", "start", "A1"]);
+    repo.step(&["atom", "start", "A3"]);
+    repo.step(&["atom", "fail", "A1", "--reason", "it leads nowhere"]);
+    repo.step(&["atom", "resolve", "A3", "--summary", "made"]);
+    repo.turn("c1");
+    let answer = repo.hook("post-tool-use", json!({"tool_name": "Agent"}));
+    let line = shown(&answer);
+    for part in ["aot: iteration 1: A3 resolved; A1 failed; way goes on with A2; 1 left, at most "] {
+        assert!(line.contains(part), "{part:?} is not in {line:?}");
+    }
+    repo.turn("c1");
+    let answer = repo.hook("stop", json!({}));
+    assert!(shown(&answer).starts_with("aot: iteration 2: no progress (1 in a row); 1 left"), "{answer}");
+}
+
+#[test]
+fn the_session_hears_the_verdict_with_the_answer_of_a_coordinator_in_the_foreground() {
+    let repo = begun(&atom("A1", "", ""));
+    repo.step(&["stop", "--now", "enough"]);
+    assert_eq!(repo.turn("c1"), Value::Null);
+    let answer =
+        repo.hook("post-tool-use", json!({"tool_name": "Agent", "tool_response": {"status": "completed"}}));
+    assert!(context(&answer).contains("is not completed: enough"), "{answer}");
+    assert!(
+        context(&answer).contains("/aot:enter-recursion") && !context(&answer).contains("aot run"),
+        "{answer}"
+    );
+    assert!(shown(&answer).contains("is not completed: enough"), "{answer}");
+    assert_eq!(repo.hook("stop", json!({})), Value::Null, "once");
+}
+
+#[test]
+fn a_discarded_worker_delays_nothing() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")));
+    repo.step(&["atom", "start", "A1"]);
+    assert_eq!(repo.ruled("w1", "worker", "Bash", json!({"command": "aot atom brief A1"})), "allow");
+    let running =
+        json!([{"id": "w1", "type": "subagent", "status": "running", "agent_type": "aot:aot-worker"}]);
+    let ends = || repo.hook("subagent-stop", coordinator(json!({"background_tasks": running})));
+    assert_eq!(ends(), Value::Null, "its worker is waited for");
+    repo.step(&["redirect", "--hold"]);
+    repo.step(&["redirect", "--add", "One more"]);
+    assert!(asks_for_coordinator(&repo.hook("stop", json!({"background_tasks": running}))));
+    assert_eq!(ends()["decision"], "block", "the turn is judged");
+}
+
+#[test]
+fn a_base_case_that_was_edited_is_found_at_the_next_step() {
+    let repo = begun(&atom("A1", "", ""));
+    let text = repo.read(STATE);
+    repo.write(STATE, &text.replace("value: a}", "value: README}"));
+    let said = repo.step(&["atom", "start", "A1"]);
+    assert_ne!(said.exit, 0, "{}", said.out);
+    let control = repo.state()["control"].clone();
+    assert_eq!(control["status"], "stopped", "{control}");
+    assert!(control["stop_reason"].as_str().is_some_and(|why| why.contains("tampered")), "{control}");
+}
+
+#[test]
+fn time_binds_in_a_session_too() {
+    let check = |limit: &str| {
+        let base = is_there("a");
+        let constraints =
+            format!("max_iterations: 9, max_parallel_agents: 2, max_stall_count: 3, {limit}: 1s");
+        let repo = Repo::with(&Plan {
+            atoms: &atom("A1", "", ""),
+            base_case: &base,
+            constraints: &constraints,
+            ..Plan::default()
+        });
+        repo.step(&["run", "--session"]);
+        repo.step(&["atom", "start", "A1"]);
+        let asks = || repo.ruled("w1", "worker", "Bash", json!({"command": "aot atom brief A1"}));
+        let began = std::time::Instant::now();
+        // The time is used up while a worker works: some hook of it is the first to see it.
+        while asks() == "allow" {
+            assert!(began.elapsed() < crate::repo::LONG, "{limit} never ends");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        assert_eq!(asks(), "deny");
+        repo
+    };
+    let repo = check("agent_timeout");
+    assert_eq!(repo.atoms(), "A1:pending");
+    assert!(repo.state()["trail"][0]["reason"].as_str().is_some_and(|why| why.contains("time is used up")));
+    assert_eq!(repo.state()["control"]["status"], "running");
+    let repo = check("max_wall_time");
+    let control = repo.state()["control"].clone();
+    assert_eq!(control["status"], "stopped", "{control}");
+    assert!(repo.told_at_the_end().contains("/aot:redirect raise max_wall_time"));
 }

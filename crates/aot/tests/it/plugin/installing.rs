@@ -6,7 +6,7 @@ use std::path::Path;
 
 use scripted_model::Script;
 
-use super::kit::{Scene, claude_is_here, main_on, plugin};
+use super::kit::{Scene, atom, claude_is_here, main_on, plugin};
 use crate::repo::{Plan, Repo};
 
 fn files(folder: &Path) -> Vec<String> {
@@ -129,6 +129,82 @@ fn installed_for_a_project_it_is_registered_and_taken_away() {
     assert_eq!(files(&scene.repo.path("../data")), [""; 0]);
     let left = files(&scene.repo.path("../home/.claude/plugins/cache"));
     assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn two_projects_do_not_take_each_others_marketplace_away() {
+    if !claude_is_here() {
+        return;
+    }
+    let scene = Scene::new(&Plan::default(), |_| Script::new());
+    let other = scene.repo.path("../other");
+    fs::create_dir_all(&other).expect("a folder");
+    let aot = |folder: &Path, words: &[&str]| {
+        let mut command = scene.repo.command(words);
+        let client = scene.client(&[]);
+        command.envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("XDG_DATA_HOME", scene.repo.path("../data")).current_dir(folder);
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let listed = || {
+        let mut client = scene.client(&["plugin", "marketplace", "list"]);
+        String::from_utf8_lossy(&client.output().expect("it starts").stdout).into_owned()
+    };
+    aot(&scene.repo.path("."), &["plugin", "install", "--project"]);
+    aot(&other, &["plugin", "install", "--project"]);
+    aot(&other, &["plugin", "uninstall", "--project"]);
+    assert!(scene.repo.path("../data/aot/market/aot/bin/aot").exists(), "the first project uses it still");
+    assert!(scene.repo.read(".claude/settings.json").contains("aot@aot"));
+    assert!(!other.join(".claude/settings.json").exists());
+    assert!(listed().contains("aot"), "{}", listed());
+    aot(&scene.repo.path("."), &["plugin", "uninstall", "--project"]);
+    assert_eq!(files(&scene.repo.path("../data")), [""; 0]);
+}
+
+#[test]
+fn the_status_line_is_offered_and_taken_away() {
+    let repo = Repo::with(&Plan::default());
+    let home = repo.path("../home/.claude");
+    let aot = |words: &[&str]| {
+        let mut command = repo.command(words);
+        command.env("CLAUDE_CONFIG_DIR", &home).env("XDG_DATA_HOME", repo.path("../home/data"));
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let settings = || fs::read_to_string(home.join("settings.json")).unwrap_or_default();
+    aot(&["plugin", "install"]);
+    assert_eq!(settings(), "", "only who asks for it gets it");
+    aot(&["plugin", "install", "--statusline"]);
+    assert!(
+        settings().contains("bin/aot' statusline") && settings().contains("refreshInterval"),
+        "{}",
+        settings()
+    );
+    aot(&["plugin", "uninstall"]);
+    assert_eq!(files(&repo.path("../home")), [""; 0]);
+    let own = "{\"statusLine\": {\"type\": \"command\", \"command\": \"date\"}}";
+    fs::write(home.join("settings.json"), own).expect("a file");
+    assert!(aot(&["plugin", "install", "--statusline"]).contains("which stays"));
+    aot(&["plugin", "uninstall"]);
+    assert_eq!(settings(), own, "the user's own is as it was");
+}
+
+#[test]
+fn the_status_line_is_a_line_and_never_fails() {
+    let repo = Repo::with(&Plan { atoms: &atom("A1", "", ""), ..Plan::default() });
+    assert_eq!(repo.aot(&["statusline"]).out, "aot: agreed, not begun · 0/1 resolved\n");
+    repo.step(&["run", "--session"]);
+    repo.step(&["atom", "start", "A1"]);
+    let line = repo.aot(&["statusline"]).out;
+    assert!(line.starts_with("aot: iteration 1/20 · 0/1 resolved · A1 at work · ≤"), "{line}");
+    repo.write(crate::repo::STATE, "nonsense");
+    let said = repo.aot(&["statusline"]);
+    assert_eq!((said.exit, said.out.as_str()), (0, ""), "{}", said.err);
+    fs::remove_dir_all(repo.path(".claude")).expect("it is there");
+    let said = repo.aot(&["statusline"]);
+    assert_eq!((said.exit, said.out.as_str()), (0, ""), "{}", said.err);
 }
 
 /// Whatever takes the place of the client has limits; one that prints without end shows it soonest.

@@ -51,11 +51,18 @@ impl Repo {
         self.hook("subagent-stop", json!({"agent_type": "aot:aot-coordinator", "agent_id": agent}))
     }
 
-    /// What the user is told when the session's turn ends.
+    /// What the user and the model are told when the session's turn ends.
     pub fn told_at_the_end(&self) -> String {
         let answer = self.hook("stop", json!({}));
-        assert!(answer["decision"].is_null(), "{answer}");
-        answer["systemMessage"].as_str().unwrap_or_default().to_owned()
+        assert!(answer["decision"].is_null() && !asks_for_coordinator(&answer), "{answer}");
+        assert_eq!(context(&answer).is_empty(), shown(&answer).is_empty(), "both are told: {answer}");
+        format!("{}{}", shown(&answer), context(&answer))
+    }
+
+    /// What a coordinator reads when it begins.
+    pub fn told_at_the_start(&self, agent: &str) -> String {
+        let said = json!({"agent_type": "aot:aot-coordinator", "agent_id": agent});
+        context(&self.hook("subagent-start", said)).to_owned()
     }
 
     /// What is decided before a tool is used: `deny`, `allow`, `ask`, or nothing.
@@ -79,9 +86,30 @@ pub fn reason(answer: &Value) -> &str {
     answer["reason"].as_str().unwrap_or_default()
 }
 
+/// What a hook adds to what the model reads.
+pub fn context(answer: &Value) -> &str {
+    answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default()
+}
+
+/// What a hook shows to the user.
+pub fn shown(answer: &Value) -> &str {
+    answer["systemMessage"].as_str().unwrap_or_default()
+}
+
+/// Whether a session that ends its turn is sent back for another coordinator.
+pub fn asks_for_coordinator(answer: &Value) -> bool {
+    context(answer).contains("Start a fresh coordinator")
+}
+
 /// Whether the real client is here.
 pub fn claude_is_here() -> bool {
     is_here("claude")
+}
+
+/// The client in the newest version, which starts agents in the background, and in the one that many users still have,
+/// which waits for them. Those that are not here are left out.
+pub fn both_versions() -> impl Iterator<Item = &'static str> {
+    ["claude", "claude-197"].into_iter().filter(|program| is_here(program))
 }
 
 /// The plugin as the program writes it, once for all tests of a process.
@@ -103,6 +131,8 @@ pub fn plugin() -> &'static Path {
 pub struct Scene {
     pub repo: Repo,
     pub model: ScriptedModel,
+    /// The version of the client, by the name of its program.
+    pub program: &'static str,
 }
 
 impl Scene {
@@ -110,12 +140,17 @@ impl Scene {
     pub fn new(plan: &Plan<'_>, script: impl FnOnce(&Repo) -> Script) -> Scene {
         let repo = Repo::with(plan);
         let model = ScriptedModel::start(script(&repo)).expect("a model");
-        Scene { repo, model }
+        Scene { repo, model, program: "claude" }
+    }
+
+    /// With another version of the client.
+    pub fn on(self, program: &'static str) -> Scene {
+        Scene { program, ..self }
     }
 
     /// Claude Code, hermetic and offline.
     pub fn client(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(clients().join("claude"));
+        let mut command = Command::new(clients().join(self.program));
         let home = self.repo.path("../home");
         std::fs::create_dir_all(&home).expect("a folder");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -283,7 +318,10 @@ pub fn main_on(prompt: &str) -> Rule {
 pub fn call_coordinator() -> Step {
     Step::Call {
         tool: "Agent".into(),
-        input: json!({"description": "the loop", "subagent_type": "aot:aot-coordinator", "prompt": "Go on with the loop."}),
+        input: json!({
+            "description": "the loop", "subagent_type": "aot:aot-coordinator", "prompt": "Go on with the loop.",
+            "run_in_background": true,
+        }),
     }
 }
 

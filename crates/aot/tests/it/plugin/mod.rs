@@ -6,5 +6,6 @@ mod holds;
 mod hooks;
 mod installing;
 mod kit;
+mod screen;
 mod sessions;
 mod steps;

@@ -4,8 +4,8 @@ use scripted_model::{Rule, Script, Step};
 use serde_json::{Value, json};
 
 use super::kit::{
-    Scene, atom, call_coordinator, call_worker, claude_is_here, coordinator, enters, file, is_there, main_on,
-    run, solved, solves, unsolved, worker,
+    Scene, atom, both_versions, call_coordinator, call_worker, claude_is_here, coordinator, enters, file,
+    is_there, main_on, run, solved, solves, unsolved, worker,
 };
 use crate::repo::{Plan, Repo};
 
@@ -84,7 +84,7 @@ fn a_loop_completes_with_parallel_workers_and_a_way_back() {
     landed.sort();
     assert_eq!(landed, ["A1", "A2", "A4", "A5"]);
     assert!(scene.was_told("A4: Make A4"), "the next instruction came with the refusal to stop");
-    assert!(scene.was_told("The loop is completed: the program ran the base case"), "{}", scene.told());
+    assert!(scene.was_told("The loop is COMPLETED: the program ran the base case"), "{}", scene.told());
     assert_eq!(scene.repo.leftovers(), [""; 0]);
 }
 
@@ -322,7 +322,7 @@ fn a_goal_is_agreed_on_and_reached_by_slash_commands() {
     if !claude_is_here() {
         return;
     }
-    let align = "aot align --yes --force --goal 'Let a be there' --intent 'it is needed' --deliverable 'a file' --done 'a is \
+    let align = "aot align 'a file called a, please' --yes --force --goal 'Let a be there' --intent 'it is needed' --deliverable 'a file' --done 'a is \
                  there' --check 'test -f a' --atom '{\"description\": \"Make a\", \"check\": \"test -f a\"}'";
     let scene = Scene::new(&Plan::default(), |repo| {
         Script::new()
@@ -337,10 +337,13 @@ fn a_goal_is_agreed_on_and_reached_by_slash_commands() {
             .rule(enters())
             .rule(main_on("The user wants: a file").run(align).run("aot gate").say("Agreed."))
     });
-    let said = scene.say("/aot:align-goal a file called a");
+    // The command that the user typed allows it; nothing else does.
+    let said = scene.say_with("/aot:align-goal a file called a", "default");
     let goal = scene.repo.state()["objective"]["goal"].clone();
     assert_eq!(goal, "Let a be there", "{}\n{}", said.out, scene.told());
     assert_eq!(scene.repo.state()["atoms"][0]["check"]["value"], "test -f a");
+    let body = scene.repo.state()["body"].as_str().unwrap_or_default().to_owned();
+    assert!(body.contains("# Original Prompt") && body.contains("a file called a, please"), "{body}");
     let said = scene.say("/aot:enter-recursion");
     let control = scene.repo.state()["control"].clone();
     assert_eq!(control["status"], "completed", "{control}\n{}\n{}", said.out, scene.told());
@@ -457,7 +460,7 @@ fn what_workers_did_in_the_background_is_handed_in() {
             .rule(solves(repo, "A1", 1, "a"))
             .rule(worker("A2").run("touch begun; sleep 3").write(&late, "A2").say(&solved("made")))
             .rule(
-                main_on("In progress: A1, A2").from_turn(6).call(
+                main_on("Start a fresh coordinator").from_turn(6).call(
                     "Agent",
                     json!({"description": "loop", "subagent_type": "aot:aot-coordinator", "prompt": "Hand in what is there."}),
                 )
@@ -470,4 +473,33 @@ fn what_workers_did_in_the_background_is_handed_in() {
     let control = scene.repo.state()["control"].clone();
     assert_eq!(control["status"], "completed", "{control}\n{}\n{}", said.out, scene.told());
     assert_eq!(control["iteration"], 1, "nothing was thrown away: {}", scene.told());
+}
+
+#[test]
+fn the_users_commands_need_no_prompt_and_speak_for_nobody() {
+    for program in both_versions() {
+        let (atoms, base) = (atom("A1", "", &file("a")), is_there("a"));
+        let scene = Scene::new(&Plan { atoms: &atoms, base_case: &base, ..Plan::default() }, |_| {
+            Script::new()
+                .rule(
+                    main_on("wants a change")
+                        .run("aot redirect --hold")
+                        .run("aot redirect --hold --accept")
+                        .run("aot redirect --add 'One more'")
+                        .run("aot confirm x")
+                        .run("aot stop enough")
+                        .say("Changed.")
+                        .say("Changed."),
+                )
+                .rule(main_on("The user asked for").run("aot run --session").say("It is begun."))
+        })
+        .on(program);
+        let said = scene.say_with("/aot:redirect one more", "default");
+        assert_eq!(scene.repo.atoms(), "A1:pending A2:pending", "{program}: {}\n{}", said.out, scene.told());
+        assert!(
+            scene.was_told("speaks for a person") || scene.was_told("requires approval"),
+            "{}",
+            scene.told()
+        );
+    }
 }
