@@ -69,7 +69,7 @@ pub(super) fn base_case(page: &mut BriefText, state: &State, red: &[RedCheck]) {
         page.list("red checks", red, RED, |entry, red| {
             let item = entry.one_line("a red check", &red.item, LINE_LIMIT);
             entry.line(0, &item);
-            entry.quote(1, "what a red check said", &red.reason, REASON);
+            entry.failure(1, "what a red check said", &red.reason, REASON);
         });
     }
 }

@@ -90,7 +90,7 @@ fn why(page: &mut BriefText, state: &State, why: &[ReplanReason]) {
     page.list("why it is asked", reasons, WHY, |entry, (why, red)| match (why, red) {
         (_, Some(red)) => {
             entry.line(1, &one_line(&red.item, LINE_LIMIT));
-            entry.quote(2, "reason of a red check", &red.reason, IN_FULL);
+            entry.failure(2, "reason of a red check", &red.reason, IN_FULL);
         }
         (ReplanReason::Failing { atom }, None) => {
             entry.line(0, &format!("{} fails again and again.", short(atom)));
@@ -235,7 +235,7 @@ pub(super) fn failures(page: &mut BriefText, state: &State, graph: &Graph) {
         let (what, output) = reason.split_once('\n').unwrap_or((reason, ""));
         entry.line(0, &format!("{}: {}", short(atom), one_line(what, LINE_LIMIT)));
         if !output.is_empty() {
-            entry.quote(1, "output of a failure", output, IN_FULL);
+            entry.quote_end(1, "output of a failure", "", output, IN_FULL);
         }
     });
 }

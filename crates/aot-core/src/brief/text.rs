@@ -4,6 +4,9 @@
 /// Marks the end of a text that was cut.
 const MARK: &str = " […cut]";
 
+/// Where the output of a failure has to be cut, its headline has at most this part of the room.
+const HEADLINE_SHARE: usize = 4;
+
 /// A brief that is being written. Every part that quotes others has a budget in bytes; the program's own sentences have
 /// none, because they are short.
 #[derive(Debug, Default)]
@@ -48,6 +51,16 @@ impl BriefText {
     pub(super) fn quote(&mut self, what: &str, text: &str, budget: usize) {
         let mut entry = ListEntry::default();
         entry.quote(0, what, text, budget);
+        self.text.push_str(&entry.text);
+        self.cut.extend(entry.cut);
+        self.after_block = true;
+    }
+
+    /// Why something failed: what happened, and below it the end of the output that showed it. The end tells most, so it is
+    /// kept.
+    pub(super) fn failure(&mut self, what: &str, reason: &str, budget: usize) {
+        let mut entry = ListEntry::default();
+        entry.failure(0, what, reason, budget);
         self.text.push_str(&entry.text);
         self.cut.extend(entry.cut);
         self.after_block = true;
@@ -129,6 +142,56 @@ impl ListEntry {
             self.cut.push(format!("{what}: {} bytes, cut to fit {budget}", text.len()));
         }
         self.text.push('\n');
+    }
+
+    /// Why something failed, with the end of its output kept.
+    pub(super) fn failure(&mut self, depth: usize, what: &str, reason: &str, budget: usize) {
+        let (headline, output) = reason.trim().split_once('\n').unwrap_or((reason, ""));
+        self.quote_end(depth, what, headline, output, budget);
+    }
+
+    /// The same as an item of its own.
+    pub(super) fn failure_item(&mut self, what: &str, reason: &str, budget: usize) {
+        let from = self.text.len();
+        self.failure(1, what, reason, budget);
+        self.text.replace_range(from..from + 1, "-");
+    }
+
+    /// A headline, if there is one, and of an output as many of its last lines as fit.
+    pub(super) fn quote_end(
+        &mut self,
+        depth: usize,
+        what: &str,
+        headline: &str,
+        output: &str,
+        budget: usize,
+    ) {
+        // Each line has an indent, a mark and an end.
+        let line_mark = 2 * depth + 3;
+        let cost = |line: &str| line.len() + line_mark;
+        let whole: usize = headline.lines().chain(output.lines()).map(cost).sum();
+        if output.is_empty() || whole + MARK.len() < budget {
+            let lines: Vec<&str> = [headline, output].into_iter().filter(|text| !text.is_empty()).collect();
+            self.quote(depth, what, &lines.join("\n"), budget);
+            return;
+        }
+        let headline = clipped(headline, budget / HEADLINE_SHARE);
+        // Besides the lines there is the one that says where something is missing.
+        let mut room = budget.saturating_sub(cost(&headline) + cost(MARK) + MARK.len() + 1);
+        let mut kept: Vec<&str> = Vec::new();
+        for line in output.lines().rev() {
+            let Some(left) = room.checked_sub(cost(line)) else { break };
+            room = left;
+            kept.push(line);
+        }
+        if kept.is_empty() {
+            kept.extend(output.lines().last());
+        }
+        kept.push(MARK.trim_start());
+        kept.extend(Some(headline.as_str()).filter(|headline| !headline.is_empty()));
+        kept.reverse();
+        self.quote(depth, what, &kept.join("\n"), budget);
+        self.note_cut(format!("{what}: the beginning of its output left out"));
     }
 
     /// Notes that something shown in this entry is not the whole of it.

@@ -138,7 +138,7 @@ pub fn mend(reason: &str) -> String {
     let mut page = BriefText::default();
     page.heading("Not done yet");
     page.paragraph("The program ran the check of your part on your files, and it is red:");
-    page.quote("what the check said", reason, MEND);
+    page.failure("what the check said", reason, MEND);
     page.paragraph(
         "Your changes are still there, and only what the check itself wrote is gone. Find the cause, mend it, run the check \
          yourself where you can, and answer again in the same form. If it cannot be mended, answer `success: false` and say \
@@ -261,7 +261,7 @@ fn failed_before(page: &mut BriefText, state: &State, graph: &Graph, index: usiz
         page.heading("What failed before");
         page.paragraph("The latest first. Do not repeat it:");
         page.list("earlier failures", failures.into_iter().rev(), FAILURES, |entry, reason| {
-            entry.item(&what, reason, FAILURE);
+            entry.failure_item(&what, reason, FAILURE);
         });
     }
 }
@@ -299,7 +299,7 @@ fn failures<'s>(state: &'s State, graph: &Graph, index: usize) -> Vec<&'s str> {
 fn given_by_others(page: &mut BriefText, given: AttemptContext<'_>) {
     if let Some(reason) = given.returned {
         page.heading("Why the last attempt came back, although it did not fail");
-        page.quote("why the last attempt came back", reason, RETURNED);
+        page.failure("why the last attempt came back", reason, RETURNED);
     }
     if let Some(findings) = given.findings {
         page.heading("What a probe found");

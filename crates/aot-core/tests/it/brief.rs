@@ -517,6 +517,44 @@ fn the_trail_of_an_atom() {
     }
 }
 
+/// What a check said last tells most. A long command above it, or a long output, must not push that out.
+#[test]
+fn the_end_of_what_a_check_said_is_told() {
+    let headline =
+        format!("A4: python -m pytest {}: exit 1", "tests/test_uri.py::test_a_long_name ".repeat(20));
+    let output: String = (0..20).map(|line| format!("\nline {line} of the traceback of that test")).collect();
+    let reason =
+        format!("{headline}{output}\nFAILED tests/test_uri.py::test_it - assert 1 == 2\n1 failed in 0.5s");
+    let mut state = graph("A4");
+    state.objective.base_case = Some(Checks::Checklist(vec![command("All tests", "pytest")]));
+    failed(&mut state, "A4", &reason);
+    let red = [RedCheck { item: "All tests".into(), reason: reason.clone() }];
+    let given = AttemptContext { returned: Some(&reason), red: &red, ..AttemptContext::default() };
+    let graph = Graph::new(&state);
+    let worker = brief::worker(&state, &graph, &"A4".into(), given).unwrap().text;
+    let part = |heading: &str| {
+        let part = worker.split("\n## ").find(|part| part.starts_with(heading)).unwrap_or_default();
+        part.to_owned()
+    };
+    let why = vec![ReplanReason::Red { checks: red.to_vec() }];
+    let coordinator = brief::coordinator(&state, &graph, &ReplanRequest { why, refusals: vec![] }).text;
+    let (above, below) =
+        coordinator.split_once("## Failures of what is unresolved").expect("it failed before");
+    let told = [
+        ("before", part("What failed before")),
+        ("returned", part("Why the last attempt came back")),
+        ("of the whole", part("Done when")),
+        ("mend", brief::mend(&reason)),
+        ("why", above.to_owned()),
+        ("failures", below.to_owned()),
+    ];
+    for (what, text) in told {
+        assert!(text.contains("FAILED tests/test_uri.py::test_it - assert 1 == 2"), "{what}: {text}");
+        assert!(text.contains("1 failed in 0.5s"), "{what}: {text}");
+        assert!(text.contains("pytest"), "{what}: {text}");
+    }
+}
+
 #[test]
 fn an_atom_that_is_not_there_has_no_brief() {
     let state = login();
