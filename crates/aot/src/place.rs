@@ -26,13 +26,13 @@ pub fn state_file(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let here = here()?;
     state_file_from(&here).ok_or_else(|| {
         Failure::new(FailureKind::StateFile, "no_state_file", NoStateFile { from: here })
-            .with_hint("go to the project, or name the file with `--state PATH`")
+            .with_hint("start with: aot run \"GOAL\" --check \"COMMAND\" (or `aot align`); `--state PATH` names another file")
     })
 }
 
 /// There is no loop in this folder.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no {STATE_FILE} in {} or above it", from.display())]
+#[error("no state file found in {} or above ({STATE_FILE})", from.display())]
 pub struct NoStateFile {
     from: PathBuf,
 }

@@ -49,6 +49,14 @@ pub fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
+/// A question that Enter answers with yes. Whoever leaves has said no.
+pub fn says_yes(question: &str) -> bool {
+    match read_line(&format!("{question} [Y/n] ")) {
+        Typed::Line(line) => matches!(line.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes"),
+        Typed::Garbled | Typed::Interrupted | Typed::End => false,
+    }
+}
+
 /// The width of the terminal, if there is one.
 pub fn columns() -> Option<usize> {
     let size = tcgetwinsize(io::stdout()).or_else(|_| tcgetwinsize(io::stderr())).ok()?;

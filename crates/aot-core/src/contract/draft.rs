@@ -111,6 +111,10 @@ pub fn bring(bytes: Vec<u8>) -> Result<Brought, Finding> {
     let progress_left_out = tells_of_work(document.root());
     let mut edits = objective_edits(document.root());
     edits.extend(atom_edits(document.root()));
+    if document.root().get("atoms").is_none() {
+        // Goal and checks suffice: the plan is completed later.
+        edits.push(set(["atoms".into()], json!([])));
+    }
     edits.push(set(["control".into()], value(&Control::fresh())));
     for (section, empty) in [("bindings", json!({})), ("trail", json!([])), ("corrections", json!([]))] {
         edits.push(set([section.into()], empty));

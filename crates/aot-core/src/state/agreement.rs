@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Atom, AtomId, Checks, Control, GroupName, NewAtom, Objective, OrGroup, State, sequence_number};
+use super::{AtomId, Checks, Control, NewAtom, Objective, OrGroup, State, sequence_number};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
@@ -61,37 +61,19 @@ impl Agreement {
     /// The state that a loop begins with. Atoms without an id get the next free one; choices are tried as listed. An id
     /// that stands twice is kept once: whoever writes the text sees to it before.
     pub fn state(&self) -> State {
-        let mut atoms: IndexMap<AtomId, Atom> = IndexMap::new();
-        let given = self.atoms.iter().filter_map(|atom| sequence_number(atom.id.as_ref()?.as_str()));
-        let mut free = given.max().unwrap_or(0);
-        let mut or_groups: IndexMap<GroupName, OrGroup> = IndexMap::new();
-        for new in &self.atoms {
-            let id = new.id.clone().unwrap_or_else(|| {
-                free += 1;
-                AtomId::new(format!("A{free}"))
-            });
-            if let Some(group) = &new.or_group {
-                let entry = or_groups.entry(group.clone()).or_insert_with(|| OrGroup {
-                    choices: Vec::new(),
-                    selected: id.clone(),
-                    failed: Vec::new(),
-                    speculative: None,
-                });
-                entry.choices.push(id.clone());
-            }
-            atoms.insert(id.clone(), new.clone().called(id));
-        }
-        State {
+        let mut state = State {
             objective: self.objective.clone(),
             control: Control::fresh(),
-            atoms,
+            atoms: IndexMap::new(),
             decompositions: Vec::new(),
-            or_groups,
+            or_groups: IndexMap::new(),
             bindings: IndexMap::new(),
             trail: Vec::new(),
             corrections: Vec::new(),
             background: Background { clarifications: self.clarifications.clone(), scope: self.scope.clone() },
-        }
+        };
+        state.plan_more(&self.atoms);
+        state
     }
 
     /// An id that stands for two atoms.
@@ -109,6 +91,33 @@ impl State {
             return None;
         }
         Some((id, self.objective.base_case.as_ref()?.seen_by_program()?))
+    }
+
+    /// Adds atoms to a plan that nobody has begun to work on. Those without an id get the next free one; choices are tried
+    /// as listed.
+    pub fn plan_more(&mut self, more: &[NewAtom]) {
+        let given = more.iter().filter_map(|atom| atom.id.as_ref());
+        let choices = self.or_groups.values().flat_map(|group| &group.choices);
+        let taken = self.atoms.keys().chain(choices).chain(given);
+        let mut free = taken.filter_map(|id| sequence_number(id.as_str())).max().unwrap_or(0);
+        for new in more {
+            let id = new.id.clone().unwrap_or_else(|| {
+                free += 1;
+                AtomId::new(format!("A{free}"))
+            });
+            if let Some(group) = &new.or_group {
+                let entry = self.or_groups.entry(group.clone()).or_insert_with(|| OrGroup {
+                    choices: Vec::new(),
+                    selected: id.clone(),
+                    failed: Vec::new(),
+                    speculative: None,
+                });
+                if !entry.choices.contains(&id) {
+                    entry.choices.push(id.clone());
+                }
+            }
+            self.atoms.insert(id.clone(), new.clone().called(id));
+        }
     }
 }
 

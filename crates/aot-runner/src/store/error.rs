@@ -66,7 +66,7 @@ impl FileError {
     /// What the user can do about it.
     pub fn hint(&self) -> String {
         match self {
-            FileError::Missing { .. } => "make one with `aot align`, or name another with `--state PATH`".into(),
+            FileError::Missing { .. } => "start with: aot run \"GOAL\" --check \"COMMAND\" (or `aot align`); `--state PATH` names another file".into(),
             FileError::NotAFile { path, .. } => {
                 format!("move {} away, or name another state file with `--state PATH`", path.display())
             }

@@ -282,6 +282,12 @@ fn blob(git: &Git, content: &[u8]) -> io::Result<String> {
     Ok(text(&id))
 }
 
+/// The branch that is checked out, by its short name.
+pub fn checked_out(root: &Path, guard: &Guard) -> Option<String> {
+    let output = Git::searched(root, guard).query(["symbolic-ref", "-q", "--short", "HEAD"]).ok()?;
+    Some(text(&output.stdout)).filter(|name| output.code == 0 && !name.is_empty())
+}
+
 /// The user's name, as configured in git.
 pub fn author(root: &Path, guard: &Guard) -> Option<String> {
     let output = Git::searched(root, guard).query(["config", "user.name"]).ok()?;

@@ -36,7 +36,9 @@ use std::path::{Path, PathBuf};
 
 use aot_core::state::{AtomId, IsolationMode, State};
 
-pub use content::{KnownRepository, Project, ProjectRepository, READ_IN_ALL, Tree, WHOLE_UP_TO, author};
+pub use content::{
+    KnownRepository, Project, ProjectRepository, READ_IN_ALL, Tree, WHOLE_UP_TO, author, checked_out,
+};
 pub use error::GroundError;
 pub use git::GitError;
 pub use ignored::{StateInGit, ignore_state, state_in_git, uncommitted};

@@ -42,6 +42,12 @@ pub struct DialogueAgent {
     _scratch: Option<Scratch>,
 }
 
+impl DialogueAgentArgs {
+    pub fn is_named(&self) -> bool {
+        !self.agent.is_empty()
+    }
+}
+
 impl DialogueAgent {
     /// The agent that was named, chosen in the settings, or found alone. With several and none named, no agent is asked.
     pub fn find(

@@ -1,6 +1,7 @@
 //! `aot run`: gate, lint, bound, then the loop to a halt.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,12 +10,12 @@ use aot_core::coordinator::{
     Agents, Answer as CoordinatorAnswer, Dispatch, Event, Feasibility, JobOutcome, OnRefusedStart, Presence,
     Settings, Trees, forecast,
 };
-use aot_core::rules::Ledger;
 use aot_core::rules::bound::{self, Bound};
 use aot_core::rules::certificate::{Certificate, StopKind};
 use aot_core::rules::gate::{Aligned, gate};
 use aot_core::rules::plan;
-use aot_core::state::{Graph, IsolationMode, State};
+use aot_core::rules::{Ledger, Refusal};
+use aot_core::state::{Graph, IsolationMode, LoopStatus, State};
 use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{AgentFlag, AgentLauncher, Team, trial};
 use aot_runner::checks::facts;
@@ -23,8 +24,8 @@ use aot_runner::confinement::CheckCage;
 use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::message::{Message, Notice};
 use aot_runner::process::Interrupt;
-use aot_runner::store::Store;
-use aot_runner::tree::TreeKind;
+use aot_runner::store::{ExistingFile, Store};
+use aot_runner::tree::{TreeKind, checked_out};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,6 +33,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::align::{self, NewLoopArgs};
 use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::Failure;
@@ -54,13 +56,17 @@ const NO_AGENTS: Agents =
 /// The exit code after an interrupt.
 pub const INTERRUPTED: u8 = 130;
 
-/// Drive the loop until the goal is proven done, or say exactly why not
+/// Run the loop until the goal is proven done, or say exactly why not
+///
+/// `aot run "GOAL" --check "COMMAND"` agrees on a new loop and runs it; without a goal, the loop that exists goes on.
 ///
 /// Exits with 0 if it is done; 3 not aligned or no agent; 10 stopped; 11 stalled; 12 iteration limit; 13 no
 /// alternative left; 14 deadlock; 15 budget; 16 tampered; 17 needs a person; 130 interrupted.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Show the order, the parallelism and the bound, and start nothing
+    #[command(flatten)]
+    new: NewLoopArgs,
+    /// Show the plan, the agents and the bound, and start nothing
     #[arg(long)]
     dry_run: bool,
     /// Land the work on this branch, and leave the checkout alone; it is made if it does not exist
@@ -108,6 +114,11 @@ impl Verb for RunArgs {
         if let Some(session) = &self.session {
             return session::begin(invocation, session, self.enter.take_over);
         }
+        let is_new = self.new.is_given();
+        if is_new && let Some(answer) = self.begin(invocation)? {
+            return Ok(answer);
+        }
+        self.new.refuse_without_goal()?;
         let mut store = invocation.store()?;
         if !self.dry_run {
             session::release(&mut store, self.enter.take_over)?;
@@ -125,7 +136,8 @@ impl Verb for RunArgs {
             return Ok(dry_run(aligned, &state, team.ok().as_ref()));
         }
         let team = team?;
-        if invocation.format == OutputFormat::Text {
+        // Of a new loop the person has just seen the page.
+        if invocation.format == OutputFormat::Text && !is_new {
             head(&state, &workspace, &team);
         }
         let interrupts = listen()?;
@@ -150,6 +162,75 @@ impl Verb for RunArgs {
             if !asked {
                 return Ok(Answer::printed().with_exit(ran.certificate.exit));
             }
+        }
+    }
+}
+
+impl RunArgs {
+    /// Agrees on the loop that the flags describe. `Some` if that is all there is to do.
+    fn begin(&self, invocation: &Invocation) -> Result<Option<Answer>, Failure> {
+        let path = align::new_loop_file(invocation)?;
+        let over = match self.dry_run {
+            true => None,
+            false => Some(self.replaces(invocation, &path)?),
+        };
+        let proposal = align::propose(invocation, &self.new, (&path, None), false)?;
+        let workspace = Workspace::for_agreement(&path, Jobs::default())?;
+        let state = &proposal.state;
+        let alone =
+            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), NO_AGENTS).is_empty();
+        let team = workspace.team(&self.agent, state, alone);
+        let Some(over) = over else {
+            let aligned = gate(state.clone()).expect("what is not whole was refused before");
+            return Ok(Some(dry_run(aligned, state, team.ok().as_ref())));
+        };
+        let team = team?;
+        if invocation.format == OutputFormat::Text {
+            self.show_start(&workspace, &team);
+            if !self.new.is_agreed() && !terminal::says_yes("\nStart?") {
+                print::line(align::LEFT);
+                return Ok(Some(Answer::printed().with_exit(1)));
+            }
+        }
+        let agreed = align::accept(&path, proposal, over)?;
+        agreed.warnings.iter().for_each(|warning| failure::complain(warning));
+        Ok(None)
+    }
+
+    /// A loop that is completed makes room for the next one; any other needs `--force`, or a yes.
+    fn replaces(&self, invocation: &Invocation, path: &Path) -> Result<ExistingFile, Failure> {
+        let is_completed = || {
+            let mut store = Store::open(path, &place::build_mark()).ok()?;
+            Some(store.load::<Refusal>().ok()?.1.control.status == LoopStatus::Completed)
+        };
+        if path.exists() && is_completed() == Some(true) {
+            return Ok(ExistingFile::BackUp);
+        }
+        let asks =
+            invocation.format == OutputFormat::Text && terminal::is_interactive() && !self.new.is_agreed();
+        match align::existing(&self.new, path) {
+            Err(_) if asks && terminal::says_yes(&format!("{} exists. Replace it?", path.display())) => {
+                Ok(ExistingFile::BackUp)
+            }
+            Err(exists) => Err(exists.with_hint("`aot run` goes on with it; `--force` replaces it")),
+            Ok(over) => Ok(over),
+        }
+    }
+
+    /// What the page of an agreement does not know: who works, and where the work lands.
+    fn show_start(&self, workspace: &Workspace, team: &Team) {
+        if !team.is_empty() {
+            print::line(&format!("agents     {}", agents_line(team)));
+        }
+        let checked_out = checked_out(&workspace.project.root, &workspace.guard);
+        match (&self.branch, checked_out) {
+            (Some(branch), _) => print::line(&format!("branch     {branch}")),
+            (None, Some(branch)) => {
+                print::line(&format!(
+                    "branch     {branch}, which is checked out (--branch NAME for another)"
+                ));
+            }
+            (None, None) => {}
         }
     }
 }
@@ -265,9 +346,7 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
         constraints.max_iterations
     ));
     if !team.is_empty() {
-        let why = team.choice().map(|why| format!(", {why}")).unwrap_or_default();
-        let told = format!("{}{why}", screen::team(team));
-        print::line(&format!("agents   {}", text::fit(&told, text::COLUMNS - 9)));
+        print::line(&format!("agents   {}", agents_line(team)));
     }
     let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint_loop(state, &facts);
@@ -282,6 +361,11 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
     if bound::too_tight(state, unresolved) {
         print::line("warning  there are more atoms than the iterations left can work off");
     }
+}
+
+fn agents_line(team: &Team) -> String {
+    let why = team.choice().map(|why| format!(", {why}")).unwrap_or_default();
+    text::fit(&format!("{}{why}", screen::team(team)), text::COLUMNS - 11)
 }
 
 /// The order and the bound, which are the same without an agent.

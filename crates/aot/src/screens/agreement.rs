@@ -10,7 +10,7 @@ use aot_core::view::View;
 
 use super::ink::{Ink, Paint};
 use super::run;
-use crate::text;
+use crate::text::{self, COLUMNS};
 
 const INDENT: usize = 11;
 
@@ -133,6 +133,23 @@ pub fn standing(seen: &[Option<Outcome>]) -> String {
         }
     }
     told
+}
+
+/// How a check stands before any work: `red      npm test: exit 1, No module named pytest`.
+pub fn check_now(item: &str, outcome: Option<Outcome>, why: &str, last_line: Option<&str>) -> String {
+    let word = match outcome {
+        Some(Outcome::Pass) => "passes",
+        Some(Outcome::Fail) => "red",
+        Some(Outcome::Error) => "cannot run",
+        Some(Outcome::Pending) | None => "open",
+    };
+    let why = match (outcome, last_line) {
+        (Some(Outcome::Pass), _) => String::new(),
+        (_, Some(last)) if !why.contains(last) => format!(": {why}, {last}"),
+        _ => format!(": {why}"),
+    };
+    let told = text::plain(&format!("{item}{}", why.trim_end_matches([':', ' '])));
+    text::fit(&format!("{:<INDENT$}{word:<11}{}", "now", told.replace('\n', " ")), COLUMNS)
 }
 
 /// A check in a line.

@@ -1,6 +1,6 @@
 //! An agreement from the flags of a command line.
 
-use aot_core::state::{Agreement, Check, Checks, Item, NewAtom, Wants};
+use aot_core::state::{Agreement, Check, Checks, Item, NewAtom, State, Wants};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,25 +9,7 @@ use crate::commands::arguments;
 use crate::commands::limits::LimitArgs;
 use crate::failure::Failure;
 
-/// The flags that say what is agreed on; a file says all of it, or none.
-pub const FLAGS: [&str; 14] = [
-    "request",
-    "goal",
-    "intent",
-    "deliverable",
-    "done",
-    "check",
-    "not_check",
-    "file",
-    "not_file",
-    "assert",
-    "atom",
-    "protect",
-    "include",
-    "exclude",
-];
-
-#[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Args, Deserialize, JsonSchema)]
 pub struct AgreementArgs {
     /// The aim in a sentence (default: the first line of the request)
     #[arg(long, value_name = "TEXT")]
@@ -107,6 +89,36 @@ pub fn agreement(request: &str, flags: &AgreementArgs, limits: &LimitArgs) -> Re
     Ok(agreement)
 }
 
+/// A plan that came from a file, with what the flags say: a text takes the place of the file's, a list is added to it.
+pub fn over(state: &State, given: &Agreement) -> State {
+    let mut new = state.clone();
+    let (theirs, ours) = (&mut new.objective, &given.objective);
+    let request = if theirs.goal.trim().is_empty() { goal_of(&given.request) } else { String::new() };
+    for (theirs, ours) in [
+        (&mut theirs.goal, if ours.goal.is_empty() { &request } else { &ours.goal }),
+        (&mut theirs.background_intent, &ours.background_intent),
+        (&mut theirs.deliverables, &ours.deliverables),
+        (&mut theirs.definition_of_done, &ours.definition_of_done),
+    ] {
+        if !ours.is_empty() {
+            theirs.clone_from(ours);
+        }
+    }
+    if let Some(Checks::Checklist(items)) = &ours.base_case {
+        match &mut theirs.base_case {
+            Some(Checks::Checklist(listed)) => listed.extend(items.iter().cloned()),
+            Some(Checks::Single(check)) => {
+                let first = Item { item: "as the file says".into(), wants: Wants::Check(check.clone()) };
+                theirs.base_case = Some(Checks::Checklist([vec![first], items.clone()].concat()));
+            }
+            None => theirs.base_case = Some(Checks::Checklist(items.clone())),
+        }
+    }
+    theirs.protected.extend(ours.protected.iter().cloned());
+    new.plan_more(&given.atoms);
+    new
+}
+
 /// The goal, unless another one is given.
 pub fn goal_of(request: &str) -> String {
     request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
@@ -152,6 +164,18 @@ fn checks(flags: &AgreementArgs) -> Vec<Item> {
         flags.assert.iter().map(|value| named(value.clone(), Check::Assertion { value: value.clone() })),
     );
     items
+}
+
+/// A part of the agreement that may be left out, as the page calls it.
+pub fn word_of(name: &str) -> &str {
+    match name {
+        "objective.background_intent" => "why",
+        "objective.deliverables" => "result",
+        "objective.definition_of_done" => "done when",
+        "objective.constraints.max_wall_time" => "the time limit",
+        "atoms" => "the plan (the goal is one atom)",
+        name => name,
+    }
 }
 
 /// The flag that says a part of the agreement.

@@ -9,10 +9,10 @@ mod trial;
 
 use std::path::{Path, PathBuf};
 
-use aot_core::brief::Brief;
+use aot_core::brief::{Brief, Inquiry};
 use aot_core::contract::{self, Document, Reading, Severity};
 use aot_core::rules::{Change, Refusal, gate};
-use aot_core::state::{Background, State};
+use aot_core::state::{Agreement, Background, Clarification, State};
 use aot_core::verdict::Jobs;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
 use aot_runner::checks::seal::Seal;
@@ -48,18 +48,16 @@ use trial::TrialResult;
 pub use flags::atom;
 pub use talk::{answered, check_in_words};
 
-/// Agree on a goal: what is wanted, what proves it, the first pieces of work
-///
-/// By dialogue at a terminal, or from flags or a file with `--yes`. The checks are looked at and run once, so that
-/// you see how they stand before you agree.
-#[derive(Debug, Args, Deserialize, JsonSchema)]
-pub struct AlignArgs {
-    /// What is wanted, in your own words; it is kept below the state
+/// What a new loop is made from. `aot align` takes it, and `aot run GOAL`.
+#[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
+pub struct NewLoopArgs {
+    /// What you want, in your own words; kept below the state
+    #[arg(value_name = "GOAL")]
     #[serde(default, deserialize_with = "arguments::text")]
     #[schemars(with = "String")]
     request: Vec<String>,
-    /// Take the agreement from a file: a whole state file or YAML with its keys; `-` for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = flags::FLAGS)]
+    /// Take the agreement from a file: a whole state file or YAML with its keys; `-` for standard input. Flags add to it
+    #[arg(long, value_name = "FILE", help_heading = "A new loop")]
     #[serde(skip)]
     from: Option<String>,
     #[command(flatten)]
@@ -71,14 +69,25 @@ pub struct AlignArgs {
     #[command(flatten)]
     #[serde(flatten)]
     trees: trees::TreeArgs,
-    /// Agree without being asked
-    #[arg(long, short)]
+    /// Accept without being asked
+    #[arg(long, short, help_heading = "A new loop")]
     #[serde(skip, default = "agreed")]
     yes: bool,
-    /// Take the place of a state file that is there; it is kept as a backup
-    #[arg(long)]
+    /// Replace a state file that exists; it is kept as a backup
+    #[arg(long, help_heading = "A new loop")]
     #[serde(default)]
     force: bool,
+}
+
+/// Agree on a goal: what you want, what proves it, the first pieces of work
+///
+/// By dialogue at a terminal, or from flags or a file with `--yes`. A goal and a check suffice; the rest has defaults. The
+/// checks are looked at and run once, so that you see how they stand before you agree.
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct AlignArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    new: NewLoopArgs,
     /// Do not run the checks to see how they stand now
     #[arg(long)]
     #[serde(default)]
@@ -88,7 +97,7 @@ pub struct AlignArgs {
     dialogue_agent: DialogueAgentArgs,
 }
 
-/// ExistingFile a protocol the user has agreed before the call.
+/// In a protocol the user has agreed before the call.
 fn agreed() -> bool {
     true
 }
@@ -96,48 +105,119 @@ fn agreed() -> bool {
 /// What can be named as an agreement, or as a part of one.
 pub const FILE_HINT: &str = "name a state file, a YAML file with its keys, or `-` for standard input";
 
+/// The answer to an agent's question where nobody can be asked and the agent suggests none.
+const UNANSWERED: &str = "Not answered: decide, and say in the definition of done what you assumed.";
+
 /// What a person reads who leaves the dialogue.
-const LEFT: &str = "nothing was agreed on, and nothing was written";
+pub const LEFT: &str = "nothing was agreed on, and nothing was written";
 
 impl Verb for AlignArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
-        invocation.by_person()?;
-        let path = place::new_state_file(invocation.state.as_deref())?;
-        place::claim(&path)?;
-        if let Some(holder) = driver::holder(&Home::of(&path)?) {
-            return Err(failure::driven(&holder));
-        }
-        let is_dialogue = invocation.format == OutputFormat::Text && terminal::is_interactive() && !self.yes;
+        let path = new_loop_file(invocation)?;
+        let is_dialogue =
+            invocation.format == OutputFormat::Text && terminal::is_interactive() && !self.new.yes;
         if is_dialogue { converse(invocation, self, &path) } else { take(invocation, self, &path) }
     }
 }
 
-/// Without a dialogue: an agreement that is not whole is refused.
-fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer, Failure> {
-    let draft = draft_of(args)?;
-    if path.exists() && !args.force {
-        let path = Home::of(path)?.state().to_path_buf();
-        return Err(FileError::Exists { path }.into());
+/// Where a new loop is written; no driver may be at work there.
+pub fn new_loop_file(invocation: &Invocation) -> Result<PathBuf, Failure> {
+    invocation.by_person()?;
+    let path = place::new_state_file(invocation.state.as_deref())?;
+    place::claim(&path)?;
+    match driver::holder(&Home::of(&path)?) {
+        Some(holder) => Err(failure::driven(&holder)),
+        None => Ok(path),
     }
+}
+
+impl NewLoopArgs {
+    /// Whether anything is said of a new loop; without it `aot run` goes on with the one that exists.
+    pub fn is_given(&self) -> bool {
+        let NewLoopArgs { request, from, agreement, limits: _, trees: _, yes: _, force: _ } = self;
+        !request.is_empty() || from.is_some() || *agreement != flags::AgreementArgs::default()
+    }
+
+    /// Limits and trees of a loop that exists are changed elsewhere, so that nobody thinks they were taken.
+    pub fn refuse_without_goal(&self) -> Result<(), Failure> {
+        let is_idle = self.limits.is_empty() && self.trees.is_empty() && !self.force;
+        if self.is_given() || is_idle {
+            return Ok(());
+        }
+        Err(Failure::new(
+            FailureKind::Usage,
+            "no_goal",
+            "these flags describe a new loop, and it has no goal",
+        )
+        .with_hint("add a goal, or change the loop that exists: aot redirect --set max_iterations=30"))
+    }
+
+    pub fn is_agreed(&self) -> bool {
+        self.yes
+    }
+
+    /// What the flags and the file say.
+    fn draft(&self) -> Result<Draft, Failure> {
+        let mut given = flags::agreement(&self.request.join(" "), &self.agreement, &self.limits)?;
+        if let Some(from) = &self.from {
+            return Draft::from_file(from)?.with_flags(&given, &self.limits);
+        }
+        if given.objective.goal.is_empty() {
+            given.objective.goal = flags::goal_of(&given.request);
+        }
+        Draft::of(&given)
+    }
+}
+
+/// A new loop as a person sees it before saying yes.
+#[derive(Debug)]
+pub struct Proposal {
+    pub state: State,
+    draft: Draft,
+    tried: TrialResult,
+    notes: Vec<String>,
+}
+
+/// Reads the agreement, completes it, runs its checks once, and shows the page. An agreement that is not whole is refused.
+pub fn propose(
+    invocation: &Invocation,
+    args: &NewLoopArgs,
+    (path, draft): (&Path, Option<Draft>),
+    no_run: bool,
+) -> Result<Proposal, Failure> {
+    let draft = match draft {
+        Some(draft) => draft,
+        None => args.draft()?,
+    };
     let guard = Guard::new(place::this_program()?);
-    let (draft, check_note) = draft.with_check_of_lone_atom()?;
+    let (draft, completed) = draft.completed()?;
     let Provided { draft, mut notes } = args.trees.provide(draft, &place::project_root(path), &guard)?;
-    notes.extend(check_note);
+    notes.extend(completed);
     let state = draft.whole()?;
-    if !args.yes {
-        let message = "the agreement needs confirmation";
-        return Err(Failure::new(FailureKind::Usage, "no_yes", message)
+    if !args.yes && !(invocation.format == OutputFormat::Text && terminal::is_interactive()) {
+        return Err(Failure::new(FailureKind::Usage, "no_yes", "needs confirmation")
             .with_hint("pass `--yes`, or run it in a terminal"));
     }
     warn_of_progress(&draft);
-    let tried = trial::run(invocation, path, &state, args.no_run)?;
+    let tried = trial::run(invocation, path, &state, no_run)?;
     if invocation.format == OutputFormat::Text {
         let ink = Ink::of(Stream::Out);
         print::line(&ink.shown(draft.page(ink, text::COLUMNS).trim_end()));
         print_notes(&notes);
         print_trial(&tried);
     }
-    let over = if args.force { ExistingFile::BackUp } else { ExistingFile::Refuse };
+    Ok(Proposal { state, draft, tried, notes })
+}
+
+/// What the person did not say, and what stands there instead.
+fn defaults_note(filled: &[&str]) -> Option<String> {
+    let words: Vec<&str> = filled.iter().map(|name| flags::word_of(name)).collect();
+    (!words.is_empty()).then(|| format!("using defaults for: {}", words.join(", ")))
+}
+
+/// Writes what was proposed.
+pub fn accept(path: &Path, proposal: Proposal, over: ExistingFile) -> Result<Answer, Failure> {
+    let Proposal { state, draft, tried, notes } = proposal;
     let agreed = Agreed { draft, to_keep: tried.to_keep.clone() };
     let written = write(path, &agreed, over)?;
     let mut answer = answer(path, &state, &tried, &written);
@@ -145,19 +225,63 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
     Ok(answer)
 }
 
+/// Whether a loop that exists may be replaced without asking: by `--force`.
+pub fn existing(args: &NewLoopArgs, path: &Path) -> Result<ExistingFile, Failure> {
+    match (path.exists(), args.force) {
+        (true, false) => Err(FileError::Exists { path: Home::of(path)?.state().to_path_buf() }.into()),
+        (_, true) => Ok(ExistingFile::BackUp),
+        (false, false) => Ok(ExistingFile::Refuse),
+    }
+}
+
+/// Without a dialogue. An agent that was named proposes what the flags leave open.
+fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer, Failure> {
+    let over = existing(&args.new, path)?;
+    let proposed = match args.new.yes && args.dialogue_agent.is_named() {
+        true => Some(proposed(args, path)?),
+        false => None,
+    };
+    let proposal = propose(invocation, &args.new, (path, proposed), args.no_run)?;
+    accept(path, proposal, over)
+}
+
+/// What the agent proposes where nobody can be asked: its questions get the answer that it suggests itself.
+fn proposed(args: &AlignArgs, path: &Path) -> Result<Draft, Failure> {
+    let workspace = Workspace::for_agreement(path, Jobs::default())?;
+    let new = &args.new;
+    let agreement = flags::agreement(&new.request.join(" "), &new.agreement, &new.limits)?;
+    let agent = DialogueAgent::find(&args.dialogue_agent, &workspace, &agreement.state(), None)?;
+    let Some(agent) = agent else { return new.draft() };
+    let found = habits::look(&workspace.project.root).describe();
+    let mut answer = |questions: &[Inquiry]| {
+        let answers = questions.iter().map(|Inquiry { question, suggested }| Clarification {
+            question: question.clone(),
+            answer: suggested.first().cloned().unwrap_or_else(|| UNANSWERED.to_owned()),
+        });
+        Ok(answers.collect())
+    };
+    let ask = |brief: &Brief| agent.ask(brief);
+    match talk::counselled(&ask, &found, &agreement, None, &mut answer)? {
+        Ok(draft) => Ok(draft),
+        Err(problem) => Err(Failure::new(FailureKind::NotReady, "no_proposal", problem)
+            .with_hint("say it by flags instead: `aot align GOAL --check COMMAND --yes`")),
+    }
+}
+
 /// With a person at the terminal.
 fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer, Failure> {
     let dialogue = Dialogue::open(LEFT, || ())?;
     let workspace = Workspace::for_agreement(path, Jobs::default())?;
     let habits = habits::look(&workspace.project.root);
-    let agreement = flags::agreement(&args.request.join(" "), &args.agreement, &args.limits)?;
-    let agent = match args.from {
+    let new = &args.new;
+    let agreement = flags::agreement(&new.request.join(" "), &new.agreement, &new.limits)?;
+    let agent = match new.from {
         Some(_) => None,
         None => DialogueAgent::find(&args.dialogue_agent, &workspace, &agreement.state(), Some(&dialogue))?,
     };
     let ask = agent.as_ref().map(|agent| |brief: &Brief| agent.ask(brief));
     let ask = ask.as_ref().map(|ask| ask as Ask<'_>);
-    let provide = |draft: Draft| args.trees.provide(draft, &workspace.project.root, &workspace.guard);
+    let provide = |draft: Draft| new.trees.provide(draft, &workspace.project.root, &workspace.guard);
     let talk = AlignDialogue {
         invocation,
         path,
@@ -167,39 +291,37 @@ fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<An
         no_run: args.no_run,
         provide: &provide,
     };
-    let agreed = match args.from {
+    let agreed = match new.from {
         Some(_) => {
-            let draft = draft_of(args)?;
+            let draft = new.draft()?;
             warn_of_progress(&draft);
             talk.settled(draft)?
         }
         None => talk.agree(agreement)?,
     };
     let Some(agreed) = agreed else { return Ok(declined(&dialogue)) };
-    let over = if args.force { Some(ExistingFile::BackUp) } else { talk.may_replace()? };
+    let over = if new.force { Some(ExistingFile::BackUp) } else { may_replace(&dialogue, path)? };
     let Some(over) = over else { return Ok(declined(&dialogue)) };
     let written = dialogue.undisturbed(|| write(path, &agreed, over))?;
     // The person has seen it before saying yes.
-    let tried = TrialResult { standing: None, checks: Vec::new(), advice: Vec::new(), to_keep: Vec::new() };
+    let tried = TrialResult::default();
     Ok(answer(path, &agreed.draft.whole()?, &tried, &written))
 }
 
-fn declined(dialogue: &Dialogue) -> Answer {
+pub fn declined(dialogue: &Dialogue) -> Answer {
     dialogue.say(LEFT);
     Answer::printed().with_exit(1)
 }
 
-fn draft_of(args: &AlignArgs) -> Result<Draft, Failure> {
-    match &args.from {
-        Some(from) => Draft::from_file(from, &args.limits),
-        None => {
-            let mut agreement = flags::agreement(&args.request.join(" "), &args.agreement, &args.limits)?;
-            if agreement.objective.goal.is_empty() {
-                agreement.objective.goal = flags::goal_of(&agreement.request);
-            }
-            Draft::of(&agreement)
-        }
+/// Asks whether a loop that exists may be replaced; `None` if not.
+pub fn may_replace(dialogue: &Dialogue, path: &Path) -> Result<Option<ExistingFile>, Failure> {
+    if !path.exists() {
+        return Ok(Some(ExistingFile::Refuse));
     }
+    let question =
+        format!("\n{} exists. Replace it with a new loop? The old one is kept as a backup.", path.display());
+    let yes = dialogue.choose(&question, &[("no", false), ("yes", true)])?;
+    Ok(yes.then_some(ExistingFile::BackUp))
 }
 
 fn warn_of_progress(draft: &Draft) {
@@ -220,7 +342,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn of(agreement: &aot_core::state::Agreement) -> Result<Draft, Failure> {
+    pub fn of(agreement: &Agreement) -> Result<Draft, Failure> {
         if let Some(id) = agreement.taken_twice() {
             return Err(Refusal::IdTaken(id.clone()).into());
         }
@@ -228,10 +350,9 @@ impl Draft {
         Ok(Draft { document, name: "the agreement".into(), progress_left_out: false })
     }
 
-    fn from_file(from: &str, limits: &LimitArgs) -> Result<Draft, Failure> {
+    fn from_file(from: &str) -> Result<Draft, Failure> {
         let (name, bytes) = arguments::read_file(from, FILE_HINT)?;
-        let draft = Draft::read(name, bytes)?;
-        draft.with_limits(limits)
+        Draft::read(name, bytes)
     }
 
     /// A text from elsewhere: a file, an editor.
@@ -249,30 +370,36 @@ impl Draft {
         }
     }
 
-    fn with_limits(self, limits: &LimitArgs) -> Result<Draft, Failure> {
-        if limits.is_empty() {
-            return Ok(self);
-        }
+    /// What the flags say besides.
+    fn with_flags(self, given: &Agreement, limits: &LimitArgs) -> Result<Draft, Failure> {
         let old = self.state()?;
-        let mut new = old.clone();
+        if let Some(id) = given.taken_twice() {
+            return Err(Refusal::IdTaken(id.clone()).into());
+        }
+        let mut new = flags::over(&old, given);
         for limit in limits.limits()? {
             new.objective.constraints = limit.within(new.objective.constraints);
         }
-        let document = contract::write(&self.document, &old, &new).map_err(failure::not_written)?;
+        let mut scope = contract::background(&self.document).scope;
+        scope.included.extend(given.scope.included.iter().cloned());
+        scope.excluded.extend(given.scope.excluded.iter().cloned());
+        let document = contract::revise(&self.document, &old, &new, &scope).map_err(failure::not_written)?;
         Ok(Draft { document, ..self })
     }
 
-    /// With the check of the base case for an atom that stands alone and has none (D22), and what a person is told of it.
-    pub fn with_check_of_lone_atom(self) -> Result<(Draft, Option<String>), Failure> {
-        let Ok(old) = self.state() else { return Ok((self, None)) };
-        let Some((id, check)) = old.check_of_lone_atom() else { return Ok((self, None)) };
-        let note = format!("{id} has no check of its own, so it takes the checks of the base case");
-        let mut new = old.clone();
-        if let Some(atom) = new.atoms.get_mut(id) {
-            atom.check = Some(check);
+    /// With the defaults for what was left out (D22, D39), and what a person is told of them. A draft that cannot be read stays
+    /// as it is.
+    fn completed(self) -> Result<(Draft, Vec<String>), Failure> {
+        let Ok(old) = self.state() else { return Ok((self, Vec::new())) };
+        let (mut new, filled) = gate::completed(old.clone());
+        let mut notes: Vec<String> = defaults_note(&filled).into_iter().collect();
+        if let Some((id, check)) = new.check_of_lone_atom() {
+            let id = id.clone();
+            notes.push(format!("{id} has no check of its own, so it takes the checks of the base case"));
+            new.atoms[&id].check = Some(check);
         }
         let document = contract::write(&self.document, &old, &new).map_err(failure::not_written)?;
-        Ok((Draft { document, ..self }, Some(note)))
+        Ok((Draft { document, ..self }, notes))
     }
 
     /// The state, complete or not; fails with all mistakes in the text.
@@ -306,7 +433,7 @@ impl Draft {
         let missing: Vec<String> = missing.collect();
         let message = format!("the goal is not aligned yet; missing: {}", missing.join(", "));
         Err(Failure::new(FailureKind::NotReady, "not_aligned", message)
-            .with_hint("say it by flags (`aot align --help`) or `--from FILE`, or sit at a terminal")
+            .with_hint("pass it by flags (`aot align --help`) or `--from FILE`, or run it in a terminal")
             .with_detail("missing", missing))
     }
 
@@ -391,6 +518,7 @@ fn print_notes(notes: &[String]) {
 
 /// How the checks end now, and what the linter finds.
 fn print_trial(tried: &TrialResult) {
+    tried.lines.iter().for_each(|line| print::line(line));
     if let Some(standing) = &tried.standing {
         print::line(&format!("\n{standing}"));
     }

@@ -11,7 +11,6 @@ use aot_core::verdict::Steering;
 use aot_runner::checks::steered::open_steering;
 use aot_runner::editor::{self, Edited};
 use aot_runner::habits::Habits;
-use aot_runner::store::ExistingFile;
 
 use super::trees::Provided;
 use super::trial::{self, TrialResult};
@@ -59,7 +58,7 @@ impl AlignDialogue<'_> {
     pub fn agree(&self, mut agreement: Agreement) -> Result<Option<Agreed>, Failure> {
         self.dialogue.tell("Enter takes what is suggested. Ctrl-C leaves everything as it was.");
         if agreement.request.is_empty() {
-            agreement.request = self.dialogue.ask("\nWhat is wanted?", None)?;
+            agreement.request = self.dialogue.ask("\nWhat do you want?", None)?;
         }
         let proposed = match self.ask {
             Some(ask) => self.counselled(ask, &agreement, None)?,
@@ -67,9 +66,21 @@ impl AlignDialogue<'_> {
         };
         let draft = match proposed {
             Some(draft) => draft,
-            None => Draft::of(&self.prompted(agreement)?)?,
+            None => self.readable(self.prompted(agreement)?)?,
         };
         self.settled(draft)
+    }
+
+    /// A draft of what was typed. Only the atoms can be wrong, by what they depend on, so they are asked for again.
+    fn readable(&self, mut agreement: Agreement) -> Result<Draft, Failure> {
+        for _ in 0..ROUNDS {
+            match Draft::of(&agreement).and_then(|draft| draft.state().map(|_| draft)) {
+                Ok(draft) => return Ok(draft),
+                Err(failure) => self.dialogue.tell(&format!("\n{}", failure.message())),
+            }
+            agreement = self.part(AgreementPart::Atoms, agreement, Again::Yes)?;
+        }
+        Draft::of(&agreement)
     }
 
     /// A draft that came from elsewhere needs no questions but the last.
@@ -81,17 +92,18 @@ impl AlignDialogue<'_> {
                 Ok(state) => state,
                 Err(failure) => {
                     self.dialogue.tell(&failure.message());
-                    draft = self.edited(&draft)?;
+                    let Some(edited) = self.edited(&draft)? else { return Ok(None) };
+                    draft = edited;
                     continue;
                 }
             };
-            // The draft itself stays without it: another base case brings another check.
-            let (checked, check_note) = draft.clone().with_check_of_lone_atom()?;
+            // The draft itself stays without the defaults: another base case, say, brings another check of a lone atom.
+            let (checked, defaults) = draft.clone().completed()?;
             self.dialogue
                 .say(&format!("\n{}", checked.page(self.dialogue.ink(), self.dialogue.columns()).trim_end()));
             print_notes(&notes);
-            print_notes(check_note.as_slice());
-            let missing = gate::missing(&state);
+            print_notes(&defaults);
+            let missing = gate::missing(&checked.state()?);
             if missing.is_empty() {
                 let checks = state.objective.base_case.clone();
                 if seen.as_ref().is_none_or(|(looked_at, _)| *looked_at != checks) {
@@ -111,36 +123,23 @@ impl AlignDialogue<'_> {
                 ("no", PageAnswer::No),
             ];
             let words = if missing.is_empty() { &all[..] } else { &all[1..] };
-            match self.dialogue.choose("\nIs this agreed?", words)? {
+            match self.dialogue.choose("\nAccept?", words)? {
                 PageAnswer::Yes => {
                     let to_keep = seen.map(|(_, tried)| tried.to_keep).unwrap_or_default();
                     return Ok(Some(Agreed { draft: checked, to_keep }));
                 }
                 PageAnswer::No => return Ok(None),
-                PageAnswer::Edit => draft = self.edited(&draft)?,
+                PageAnswer::Edit => draft = self.edited(&draft)?.unwrap_or(draft),
                 PageAnswer::Change => draft = self.changed(&draft, &state)?,
             }
         }
     }
 
-    /// Whether a loop that is there may be replaced.
-    pub fn may_replace(&self) -> Result<Option<ExistingFile>, Failure> {
-        if !self.path.exists() {
-            return Ok(Some(ExistingFile::Refuse));
-        }
-        let question = format!(
-            "\n{} is there already. Begin another loop? The one before is kept as a backup.",
-            self.path.display()
-        );
-        let yes = self.dialogue.choose(&question, &[("no", false), ("yes", true)])?;
-        Ok(yes.then_some(ExistingFile::BackUp))
-    }
-
-    /// The agreement in the person's own editor, until it can be read; what is given up counts as untouched.
-    fn edited(&self, draft: &Draft) -> Result<Draft, Failure> {
+    /// The agreement in the person's own editor, until it can be read; `None` if the edit is given up.
+    fn edited(&self, draft: &Draft) -> Result<Option<Draft>, Failure> {
         let Some(program) = place::editor() else {
-            self.dialogue.tell("There is no $EDITOR; `change` asks for one part.");
-            return Ok(draft.clone());
+            self.dialogue.tell("$EDITOR is not set; `change` asks for one part.");
+            return Ok(None);
         };
         let scratch = place::Scratch::make()?;
         let file = scratch.path().join("agreement.md");
@@ -149,20 +148,20 @@ impl AlignDialogue<'_> {
             let world = |error: std::io::Error| Failure::world("edit", error);
             let edited = self.dialogue.undisturbed(|| editor::edit(&program, &file, &text)).map_err(world)?;
             let Edited::Text(bytes) = edited else {
-                self.dialogue.tell("The editor gave up; the agreement is as it was.");
-                return Ok(draft.clone());
+                self.dialogue.tell("The editor failed; the agreement is unchanged.");
+                return Ok(None);
             };
             let again = Draft::read(draft.name.clone(), bytes.clone()).and_then(|draft| {
                 draft.state()?;
                 Ok(draft)
             });
             match again {
-                Ok(draft) => return Ok(draft),
+                Ok(draft) => return Ok(Some(draft)),
                 Err(failure) => {
                     self.dialogue.tell(&failure.message());
                     let again = [("edit", true), ("drop", false)];
                     if !self.dialogue.choose("Edit it again, or drop this edit?", &again)? {
-                        return Ok(draft.clone());
+                        return Ok(None);
                     }
                     text = String::from_utf8_lossy(&bytes).into_owned();
                 }
@@ -198,48 +197,21 @@ impl AlignDialogue<'_> {
         }
     }
 
-    /// Questions and proposals of the agent, until there is one that can be read; `None` if it has none.
+    /// What the agent proposes, after its questions were answered; `None` if it has no proposal, which is told.
     fn counselled(
         &self,
         ask: Ask<'_>,
         agreement: &Agreement,
         change: Option<(&str, &str)>,
     ) -> Result<Option<Draft>, Failure> {
-        let found = self.habits.describe();
-        let mut answers = agreement.clarifications.clone();
-        let mut refused: Option<String> = None;
-        for _ in 0..ROUNDS {
-            let brief = brief::align(&AlignRequest {
-                request: &agreement.request,
-                found: &found,
-                answers: &answers,
-                draft: change,
-                refused: refused.as_deref(),
-            });
-            let said = ask(&brief).and_then(|value| brief::read_align(&value).map_err(|wrong| wrong.reason));
-            let proposal = match said {
-                Ok(AlignAnswer::Questions(questions)) => {
-                    answers.extend(answered(self.dialogue, &questions)?);
-                    continue;
-                }
-                Ok(AlignAnswer::Agreement(proposal)) => *proposal,
-                Err(problem) => {
-                    self.dialogue.tell(&format!("\n{problem}\nIt goes on with prompts."));
-                    return Ok(None);
-                }
-            };
-            let whole = Agreement {
-                request: agreement.request.clone(),
-                clarifications: answers.clone(),
-                ..overlaid(proposal, agreement, change.is_some())
-            };
-            match Draft::of(&whole).and_then(|draft| draft.whole().map(|_| draft)) {
-                Ok(draft) => return Ok(Some(draft)),
-                Err(failure) => refused = Some(failure.message()),
+        let mut answer = |questions: &[Inquiry]| answered(self.dialogue, questions);
+        match counselled(ask, &self.habits.describe(), agreement, change, &mut answer)? {
+            Ok(draft) => Ok(Some(draft)),
+            Err(problem) => {
+                self.dialogue.tell(&format!("\n{problem}\nContinuing with prompts."));
+                Ok(None)
             }
         }
-        self.dialogue.tell("\nThe agent came to no proposal. It goes on with prompts.");
-        Ok(None)
     }
 
     /// Everything that the flags did not say, one part after the other.
@@ -266,12 +238,15 @@ impl AlignDialogue<'_> {
                 objective.goal = dialogue.ask("\nThe goal, in a sentence", suggested.as_deref())?;
             }
             AgreementPart::Why if open(&objective.background_intent) => {
-                objective.background_intent =
-                    dialogue.ask("\nWhy is it wanted?", standing(&objective.background_intent))?;
+                let suggested =
+                    standing(&objective.background_intent).unwrap_or(gate::DEFAULT_INTENT).to_owned();
+                objective.background_intent = dialogue.ask("\nWhy do you want it?", Some(&suggested))?;
             }
             AgreementPart::Result if open(&objective.deliverables) => {
+                let suggested =
+                    standing(&objective.deliverables).unwrap_or(gate::DEFAULT_DELIVERABLES).to_owned();
                 objective.deliverables =
-                    dialogue.ask("\nWhat is to be there in the end?", standing(&objective.deliverables))?;
+                    dialogue.ask("\nWhat should exist when it's done?", Some(&suggested))?;
             }
             AgreementPart::Checks if again == Again::Yes || objective.base_case.is_none() => {
                 let items = self.checks()?;
@@ -359,7 +334,7 @@ impl AlignDialogue<'_> {
                     self.dialogue.say(&format!("  {first}"));
                     return Ok(vec![flags::command(first)]);
                 }
-                (true, None) => question = "Something has to prove it; at least one line",
+                (true, None) => question = "Required: at least one line",
             }
         }
     }
@@ -403,6 +378,49 @@ const PARTS: [(&str, AgreementPart); 8] = [
 enum Again {
     Yes,
     No,
+}
+
+/// Questions and proposals of an agent, until there is one that can be read; otherwise why there is none.
+pub fn counselled(
+    ask: Ask<'_>,
+    found: &[String],
+    agreement: &Agreement,
+    change: Option<(&str, &str)>,
+    answer: &mut dyn FnMut(&[Inquiry]) -> Result<Vec<Clarification>, Failure>,
+) -> Result<Result<Draft, String>, Failure> {
+    let mut answers = agreement.clarifications.clone();
+    let mut refused: Option<String> = None;
+    for _ in 0..ROUNDS {
+        let brief = brief::align(&AlignRequest {
+            request: &agreement.request,
+            found,
+            answers: &answers,
+            draft: change,
+            refused: refused.as_deref(),
+        });
+        let said = ask(&brief).and_then(|value| brief::read_align(&value).map_err(|wrong| wrong.reason));
+        let proposal = match said {
+            Ok(AlignAnswer::Questions(questions)) => {
+                answers.extend(answer(&questions)?);
+                continue;
+            }
+            Ok(AlignAnswer::Agreement(proposal)) => *proposal,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let whole = Agreement {
+            request: agreement.request.clone(),
+            clarifications: answers.clone(),
+            ..overlaid(proposal, agreement, change.is_some())
+        };
+        match Draft::of(&whole).and_then(|draft| draft.whole().map(|_| draft)) {
+            Ok(draft) => return Ok(Ok(draft)),
+            Err(failure) => refused = Some(failure.message()),
+        }
+    }
+    Ok(Err(match refused {
+        Some(refused) => format!("the agent made no proposal that can be used: {refused}"),
+        None => "the agent made no proposal".to_owned(),
+    }))
 }
 
 /// A batch of questions, each with answers to choose from by their number.

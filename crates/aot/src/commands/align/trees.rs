@@ -43,7 +43,7 @@ pub struct Provided {
 }
 
 impl TreeArgs {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let TreeArgs { share, copy, setup, teardown } = self;
         share.is_empty() && copy.is_empty() && setup.is_none() && teardown.is_none()
     }

@@ -17,11 +17,13 @@ use crate::failure::Failure;
 use crate::place;
 use crate::screens::agreement;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TrialResult {
     /// How the checks stand, in a sentence; absent if they were not run.
     pub standing: Option<String>,
     pub checks: Vec<Value>,
+    /// How each check stands, a line each, with the last line that it printed.
+    pub lines: Vec<String>,
     pub advice: Vec<Advice>,
     /// Evidence that the loop is to know from the beginning: checks that used up their time.
     pub to_keep: Vec<EvidenceLine>,
@@ -38,12 +40,7 @@ pub fn run(
     let hollow = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
     if no_run || hollow {
         let facts = facts::still(state, &workspace.project, &programs);
-        return Ok(TrialResult {
-            standing: None,
-            checks: Vec::new(),
-            advice: lint_loop(state, &facts),
-            to_keep: Vec::new(),
-        });
+        return Ok(TrialResult { advice: lint_loop(state, &facts), ..TrialResult::default() });
     }
     // Evidence belongs to a loop, and there is none yet.
     let scratch = place::Scratch::make()?;
@@ -57,16 +54,21 @@ pub fn run(
     .map_err(unreadable_project)?;
     let sheet = state.objective.base_case.as_ref().map(CheckTree::of);
     let leaves = sheet.iter().flat_map(|sheet| &sheet.leaves);
-    let checks =
-        leaves.zip(&facts.seen).map(|(leaf, outcome)| json!({"item": leaf.name, "outcome": outcome}));
+    let kept = Kept::of(&workspace.project).lines();
+    let seen = leaves.zip(&facts.seen).map(|(leaf, outcome)| {
+        let evidence = kept.iter().rev().find(|line| line.item == leaf.name).map(|line| &line.evidence);
+        let last =
+            evidence.and_then(|seen| seen.output.as_ref()?.last_lines(1).first().map(|it| (*it).to_owned()));
+        let why = evidence.map(|seen| seen.why.clone()).unwrap_or_default();
+        let line = agreement::check_now(&leaf.name, *outcome, &why, last.as_deref());
+        (json!({"item": leaf.name, "outcome": outcome, "why": why, "last_line": last}), line)
+    });
+    let (checks, lines) = seen.unzip();
     Ok(TrialResult {
         standing: Some(agreement::standing(&facts.seen)),
-        checks: checks.collect(),
+        checks,
+        lines,
         advice: lint_loop(state, &facts),
-        to_keep: Kept::of(&workspace.project)
-            .lines()
-            .into_iter()
-            .filter(|line| line.evidence.out_of_time)
-            .collect(),
+        to_keep: kept.into_iter().filter(|line| line.evidence.out_of_time).collect(),
     })
 }

@@ -190,11 +190,11 @@ impl RedirectDialogue<'_> {
         Ok(match entry {
             MenuItem::Goal => CorrectionRequest::Goal(ask("The goal, in a sentence", Some(&objective.goal))?),
             MenuItem::Why => CorrectionRequest::BackgroundIntent(ask(
-                "Why is it wanted?",
+                "Why do you want it?",
                 Some(&objective.background_intent),
             )?),
             MenuItem::Result => CorrectionRequest::Deliverables(ask(
-                "What is to be there in the end?",
+                "What should exist when it's done?",
                 Some(&objective.deliverables),
             )?),
             MenuItem::Done => CorrectionRequest::DefinitionOfDone(ask(

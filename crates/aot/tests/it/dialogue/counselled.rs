@@ -115,9 +115,9 @@ fn an_agent_that_fails_leaves_the_prompts() {
     let repo = unaligned();
     script(&repo, &[]);
     let mut terminal = Terminal::open(&repo, &["align", "--agent", "scripted", "numbers, please"]);
-    terminal.see("It goes on with prompts");
+    terminal.see("Continuing with prompts");
     terminal.answer("Enter: numbers, please\n> ", "");
-    terminal.see("Why is it wanted?");
+    terminal.see("Why do you want it?");
     terminal.press(b"\x03");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(130), "{}", plain(&seen));
@@ -176,4 +176,22 @@ fn words_become_corrections_that_are_shown_first() {
     assert!(brief(&repo, 2).contains("> Yes"), "{}", brief(&repo, 2));
     assert!(brief(&repo, 3).contains("could not be made"), "{}", brief(&repo, 3));
     assert!(brief(&repo, 4).contains("> keep the limiter"), "{}", brief(&repo, 4));
+}
+
+#[test]
+fn without_a_terminal_the_agent_s_own_suggestions_answer_its_questions() {
+    let repo = unaligned();
+    let question = json!([{"question": "Which one?", "suggested": ["The first", "The second"]}]);
+    script(&repo, &[asked(question), proposal("One")]);
+    let said = repo.aot(&["align", "Make one", "--agent", "scripted", "--yes"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.state()["objective"]["goal"], "One");
+    assert_eq!(repo.state()["clarifications"][0]["answer"], "The first");
+    // An agent that has no proposal is no agreement.
+    script(&repo, &[json!("nothing"), json!("nothing"), json!("nothing")]);
+    std::fs::remove_file(repo.path("../script/brief-1")).expect("it was asked");
+    std::fs::remove_file(repo.path("../script/brief-2")).expect("it was asked");
+    let said = repo.aot(&["align", "Make one", "--agent", "scripted", "--yes", "--force"]);
+    assert_eq!(said.exit, 3, "{}{}", said.out, said.err);
+    assert!(said.err.contains("aot align GOAL --check COMMAND --yes"), "{}", said.err);
 }

@@ -4,5 +4,6 @@ mod aligning;
 mod changing;
 mod counselled;
 mod interrupting;
+mod one_line;
 mod talking;
 mod turning;

@@ -36,10 +36,13 @@ fn files(repo: &Repo) -> Vec<PathBuf> {
 
 /// Answers all prompts up to the page.
 fn answer_all(terminal: &mut Terminal) {
-    terminal.answer("What is wanted?\n> ", "Let there be one");
+    terminal.answer("What do you want?\n> ", "Let there be one");
     terminal.answer("The goal, in a sentence\n  Enter: Let there be one\n> ", "");
-    terminal.answer("Why is it wanted?\n> ", "Numbers are needed");
-    terminal.answer("What is to be there in the end?\n> ", "A file");
+    terminal.answer("Why do you want it?\n  Enter: Not stated beyond the goal.\n> ", "Numbers are needed");
+    terminal.answer(
+        "What should exist when it's done?\n  Enter: The changes to the project that the goal needs.\n> ",
+        "A file",
+    );
     terminal.see("1  make test  (Makefile)");
     terminal.press(b"1\r");
     terminal.answer("> ", "file one");
@@ -91,14 +94,13 @@ fn keys_edit_the_line_and_leave_nothing_behind() {
     let repo = project();
     let mut terminal =
         Terminal::open(&repo, &["align", "--done", "d", "--protect", "x", "--exclude", "e", "--atom", "a"]);
-    terminal.see("What is wanted?\n> ");
+    terminal.answer("What do you want?\n> ", "");
+    terminal.see("An answer is needed");
     // Backspace, the kill key, letters of two bytes, an arrow to the left, and a letter put in there.
     terminal.press(b"Wrong\x15Lef\x7ft there be gr\xc3\xb6\xc3\xb6\x7f\xc3\x9fr\x1b[De\r");
     terminal.answer("Enter: Let there be größer\n> ", "");
-    terminal.answer("Why is it wanted?\n> ", "");
-    terminal.see("An answer is needed");
-    terminal.press(b"Because\r");
-    terminal.answer("in the end?\n> ", "It");
+    terminal.answer("Why do you want it?\n  Enter: Not stated beyond the goal.\n> ", "Because");
+    terminal.answer("the goal needs.\n> ", "It");
     terminal.answer("(Makefile)", "");
     terminal.see("A1 has no check of its own, so it takes the checks of the base case");
     // Another base case brings another check.
@@ -125,7 +127,7 @@ fn whoever_goes_away_has_changed_nothing() {
                 answer_all(&mut terminal);
                 terminal.see("[yes/edit/change/no] ");
             } else {
-                terminal.see("What is wanted?\n> ");
+                terminal.see("What do you want?\n> ");
             }
             let (code, wanted) = match leave {
                 "ctrl-c" => {
@@ -243,10 +245,10 @@ fn a_locale_of_one_byte_letters_is_spoken() {
         "--no-run",
     ];
     let mut terminal = Terminal::with(&repo, &words, &[("LC_ALL", "C")]);
-    terminal.see("What is wanted?\n> ");
+    terminal.see("What do you want?\n> ");
     terminal.press(b"Gr\xf6\xdfer\r");
     terminal.answer("Enter: Gr??er\n> ", "");
-    terminal.see("Why is it wanted?\n> ");
+    terminal.see("Why do you want it?\n  Enter: Not stated beyond the goal.\n> ");
     // Unicode is understood as well.
     terminal.press("Fähig\r".as_bytes());
     terminal.answer("(Makefile)", "1");
@@ -326,4 +328,22 @@ fn a_file_is_shown_and_agreed_on() {
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{}", plain(&seen));
     assert_eq!(repo.state()["atoms"][0]["description"], "A thing");
+}
+
+#[test]
+fn an_atom_that_waits_for_nothing_known_is_asked_for_again() {
+    let repo = project();
+    let flags =
+        ["align", "--done", "d", "--protect", "x", "--exclude", "e", "--intent", "i", "--deliverable", "r"];
+    let mut terminal =
+        Terminal::open(&repo, &[&flags[..], &["--goal", "g", "--check", "test -e one"]].concat());
+    terminal.answer("The pieces of work", "x <- A9");
+    terminal.answer("> ", "");
+    terminal.see("A9");
+    terminal.answer("The pieces of work", "x");
+    terminal.answer("> ", "");
+    terminal.answer("[yes/edit/change/no] ", "yes");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{}", plain(&seen));
+    assert_eq!(repo.state()["atoms"][0]["description"], "x");
 }
