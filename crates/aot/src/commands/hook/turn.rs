@@ -44,7 +44,8 @@ pub fn agent_ended(invocation: &Invocation, facts: &LoopFacts, input: &HookInput
         None => {}
         Some(HostRole::Coordinator) => coordinator_ended(invocation, facts, input, store),
         Some(role) => {
-            if check_answer(facts, input, role, &store) == Answered::LetGo && role == HostRole::Worker {
+            let answered = check_answer(facts, input, role, &store);
+            if answered == Answered::LetGo && role == HostRole::Worker {
                 step::remember(&store, &input.session_id, |note| note.worker_ended(input.agent()));
             }
         }
