@@ -219,7 +219,7 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
 
     // Base case (D14).
     match inputs.base_case {
-        BaseCase::Holds => return finishes(StopKind::Completed, "the base case holds".into()),
+        BaseCase::Holds => return finishes(StopKind::Completed, "all checks pass".into()),
         BaseCase::Waiting { items, blocked_by } if unresolved == 0 && idle => {
             return Some(needs_person(state, items, *blocked_by));
         }
@@ -252,18 +252,17 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     {
         if control.fruitless.unwrap_or(0) >= limit {
             let reason =
-                format!("stalled: {limit} evaluations in a row brought nothing, the base case stays red");
+                format!("stalled: {limit} evaluations in a row brought nothing, the checks stay red");
             return finishes(StopKind::Stalled, reason);
         }
         let agents = inputs.dispatch.agents;
         let redoes = agents.worker == Presence::Available && !backtrack::doubtful_claims(ledger).is_empty();
         if agents.coordinator == Presence::Absent && !redoes {
-            let reason = "stalled: all atoms are resolved, the base case is red, and there is no coordinator to change the plan";
+            let reason = "stalled: all atoms are resolved, the checks are red, and there is no coordinator to change the plan";
             return finishes(StopKind::Stalled, reason.into());
         }
         if *plan == PlanState::CameBackEmpty {
-            let reason =
-                "stalled: all atoms are resolved, the base case is red, and the plan came back empty";
+            let reason = "stalled: all atoms are resolved, the checks are red, and the plan came back empty";
             return finishes(StopKind::Stalled, reason.into());
         }
         if control.stall_count >= limit {

@@ -79,7 +79,7 @@ pub fn redirect(ledger: &mut Ledger, corrections: Vec<CorrectionRequest>) -> Res
     Ok(())
 }
 
-/// Whoever gives a completed loop new work wants it done, although the base case holds (D14): what the redirect added or
+/// Whoever gives a completed loop new work wants it done, although all checks pass (D14): what the redirect added or
 /// opened again and, with another goal, whatever was left undone.
 fn want_work(ledger: &mut Ledger, corrections: &[CorrectionRequest], open_before: &[AtomId]) {
     let control = &ledger.state().control;

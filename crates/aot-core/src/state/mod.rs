@@ -38,6 +38,8 @@ pub const DEFAULT_MAX_WALL_TIME: Span = Span::from_seconds(24 * 3600);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct State {
     pub objective: Objective,
+    // What the program owns may be missing in a file that a person writes, until the loop has begun (D39).
+    #[serde(default = "Control::fresh")]
     pub control: Control,
     #[serde(serialize_with = "as_list", deserialize_with = "by_id")]
     #[schemars(with = "Vec<Atom>", length(min = 1))]
@@ -46,8 +48,11 @@ pub struct State {
     pub decompositions: Vec<Decomposition>,
     #[serde(default)]
     pub or_groups: IndexMap<GroupName, OrGroup>,
+    #[serde(default)]
     pub bindings: IndexMap<AtomId, Binding>,
+    #[serde(default)]
     pub trail: Vec<TrailEntry>,
+    #[serde(default)]
     pub corrections: Vec<Correction>,
     /// What stands beside the contract's own fields and is told to agents.
     #[serde(skip)]
@@ -195,12 +200,17 @@ pub enum IsolationMode {
 /// Where the loop stands. The optional part is the program's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Control {
+    #[serde(default)]
     pub status: LoopStatus,
+    #[serde(default)]
     pub iteration: u32,
+    #[serde(default)]
     pub stall_count: u32,
     /// Unresolved atoms at the last close; -1 before the first.
+    #[serde(default = "before_the_first")]
     #[schemars(range(min = -1))]
     pub prev_pending_count: i64,
+    #[serde(default)]
     pub stop_requested: bool,
     #[serde(default)]
     pub stop_reason: Option<String>,
@@ -210,6 +220,7 @@ pub struct Control {
     /// The stop that is asked for kills what runs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stop_now: bool,
+    #[serde(default)]
     pub redirect_requested: bool,
     /// Written at alignment; the commits' `Aot-Loop`.
     #[serde(rename = "loop", default, skip_serializing_if = "Option::is_none")]
@@ -250,8 +261,12 @@ pub struct Control {
 impl Control {
     /// Before the first iteration.
     pub fn fresh() -> Control {
-        Control { prev_pending_count: -1, ..Control::default() }
+        Control { prev_pending_count: before_the_first(), ..Control::default() }
     }
+}
+
+fn before_the_first() -> i64 {
+    -1
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -146,7 +146,7 @@ pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
         found.push(advice(
             "empty",
             "",
-            "there is no base case, so nothing can be proven",
+            "there are no checks, so nothing can be proven",
             "add `objective.base_case` with a `checklist`",
         ));
         return found;

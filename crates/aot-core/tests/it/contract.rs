@@ -92,6 +92,32 @@ fn what_is_missing_or_empty_has_its_place() {
 }
 
 #[test]
+fn what_the_program_owns_may_be_missing_until_the_loop_has_begun() {
+    let cut = |text: &str, from: &str, to: &str| {
+        let (before, rest) = text.split_once(from).expect("it begins");
+        let (_, after) = rest.split_once(to).expect("it ends");
+        format!("{before}{to}{after}")
+    };
+    let bare = cut(INITIAL_CHECKLIST, "control:\n", "atoms:\n");
+    assert_eq!(findings(&bare).len(), 1, "{:?}", findings(&bare));
+    let bare = cut(&bare, "bindings:", "---\n");
+    assert_eq!(findings(&bare), ["warning default_taken 2:1"]);
+    let reading = contract::read(bare.into_bytes()).expect("it is a document");
+    let old = reading.state.expect("it is valid");
+    assert_eq!((old.control.prev_pending_count, old.control.iteration), (-1, 0));
+    // What is filled in can be written.
+    let mut new = old.clone();
+    new.control.iteration = 1;
+    new.trail.push(aot_core::state::TrailEntry::Replan {
+        atom: "A1".into(),
+        reason: "it grew".into(),
+        timestamp: aot_core::state::Stamp::parse("2026-01-01T00:00:00Z").expect("a time"),
+    });
+    let written = contract::write(&reading.document, &old, &new).expect("it can be said");
+    assert_eq!(contract::read(written.into_text().into_bytes()).expect("a document").state, Some(new));
+}
+
+#[test]
 fn wrong_types_and_words_have_their_place() {
     check("  goal: \"Let people log in\"", "  goal: 42", "error wrong_type 4:9");
     check("  goal: \"Let people log in\"", "  goal: [a]", "error wrong_type 4:9");

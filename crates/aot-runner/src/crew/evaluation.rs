@@ -152,7 +152,7 @@ fn on_committed(evaluation: &Evaluation, uncommitted: &[String]) -> coordinator:
     match evaluation.verdict {
         Verdict::Passed if !uncommitted.is_empty() => {
             let named = uncommitted.iter().take(PATHS_NAMED).cloned().collect::<Vec<_>>().join(", ");
-            let reason = format!("the base case holds, but not on what is committed: commit or undo {named}");
+            let reason = format!("all checks pass, but not on what is committed: commit or undo {named}");
             coordinator::Evaluation::Prevented { reason }
         }
         Verdict::Passed => coordinator::Evaluation::Passed,

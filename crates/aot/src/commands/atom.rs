@@ -195,7 +195,7 @@ impl Verb for AtomFailArgs {
                         object["fallout"] = json!("switched");
                         object["group"] = json!(group);
                         object["selected"] = json!(to);
-                        format!("{id} failed; {group} goes on with {to}")
+                        format!("{id} failed; {group} switches to {to}")
                     }
                     FailureOutcome::Exhausted { group } => {
                         object["fallout"] = json!("exhausted");

@@ -51,7 +51,7 @@ impl Verb for LintArgs {
         let found = lint_loop(state, &facts);
         let mut page: Vec<String> = found.iter().map(lines).collect();
         page.push(match found.len() {
-            0 => "nothing to say about the base case".into(),
+            0 => "no findings".into(),
             1 => "\n1 finding".into(),
             many => format!("\n{many} findings"),
         });

@@ -99,7 +99,7 @@ enum Command {
     #[command(visible_alias = "align-goal")]
     Align(Box<align::AlignArgs>),
     #[command(visible_alias = "enter-recursion")]
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     #[command(visible_alias = "exit-recursion")]
     Stop(stop::StopArgs),
     Turn(turn::TurnArgs),
@@ -142,7 +142,7 @@ impl Command {
             Command::Atom(command) => command.verb(),
             Command::Or(command) => command.verb(),
             Command::Align(verb) => &**verb,
-            Command::Run(verb) => verb,
+            Command::Run(verb) => &**verb,
             Command::Stop(verb) => verb,
             Command::Turn(verb) => verb,
             Command::Trust(verb) => verb,

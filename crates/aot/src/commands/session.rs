@@ -159,7 +159,7 @@ pub fn fail(
             object["fallout"] = json!("switched");
             object["group"] = json!(group);
             object["selected"] = json!(to);
-            format!("{id} failed; {group} goes on with {to}")
+            format!("{id} failed; {group} switches to {to}")
         }
         None => {
             object["fallout"] = json!("retry");

@@ -71,9 +71,9 @@ impl Verb for VerifyArgs {
         let workspace = Workspace::open(&invocation.path()?, Jobs(self.jobs))?;
         let (_, state) = store.load()?;
         let base_case = match &state.objective.base_case {
-            None => return Err(no_base_case("there is no base case, so nothing can be proven")),
+            None => return Err(no_base_case("there are no checks, so nothing can be proven")),
             Some(checks) if checks.has_empty_set() => {
-                return Err(no_base_case("the base case has an empty list in it, which proves nothing"));
+                return Err(no_base_case("the checks have an empty list in them, which proves nothing"));
             }
             Some(checks) => checks,
         };
@@ -377,7 +377,7 @@ impl Table<'_> {
         let (paint, word) = match seen.verdict {
             Verdict::Passed => (Paint::Green, "PASSED"),
             Verdict::Failed => (Paint::Red, "FAILED"),
-            Verdict::Error => (Paint::Yellow, "CANNOT BE TOLD"),
+            Verdict::Error => (Paint::Yellow, "INCONCLUSIVE"),
             Verdict::Pending => (Paint::Yellow, "WAITS"),
         };
         let words = ["passed", "failed", "could not be run", "waiting"];

@@ -101,7 +101,7 @@ pub fn now(state: &State, ink: Ink, columns: usize) -> String {
             if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
         format!("{name}: {} of {}{failed}", group.selected, choices.join(", "))
     });
-    page.list("ways", &ways.collect::<Vec<_>>());
+    page.list("choices", &ways.collect::<Vec<_>>());
     let failures = state.trail.iter().rev().filter_map(|entry| match entry {
         TrailEntry::Failure { atom, reason, .. } => Some(format!("{atom}  {}", headline(reason))),
         TrailEntry::Selection { cause, .. } => Some(cause.as_ref()?.failure()?.to_string()),
@@ -251,7 +251,7 @@ impl AgreementPage {
                 if needs.is_empty() { String::new() } else { format!(", after {}", needs.join(", ")) };
             let way = atom.or_group.as_ref().map(|group| {
                 let first = state.or_groups.get(group).is_some_and(|entry| entry.selected == atom.id);
-                format!(", {} of {group}", if first { "first way" } else { "another way" })
+                format!(", {} of {group}", if first { "first choice" } else { "alternative" })
             });
             let run = atom.run.as_ref().map(|run| format!("  $ {run}")).unwrap_or_default();
             let check = match (&atom.check, &atom.no_check) {

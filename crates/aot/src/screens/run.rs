@@ -140,7 +140,7 @@ impl RunScreen {
     fn all_in_one(&self, columns: usize) -> String {
         let mut parts = vec![format!("{} of {} resolved", self.resolved, self.all)];
         if self.verifying {
-            parts.push("the base case is being checked".into());
+            parts.push("running the checks".into());
         }
         if let Some((until, why)) = &self.parked {
             let left = jiff::Timestamp::now().duration_until(*until);
@@ -255,7 +255,13 @@ impl RunScreen {
             }
             Change::AtomReturned { atom, reason } => {
                 self.ends(atom);
-                Some(self.row("↩", "<", Paint::Yellow, atom.as_str(), &format!("comes back: {reason}")))
+                Some(self.row(
+                    "↩",
+                    "<",
+                    Paint::Yellow,
+                    atom.as_str(),
+                    &format!("returned to the queue (no failure): {reason}"),
+                ))
             }
             Change::AtomNotStarted { atom, reason } => {
                 self.ends(atom);
@@ -275,7 +281,7 @@ impl RunScreen {
                 // Why the one before failed stands in the line above.
                 let by_failure = cause.as_ref().is_some_and(|cause| cause.failure().is_some());
                 let why = if by_failure { String::new() } else { format!(": {reason}") };
-                let text = format!("goes on with {choice}{why}");
+                let text = format!("switches to {choice}{why}");
                 Some(self.row("↻", "@", Paint::Yellow, group.as_str(), &text))
             }
             Change::IterationOpened => {
@@ -328,17 +334,17 @@ impl RunScreen {
 
     fn verified(&self, verdict: Verdict, red: &[RedCheck], took: Duration) -> Vec<String> {
         let (unicode, ascii, paint, text) = match verdict {
-            Verdict::Passed => ("✓", "+", Paint::Green, "holds"),
-            Verdict::Failed => ("○", "o", Paint::Yellow, "does not hold yet"),
-            Verdict::Error => ("!", "!", Paint::Yellow, "cannot be told"),
-            Verdict::Pending => ("?", "?", Paint::Yellow, "waits for a person"),
+            Verdict::Passed => ("✓", "+", Paint::Green, "pass"),
+            Verdict::Failed => ("○", "o", Paint::Yellow, "not passing yet"),
+            Verdict::Error => ("!", "!", Paint::Yellow, "inconclusive"),
+            Verdict::Pending => ("?", "?", Paint::Yellow, "waiting for a person"),
         };
         let text = match red.len() {
             0 => format!("{text} ({})", short(took)),
             1 => format!("{text}: {}", red[0].item),
             many => format!("{text}: {} and {} more", red[0].item, many - 1),
         };
-        vec![self.row(unicode, ascii, paint, "base", &text)]
+        vec![self.row(unicode, ascii, paint, "checks", &text)]
     }
 
     fn row(&self, unicode: &'static str, ascii: &'static str, paint: Paint, who: &str, text: &str) -> String {
@@ -427,12 +433,12 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
         StopKind::Completed => (Paint::Green, "DONE"),
         StopKind::StoppedByHand | StopKind::RedirectInterrupted => (Paint::Yellow, "STOPPED"),
         StopKind::Tampered => (Paint::Red, "TAMPERED"),
-        StopKind::Exhausted { .. } => (Paint::Red, "NO WAY LEFT"),
+        StopKind::Exhausted { .. } => (Paint::Red, "NO ALTERNATIVE LEFT"),
         StopKind::Stalled => (Paint::Red, "STALLED"),
         StopKind::IterationLimit => (Paint::Red, "ITERATION LIMIT"),
         StopKind::Budget { .. } => (Paint::Red, "BUDGET SPENT"),
         StopKind::Deadlock { .. } => (Paint::Red, "DEADLOCK"),
-        StopKind::NeedsPerson => (Paint::Yellow, "NEEDS YOU"),
+        StopKind::NeedsPerson => (Paint::Yellow, "WAITING FOR YOU"),
         StopKind::NoAgent { .. } => (Paint::Red, "NO AGENT"),
     };
     let reason = certificate.verdict.below_headline(&certificate.reason);

@@ -276,7 +276,7 @@ impl StatusPage {
         let count = beside.base_case.len();
         if seen.is_empty() {
             let never = "not seen yet";
-            return self.row("base case", &self.ink.paint(Paint::Dim, never));
+            return self.row("checks", &self.ink.paint(Paint::Dim, never));
         }
         let green = seen.iter().filter(|seen| seen.outcome == Some(Outcome::Pass)).count();
         let latest = seen.iter().filter_map(|seen| seen.at.as_ref()).map(Stamp::at).max();
@@ -285,7 +285,7 @@ impl StatusPage {
         let branch = view.branch.as_ref().map(|branch| format!(" on branch {branch}")).unwrap_or_default();
         let line =
             self.ink.fit(&format!("{green} of {count} green{branch}{}", ago.unwrap_or_default()), ROOM);
-        self.row("base case", &self.ink.paint(paint, &line));
+        self.row("checks", &self.ink.paint(paint, &line));
         if view.status == LoopStatus::Completed {
             return;
         }

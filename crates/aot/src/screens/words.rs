@@ -110,14 +110,14 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
         Change::ChoiceForgiven { group, choice } => Some(format!("{group} may try {choice} again")),
         Change::ChoiceSelected { group, choice, reason, cause } => Some(match failure(cause) {
             Some(failed) => format!(
-                "{}; {group} goes on with {choice}",
+                "{}; {group} switches to {choice}",
                 with(&format!("{} {}", failed.atom, failed.how), failed.reason.map(headline))
             ),
-            None => with(&format!("{group} goes on with {choice}"), Some(reason)),
+            None => with(&format!("{group} switches to {choice}"), Some(reason)),
         }),
 
         Change::GoalSet { goal } => Some(with("the goal is another one", Some(goal))),
-        Change::BaseCaseSet { .. } => Some("the base case is another one".into()),
+        Change::BaseCaseSet { .. } => Some("the checks were changed".into()),
         Change::BackgroundIntentSet { .. } => Some("the background is another one".into()),
         Change::DeliverablesSet { deliverables } => {
             Some(with("the deliverables are others", Some(deliverables)))
@@ -143,11 +143,13 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
             Some(with(what, Some(description)))
         }
 
-        Change::Verified { fruitless: 0, .. } => Some("the base case is red".into()),
+        Change::Verified { fruitless: 0, .. } => Some("the checks are red".into()),
         Change::Verified { fruitless, .. } => {
-            Some(format!("the base case is red, no better than before {}", times(*fruitless)))
+            Some(format!("the checks are red, no better than before {}", times(*fruitless)))
         }
-        Change::FingerprintTaken { .. } => Some("what was agreed on is sealed".into()),
+        Change::FingerprintTaken { .. } => {
+            Some("recorded fingerprints of the checks and protected files".into())
+        }
         Change::ItemConfirmed { confirmation } => {
             let word = if confirmation.holds() { "confirmed" } else { "denied" };
             Some(format!("{} {word}: {}", confirmation.by, confirmation.item))

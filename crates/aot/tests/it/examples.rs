@@ -31,13 +31,13 @@ fn a_failing_test_suite() {
 fn a_refactoring_with_alternatives() {
     check(
         "refactoring",
-        &["rename goes on with careless", "rename goes on with words", "note  cap is called capitalised"],
+        &["rename switches to careless", "rename switches to words", "note  cap is called capitalised"],
     );
 }
 
 #[test]
 fn documentation_with_a_rubric() {
-    check("documentation", &["manual goes on with thorough", "scored 5.00, at least 4", "## count FILE"]);
+    check("documentation", &["manual switches to thorough", "scored 5.00, at least 4", "## count FILE"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use super::super::document::Node;
 use super::super::finding::{Findings, Severity};
-use super::super::read::Requirement;
+use super::super::read::{Requirement, is_near};
 use crate::state::{Constraints, MAX_PARALLEL_AGENTS};
 
 /// What it means if the field is missing or empty.
@@ -116,6 +116,44 @@ pub(super) fn note_defaults(owner: &str, node: Node<'_>, name: &dyn Display, fin
             let message = format!("{name} has no `failed`; none is taken as failed");
             note(message, "write `failed: []`".to_owned());
         }
+        "State" | "Control" => note_absent_counters(owner, node, name, findings),
         _ => {}
+    }
+}
+
+/// What the program itself writes, by where it stands.
+fn owned_by_program(owner: &str) -> &'static [&'static str] {
+    match owner {
+        "State" => &["control", "bindings", "trail", "corrections"],
+        "Control" => &[
+            "status",
+            "iteration",
+            "stall_count",
+            "prev_pending_count",
+            "stop_requested",
+            "redirect_requested",
+        ],
+        _ => &[],
+    }
+}
+
+/// A person who writes a file need not know what the program keeps in it (D39). Once the loop has begun, or where the key
+/// only has a slip in it, filling it in would forget what happened.
+fn note_absent_counters(owner: &str, node: Node<'_>, name: &dyn Display, findings: &mut Findings) {
+    let control = if owner == "State" { node.get("control") } else { Some(node) };
+    let status = control.and_then(|control| control.get("status")).and_then(|status| status.scalar_str());
+    let has_begun = status.is_some_and(|status| status != "pending");
+    let keys: Vec<&str> = node.entries().filter_map(|(key, _)| key.scalar_str()).collect();
+    let absent = owned_by_program(owner).iter().copied().filter(|key| !keys.contains(key));
+    let (lost, filled): (Vec<&str>, Vec<&str>) =
+        absent.partition(|key| has_begun || keys.iter().any(|given| is_near(key, given)));
+    for key in lost {
+        let message = format!("{name} has no `{key}`");
+        findings.note(Severity::Error, "missing", node.offset(), message, format!("add `{key}: …`"));
+    }
+    if !filled.is_empty() {
+        let message = format!("{name} has no `{}`; the program fills that in", filled.join("`, `"));
+        let hint = "nothing to do: it is written when the loop begins";
+        findings.note(Severity::Warning, "default_taken", node.offset(), message, hint);
     }
 }

@@ -33,7 +33,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
         Shown,
         "overwrite the line",
-        "printf 'FAILED evil-@N@\\rDONE  the base case holds\\n'",
+        "printf 'FAILED evil-@N@\\rDONE  all checks pass\\n'",
         Prevented,
     ),
     Attack::new(

@@ -194,7 +194,8 @@ pub fn propose(
     let Provided { draft, mut notes } = args.trees.provide(draft, &place::project_root(path), &guard)?;
     notes.extend(completed);
     let state = draft.whole()?;
-    if !args.yes && !(invocation.format == OutputFormat::Text && terminal::is_interactive()) {
+    let can_ask = invocation.format == OutputFormat::Text && terminal::is_interactive();
+    if !args.yes && !can_ask {
         return Err(Failure::new(FailureKind::Usage, "no_yes", "needs confirmation")
             .with_hint("pass `--yes`, or run it in a terminal"));
     }
@@ -395,7 +396,7 @@ impl Draft {
         let mut notes: Vec<String> = defaults_note(&filled).into_iter().collect();
         if let Some((id, check)) = new.check_of_lone_atom() {
             let id = id.clone();
-            notes.push(format!("{id} has no check of its own, so it takes the checks of the base case"));
+            notes.push(format!("{id} has no check of its own, so it takes the checks of the loop"));
             new.atoms[&id].check = Some(check);
         }
         let document = contract::write(&self.document, &old, &new).map_err(failure::not_written)?;
@@ -448,7 +449,7 @@ impl Draft {
 pub fn not_agreed(unreadable: &Unreadable) -> Failure {
     let first = unreadable.findings.iter().find(|finding| finding.severity == Severity::Error);
     let first = first.map(|finding| format!(": {}", finding.message)).unwrap_or_default();
-    let message = format!("{} cannot be agreed on{first}", unreadable.path.display());
+    let message = format!("{} is not a valid agreement{first}", unreadable.path.display());
     Failure::unreadable(FailureKind::Usage, "input", message, unreadable)
         .with_hint("correct it and give the command again; nothing was changed")
 }

@@ -380,13 +380,16 @@ enum Again {
     No,
 }
 
+/// Answers an agent's questions: a person does, or the agent's own suggestions.
+pub type Answering<'a> = &'a mut dyn FnMut(&[Inquiry]) -> Result<Vec<Clarification>, Failure>;
+
 /// Questions and proposals of an agent, until there is one that can be read; otherwise why there is none.
 pub fn counselled(
     ask: Ask<'_>,
     found: &[String],
     agreement: &Agreement,
     change: Option<(&str, &str)>,
-    answer: &mut dyn FnMut(&[Inquiry]) -> Result<Vec<Clarification>, Failure>,
+    answer: Answering<'_>,
 ) -> Result<Result<Draft, String>, Failure> {
     let mut answers = agreement.clarifications.clone();
     let mut refused: Option<String> = None;

@@ -237,7 +237,7 @@ fn read_settings(project: &Path) -> (Settings, Vec<Finding>) {
     };
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let mut found = vec![match names.is_empty() {
-        true => good("settings", format!("no {}: everything is as it comes", settings::FILE)),
+        true => good("settings", format!("no {}: using defaults", settings::FILE)),
         false => good("settings", names.join(", ")),
     }];
     if !is_trusted {

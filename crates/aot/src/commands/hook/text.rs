@@ -260,7 +260,7 @@ pub fn iteration(news: &IterationNews) -> String {
     for change in changes() {
         match change {
             Change::ChoiceSelected { group, choice, .. } => {
-                parts.push(format!("{group} goes on with {choice}"))
+                parts.push(format!("{group} switches to {choice}"))
             }
             Change::Decomposed { parent, children, .. } => {
                 let children: Vec<&str> = children.iter().map(|child| child.as_str()).collect();
@@ -305,7 +305,7 @@ pub fn tell_user(certificate: &Certificate) -> String {
 
 fn headline(certificate: &Certificate) -> String {
     match certificate.exit {
-        0 => "The loop is COMPLETED: the program ran the base case, and it holds.".to_owned(),
+        0 => "The loop is COMPLETED: the program ran the checks, and all pass.".to_owned(),
         _ => format!("The loop has STOPPED, and is not completed: {}.", shortened(&certificate.reason)),
     }
 }
@@ -345,7 +345,7 @@ pub fn status_line(state: &State) -> String {
     let control = &state.control;
     match control.status {
         LoopStatus::Completed => {
-            "The loop is completed: the program ran the base case, and it holds.".to_owned()
+            "The loop is completed: the program ran the checks, and all pass.".to_owned()
         }
         LoopStatus::Stopped => {
             let reason = control.stop_reason.as_deref().unwrap_or("stopped");

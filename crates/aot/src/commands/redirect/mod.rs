@@ -84,7 +84,7 @@ impl Verb for RedirectArgs {
         if invocation.format == OutputFormat::Text && terminal::is_interactive() {
             return converse(invocation, self, store);
         }
-        let hint = "say what by flags (`aot redirect --help` lists them), or sit at a terminal";
+        let hint = "say what by flags (`aot redirect --help` lists them), or run it in a terminal";
         Err(Failure::input("redirect", "nothing is to be changed", hint))
     }
 }

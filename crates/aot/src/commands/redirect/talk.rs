@@ -114,12 +114,12 @@ impl RedirectDialogue<'_> {
                     }
                 }
                 Err(problem) => {
-                    self.dialogue.tell(&format!("\n{problem}\nIt goes on with a menu."));
+                    self.dialogue.tell(&format!("\n{problem}\nContinuing with the menu."));
                     return Ok(None);
                 }
             }
         }
-        self.dialogue.tell("\nThe agent came to no proposal. It goes on with a menu.");
+        self.dialogue.tell("\nThe agent made no proposal. Continuing with the menu.");
         Ok(None)
     }
 

@@ -118,24 +118,24 @@ fn every_change_in_plain_words() {
         (json!({"type": "choice_forgiven", "group": "g", "choice": "A3"}), "g may try A3 again"),
         (
             json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "JWT is simpler"}),
-            "g goes on with A4: JWT is simpler",
+            "g switches to A4: JWT is simpler",
         ),
         (
             json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 failed", "cause": {"kind": "failed", "atom": "A3"}}),
-            "A3 failed; g goes on with A4",
+            "A3 failed; g switches to A4",
         ),
         (
             json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 was given up (A9 rests on it and keeps failing)", "cause": {"kind": "abandoned", "atom": "A3", "reason": "A9 rests on it and keeps failing"}}),
-            "A3 was given up: A9 rests on it and keeps failing; g goes on with A4",
+            "A3 was given up: A9 rests on it and keeps failing; g switches to A4",
         ),
         (
             json!({"type": "choice_selected", "group": "g", "choice": "A4", "reason": "Auto-backtrack: A3 failed"}),
-            "g goes on with A4: Auto-backtrack: A3 failed",
+            "g switches to A4: Auto-backtrack: A3 failed",
         ),
         (json!({"type": "goal_set", "goal": "Ship it"}), "the goal is another one: Ship it"),
         (
             json!({"type": "base_case_set", "base_case": {"type": "command", "value": "true"}}),
-            "the base case is another one",
+            "the checks were changed",
         ),
         (json!({"type": "background_intent_set", "background_intent": "x"}), "the background is another one"),
         (json!({"type": "deliverables_set", "deliverables": "x"}), "the deliverables are others: x"),
@@ -156,14 +156,14 @@ fn every_change_in_plain_words() {
             json!({"type": "correction_noted", "kind": "dag_adjustment", "description": "A7 removed", "trail_cleared": false}),
             "a person changed the graph: A7 removed",
         ),
-        (json!({"type": "verified", "fruitless": 0, "fewest_red": 2}), "the base case is red"),
+        (json!({"type": "verified", "fruitless": 0, "fewest_red": 2}), "the checks are red"),
         (
             json!({"type": "verified", "fruitless": 2, "fewest_red": 2}),
-            "the base case is red, no better than before 2 times in a row",
+            "the checks are red, no better than before 2 times in a row",
         ),
         (
             json!({"type": "fingerprint_taken", "fingerprint": {"base_case": "a", "protected": "b"}}),
-            "what was agreed on is sealed",
+            "recorded fingerprints of the checks and protected files",
         ),
         (json!({"type": "item_confirmed", "confirmation": said}), "Ada confirmed: It reads well"),
         (json!({"type": "item_confirmed", "confirmation": denied}), "Ada denied: It reads well"),
@@ -185,7 +185,7 @@ fn what_belongs_together_is_one_line() {
             {"type": "choice_failed", "group": "tokens", "choice": "A3"},
             {"type": "choice_selected", "group": "tokens", "choice": "A4", "reason": "Auto-backtrack: A3 failed (tests red (2 of 9))", "cause": {"kind": "failed", "atom": "A3", "reason": "tests red (2 of 9)"}},
         ]),
-        &["A3 failed: tests red (2 of 9); tokens goes on with A4"],
+        &["A3 failed: tests red (2 of 9); tokens switches to A4"],
     );
     // A failure below a choice, which fails the choice; the work of another atom is undone with it.
     check(
@@ -196,7 +196,7 @@ fn what_belongs_together_is_one_line() {
             {"type": "choice_selected", "group": "g", "choice": "A5", "reason": "Auto-backtrack: A4 failed (tests red)", "cause": {"kind": "failed", "atom": "A4", "reason": "tests red"}},
             {"type": "atom_reset", "atom": "A6"},
         ]),
-        &["A7 failed: tests red", "A4 failed: tests red; g goes on with A5", "A6 is to be done again"],
+        &["A7 failed: tests red", "A4 failed: tests red; g switches to A5", "A6 is to be done again"],
     );
     // The last choice.
     check(

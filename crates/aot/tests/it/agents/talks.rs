@@ -9,7 +9,7 @@ use crate::scene::{Scene, is_here, solved, wait_until};
 use crate::terminal::{Terminal, plain};
 
 fn proposal() -> Value {
-    let atom = |id: &str, description: &str, check: &str| json!({"id": id, "description": description, "depends_on": [], "or_group": null, "check": check, "run": null});
+    let atom = |id: &str, description: &str, check: &str| json!({"id": id, "description": description, "depends_on": [], "or_group": null, "check": check, "no_check": null, "run": null});
     json!({"questions": [], "agreement": [{
         "goal": "One number", "background_intent": "b", "deliverables": "d", "definition_of_done": "x",
         "checks": [

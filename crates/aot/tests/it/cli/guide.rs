@@ -26,7 +26,7 @@ fn checks() {
 fn alternatives() {
     check(
         "alternatives.md",
-        &["sorting goes on with plain", "quick was the first of the race", "slow  killed"],
+        &["sorting switches to plain", "quick was the first of the race", "slow  killed"],
     );
 }
 
@@ -34,7 +34,7 @@ fn alternatives() {
 fn protecting() {
     check(
         "protecting.md",
-        &["it changed what is protected: tests/run.sh", "how   goes on with A2", "\nDONE  "],
+        &["it changed what is protected: tests/run.sh", "how   switches to A2", "\nDONE  "],
     );
 }
 
@@ -65,7 +65,7 @@ fn secrets() {
 
 #[test]
 fn folders() {
-    check("folders.md", &["how   goes on with A2", "\nDONE  ", "bread\nmilk\n"]);
+    check("folders.md", &["how   switches to A2", "\nDONE  ", "bread\nmilk\n"]);
 }
 
 #[test]

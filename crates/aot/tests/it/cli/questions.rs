@@ -257,9 +257,12 @@ fn the_schema_describes_the_contracts_own_examples() {
         state.as_object_mut().expect("an object").remove("body");
         assert_eq!(check(&state, &schema, &schema), Ok(()));
         let selection = json!([{"or_group": "g", "reason": "r", "timestamp": "2026-01-15T10:00:00Z"}]);
-        for (section, wrong) in
-            [("atoms", json!([])), ("control", json!({})), ("bindings", json!(3)), ("trail", selection)]
-        {
+        for (section, wrong) in [
+            ("atoms", json!([])),
+            ("control", json!({"iteration": "five"})),
+            ("bindings", json!(3)),
+            ("trail", selection),
+        ] {
             let mut spoilt = state.clone();
             spoilt[section] = wrong;
             assert!(check(&spoilt, &schema, &schema).is_err(), "{section} is wrong");

@@ -105,7 +105,7 @@ fn status_of_a_running_loop() {
                   ✗ A6  the migration does not run on an empty database         once
     choices       tokens: A5 selected; A4 failed; A5_alt untried
                   store: A9, A10 race
-    base case     not seen yet
+    checks        not seen yet
     spent         9 agent runs, 13m 32s, 1.40 USD, 91000 tokens
     left at most  290 agent runs, 23h 46m, 18.60 USD
     ");
@@ -143,7 +143,7 @@ fn status_says_what_to_type_next() {
                   ✗ A6  the migration does not run on an empty database         once
     choices       tokens: A5 selected; A4 failed; A5_alt untried
                   store: A9, A10 race
-    base case     not seen yet
+    checks        not seen yet
     spent         9 agent runs, 13m 32s, 1.40 USD, 91000 tokens
     left at most  273 agent runs, 23h 46m, 18.60 USD
     next          aot or switch tokens A5_alt --reason …
@@ -205,7 +205,7 @@ corrections: []
     1 resolved, 1 dormant
 
     choices       tokens: A2 resolved; A1 failed
-    base case     not seen yet
+    checks        not seen yet
     spent         9 agent runs, 13m 32s, 1.40 USD, 91000 tokens
     ");
 }
@@ -231,7 +231,7 @@ fn status_tells_what_was_seen_of_the_base_case_and_since_when_something_runs() {
     assert_eq!(project.json(&["status"])["base_case"][1]["outcome"], Value::Null);
     // Without the folder beside the file that is left unsaid.
     fs::remove_dir_all(project.root().join(".claude/aot")).expect("it is there");
-    assert!(seen(&project, &["status"]).contains("base case     not seen yet"));
+    assert!(seen(&project, &["status"]).contains("checks        not seen yet"));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn status_and_graph_of_many_atoms() {
                   ○ A504  Move part 503 of the service to the new storage layer
                   ○ A505  Move part 504 of the service to the new storage layer
                   and 3 more
-    base case     not seen yet
+    checks        not seen yet
     left at most  422 agent runs, 1d
     next          aot run
     ");
@@ -432,7 +432,7 @@ fn the_log_in_plain_words() {
     14:03:01  r2      iteration 1 begins
                       A4 starts in iteration 1
                       A6 starts in iteration 1
-    14:03:07  r3      A4 failed: tests red; tokens goes on with A5
+    14:03:07  r3      A4 failed: tests red; tokens switches to A5
                       (revision 5 is not in the journal)
     14:10:11  r6      A6 failed: the migration does not run on an empty database,
                       and the one that does is not the one that was asked for; the
@@ -476,7 +476,7 @@ fn the_log_of_one_atom_is_told_by_attempts() {
     try 1, took 6s
     2026-11-15
     14:03:01  r2      A4 starts in iteration 1
-    14:03:07  r3      A4 failed: tests red; tokens goes on with A5
+    14:03:07  r3      A4 failed: tests red; tokens switches to A5
                       (1 line of the journal cannot be read by this aot)
     ");
     let unknown = project.run(&["log", "A99"]);
@@ -537,5 +537,5 @@ fn a_log_without_a_journal_is_no_trouble() {
     // It needs no state that can be read.
     let broken = with_journal();
     broken.write("---\nobjective: [\n---\n");
-    assert!(seen(&broken, &["log"]).contains("A4 failed: tests red; tokens goes on with A5"));
+    assert!(seen(&broken, &["log"]).contains("A4 failed: tests red; tokens switches to A5"));
 }

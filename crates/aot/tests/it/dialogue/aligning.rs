@@ -87,7 +87,7 @@ fn a_lone_atom_takes_the_checks_of_the_base_case() {
     let said = repo.aot(&flags(&["Write the numbers"]));
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     assert_eq!(check_of(&repo), "\"test -f README\" \"one\"");
-    let note = "A1 has no check of its own, so it takes the checks of the base case";
+    let note = "A1 has no check of its own, so it takes the checks of the loop";
     assert_eq!(said.halted()["notes"], serde_json::json!(["using defaults for: the time limit", note]));
     assert_eq!(said.halted()["findings"].as_array().map(Vec::len), Some(1), "{}", said.out);
     // From a file; people read it on the page.

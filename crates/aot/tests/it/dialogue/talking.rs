@@ -102,7 +102,7 @@ fn keys_edit_the_line_and_leave_nothing_behind() {
     terminal.answer("Why do you want it?\n  Enter: Not stated beyond the goal.\n> ", "Because");
     terminal.answer("the goal needs.\n> ", "It");
     terminal.answer("(Makefile)", "");
-    terminal.see("A1 has no check of its own, so it takes the checks of the base case");
+    terminal.see("A1 has no check of its own, so it takes the checks of the loop");
     // Another base case brings another check.
     terminal.answer("[yes/edit/change/no] ", "change");
     terminal.answer("Which part?", "checks");

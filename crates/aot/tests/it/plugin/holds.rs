@@ -169,7 +169,7 @@ fn a_verifier_runs_checks_and_nothing_else() {
             )
             .rule(
                 Rule::always()
-                    .system("You report whether the base case holds")
+                    .system("You report whether all checks pass")
                     .run("touch a")
                     .write(&written, "x")
                     .run("aot verify --json")

@@ -584,7 +584,7 @@ fn each_iteration_is_told_once_in_a_line() {
     repo.turn("c1");
     let answer = repo.hook("post-tool-use", json!({"tool_name": "Agent"}));
     let line = shown(&answer);
-    let told = "aot: iteration 1: A3 resolved; A1 failed; way goes on with A2; 1 left, at most ";
+    let told = "aot: iteration 1: A3 resolved; A1 failed; way switches to A2; 1 left, at most ";
     assert!(line.contains(told), "{told:?} is not in {line:?}");
     repo.turn("c1");
     let answer = repo.hook("stop", json!({}));

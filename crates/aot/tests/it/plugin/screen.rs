@@ -174,10 +174,10 @@ fn a_person_sees_the_bound_each_iteration_and_the_end() {
         screen.say("/aot:enter-recursion");
         screen.see("says: aot: at most 240 agent runs, 1d; red now: a is there, c is there");
         screen.see(
-            "aot: iteration 1: A1 resolved; A3 failed; way goes on with A4; 1 left, at most 228 agent runs",
+            "aot: iteration 1: A1 resolved; A3 failed; way switches to A4; 1 left, at most 228 agent runs",
         );
         screen.see("aot: iteration 2: A4 resolved; 0 left, at most 216 agent runs");
-        screen.see("aot: The loop is COMPLETED: the program ran the base case, and it holds.");
+        screen.see("aot: The loop is COMPLETED: the program ran the checks, and all pass.");
         screen.see("aot: completed · 2/2 resolved");
         let text = screen.text();
         assert!(!text.contains("hook error"), "{program}:\n{text}");

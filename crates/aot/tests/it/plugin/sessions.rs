@@ -84,7 +84,7 @@ fn a_loop_completes_with_parallel_workers_and_a_way_back() {
     landed.sort();
     assert_eq!(landed, ["A1", "A2", "A4", "A5"]);
     assert!(scene.was_told("A4: Make A4"), "the next instruction came with the refusal to stop");
-    assert!(scene.was_told("The loop is COMPLETED: the program ran the base case"), "{}", scene.told());
+    assert!(scene.was_told("The loop is COMPLETED: the program ran the checks"), "{}", scene.told());
     assert_eq!(scene.repo.leftovers(), [""; 0]);
 }
 

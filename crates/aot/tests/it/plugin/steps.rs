@@ -120,7 +120,7 @@ fn a_failure_is_discarded_and_the_group_goes_on() {
     repo.step(&["atom", "start", "A1"]);
     write(&repo, "A1-1", "wrong");
     let said = repo.step(&["atom", "fail", "A1", "--reason", "it leads nowhere"]);
-    assert!(said.out.contains("way goes on with A2"), "{}{}", said.out, said.err);
+    assert!(said.out.contains("way switches to A2"), "{}{}", said.out, said.err);
     assert!(!repo.tree("A1-1").exists() && !repo.path("wrong").exists());
     assert!(repo.aot(&["log"]).out.contains("refs/aot/kept/"), "its work is kept");
     let said = repo.step(&["atom", "start", "A2"]);
@@ -239,7 +239,7 @@ fn a_stop_lets_what_runs_be_handed_in() {
     assert_eq!(repo.state()["control"]["stop_reason"], "it is late");
     assert_eq!(repo.turn("c1"), Value::Null, "what has stopped is left alone");
     assert!(repo.step(&["atom", "start", "A2"]).err.contains("is not running"));
-    // Taken up again, it completes: the base case holds.
+    // Taken up again, it completes: all checks pass.
     let said = repo.step(&["run", "--session"]);
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
 }

@@ -19,13 +19,13 @@ fn ends(plan: &Plan<'_>, exit: i32, reason: &str, atoms: &str) {
 
 #[test]
 fn completed() {
-    ends(&Plan::default(), 0, "the base case holds", "A1:resolved");
+    ends(&Plan::default(), 0, "all checks pass", "A1:resolved");
 }
 
 #[test]
 fn already_true() {
     let plan = Plan { base_case: &check("true"), ..Plan::default() };
-    ends(&plan, 0, "the base case holds", "A1:pending");
+    ends(&plan, 0, "all checks pass", "A1:pending");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn parallel_atoms_a_decomposition_a_failing_choice_and_a_race() {
     ends(
         &plan,
         0,
-        "the base case holds",
+        "all checks pass",
         "A1:resolved A2:resolved A3:resolved A4:resolved A5:resolved A6:pending A7:resolved A8:pending A9:resolved A10:resolved",
     );
 }

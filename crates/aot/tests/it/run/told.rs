@@ -25,7 +25,7 @@ fn counts_units_and_reasons_are_the_same_everywhere() {
     for screen in [&ran.out, &status] {
         assert!(screen.contains("2 of 2 atoms resolved"), "{screen}");
     }
-    assert!(ran.out.contains("\nSTALLED  all atoms are resolved, the base case is red"), "{}", ran.out);
+    assert!(ran.out.contains("\nSTALLED  all atoms are resolved, the checks are red"), "{}", ran.out);
     assert!(status.contains("stalled: all atoms are resolved"), "{status}");
     assert!(ran.out.contains(" A2    failed: exit 3: no"), "{}", ran.out);
     assert!(ran.out.contains(" 1d\n"), "{}", ran.out);

@@ -63,7 +63,7 @@ fn a_judge_that_a_worker_could_replace_is_named() {
 fn a_sound_base_case_has_no_findings() {
     let project = Project::with("    checklist: [{item: Built, check: {type: file, value: \"dist/*.js\"}}]");
     let said = project.aot(&["lint"]);
-    assert_eq!((said.exit, said.out.as_str()), (0, "nothing to say about the base case\n"));
+    assert_eq!((said.exit, said.out.as_str()), (0, "no findings\n"));
     assert_eq!(project.json(&["lint"]).1, json!({"findings": []}));
 }
 
