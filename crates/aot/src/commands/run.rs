@@ -197,13 +197,16 @@ impl RunArgs {
         Ok(None)
     }
 
-    /// A loop that is completed makes room for the next one; any other needs `--force`, or a yes.
+    /// A loop that is completed, or in which nothing was done, makes room for the next one; any other needs `--force`, or a
+    /// yes. The old one is kept as a backup in any case.
     fn replaces(&self, invocation: &Invocation, path: &Path) -> Result<ExistingFile, Failure> {
-        let is_completed = || {
+        let is_over = || {
             let mut store = Store::open(path, &place::build_mark()).ok()?;
-            Some(store.load::<Refusal>().ok()?.1.control.status == LoopStatus::Completed)
+            let state = store.load::<Refusal>().ok()?.1;
+            let is_untouched = state.control.iteration == 0 && state.bindings.is_empty();
+            Some(state.control.status == LoopStatus::Completed || is_untouched)
         };
-        if path.exists() && is_completed() == Some(true) {
+        if path.exists() && is_over() == Some(true) {
             return Ok(ExistingFile::BackUp);
         }
         let asks =
@@ -212,8 +215,7 @@ impl RunArgs {
             Err(_) if asks && terminal::says_yes(&format!("{} exists. Replace it?", path.display())) => {
                 Ok(ExistingFile::BackUp)
             }
-            Err(exists) => Err(exists.with_hint("`aot run` goes on with it; `--force` replaces it")),
-            Ok(over) => Ok(over),
+            existing => existing,
         }
     }
 

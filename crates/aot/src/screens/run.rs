@@ -407,7 +407,7 @@ pub fn bound(bound: &Bound) -> String {
 
 /// The same beside the least that success needs, for a loop that is about to run.
 pub fn range(least: u64, most: &Bound) -> String {
-    match least {
+    match least.min(most.agent_runs) {
         0 => bound(most),
         least => format!("at least {least}, {}", bound(most)),
     }

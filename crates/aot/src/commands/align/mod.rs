@@ -513,7 +513,11 @@ fn write(path: &Path, agreed: &Agreed, over: ExistingFile) -> Result<Written, Fa
 /// What a person should know of the trees.
 fn print_notes(notes: &[String]) {
     for note in notes {
-        print::line(&format!("note       {note}"));
+        let mut name = "note";
+        for line in text::wrapped(note, text::COLUMNS - 11) {
+            print::line(&format!("{name:<11}{line}"));
+            name = "";
+        }
     }
 }
 
