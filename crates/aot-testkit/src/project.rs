@@ -260,7 +260,8 @@ impl Project {
                 let path = entry.path();
                 if path.is_dir()
                     && !path.is_symlink()
-                    && path.file_name().is_none_or(|name| name != "objects")
+                    // Trees stay for the next run, which removes their locks when it lends them.
+                    && path.file_name().is_none_or(|name| name != "objects" && name != "worktrees")
                 {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "lock") {
