@@ -48,7 +48,7 @@ run_tests() {
 skipped() {
     [ "$1" = quick ] || return 0
     printf -- '--skip %s ' agents::clients agents::loops agents::over_acp agents::talks agents::troubles mcp::clients \
-        plugin::holds plugin::installing plugin::sessions run::crashes
+        plugin::holds plugin::installing plugin::screen plugin::sessions run::crashes
 }
 
 # bubblewrap is the better of the two cages. Without it the tests say which of them are left out.
@@ -102,7 +102,8 @@ step 'bubblewrap and the agents that are tested'
 wait "$install" || { cat "$target/install.log"; exit 1; }
 cat "$target/install.log"
 
-# Tests and campaigns wait for processes most of the time. The simulations take what they leave, with the lowest priority.
+# Tests wait for processes part of the time: the simulations, and a sample of the faults that docs/reliability.md describes,
+# take what they leave.
 {
     echo 'a hundred thousand simulated lives'
     nice -n 19 "$target/debug/examples/simulate" 100000
@@ -110,18 +111,21 @@ cat "$target/install.log"
     nice -n 19 "$target/debug/examples/check_model"
 } > "$target/simulations.log" 2>&1 &
 simulations=$!
-trap 'kill "$simulations" 2> /dev/null || true' EXIT
+"$target/debug/examples/faults" 100000 30 > "$target/faults.log" 2>&1 &
+faults=$!
+trap 'kill "$simulations" "$faults" 2> /dev/null || true' EXIT
 
-step 'tests, and simulations beside them'
+step 'tests, with simulations and faults beside them'
 failed=0
 run_tests default || failed=$?
 
-# A part of the campaigns against the program, which docs/reliability.md describes: what has not begun in time is left out.
-step 'a sample of faults and of attacks, and simulations beside them'
-"$target/debug/examples/faults" 100000 20 || failed=$?
+# A sample again. Attackers use up processes and memory, so tests do not run meanwhile.
+step 'attacks'
 AOT_SECONDS=20 "$target/debug/examples/attacks" || failed=$?
 
-step 'simulations'
+step 'faults and simulations'
+wait "$faults" || failed=$?
+cat "$target/faults.log"
 wait "$simulations" || failed=$?
 cat "$target/simulations.log"
 

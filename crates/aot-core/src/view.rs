@@ -62,6 +62,8 @@ pub struct View {
     pub groups: Few<Alternatives>,
     /// The most that can still be spent.
     pub bound: Bound,
+    /// The least agent runs that success needs; none if only commands and checks are left.
+    pub least_agent_runs: u64,
     pub spent: Spent,
     /// What the alignment lacks; empty if the gate is open.
     pub missing: Vec<String>,
@@ -292,6 +294,7 @@ impl View {
             failures: failures(state),
             groups: groups(&graph, state),
             bound: bound::written(state, Agents::ALL),
+            least_agent_runs: bound::least(state, &graph),
             spent: control.spent.clone().unwrap_or_default(),
             next_steps: match control.status {
                 LoopStatus::Pending if missing.is_empty() => vec!["aot run".into()],
@@ -353,7 +356,7 @@ fn base_case(state: &State) -> Vec<BaseCaseCheck> {
         .map(|leaf| {
             let confirmation = state.control.confirmed.iter().find(|entry| entry.item == leaf.name);
             BaseCaseCheck {
-                kind: leaf.kind().to_owned(),
+                kind: leaf.check.kind().word().to_owned(),
                 runs: leaf.runs().map(str::to_owned),
                 confirmed: confirmation.map(|entry| (entry.holds(), entry.at.clone())),
                 item: leaf.name,

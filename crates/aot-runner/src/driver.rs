@@ -21,7 +21,7 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, Lock};
 use crate::store::watch::{self, Watch};
-use crate::tree::OpenedFor;
+use crate::tree::{LandedWork, OpenedFor};
 
 /// The lock of a driver that was killed is held until what it had started is gone.
 const LOCK_WAIT: Duration = Duration::from_secs(15);
@@ -42,6 +42,8 @@ pub struct RunEnd {
     /// A person at the keyboard ended it.
     pub interrupted: bool,
     pub altered: Vec<Altered>,
+    /// What the loop has landed so far; absent if that cannot be told.
+    pub landed: Option<LandedWork>,
     pub cleanup: Cleanup,
 }
 
@@ -112,7 +114,7 @@ pub fn run(
     scratch::clear(&config.project.sidecar);
     clear_outputs(&config.project);
     clear_transcripts(&config.project.sidecar);
-    engine::claim(&mut store, Owner::Driver { branch: options.branch.as_deref() })?;
+    let edits = engine::claim(&mut store, Owner::Driver { branch: options.branch.as_deref() })?;
     let loop_id = store.state().and_then(|state| state.control.loop_id.clone()).unwrap_or_default();
     let ended = end_left_behind(format!("AOT_LOOP={loop_id}").as_bytes(), &config.project.root);
     if ended > 0 {
@@ -121,7 +123,7 @@ pub fn run(
         let _ = sender.send(Message::Notice(Notice::Note { text }));
     }
     let Opening { aligned, ground, begun, notes } = Opening::of(&mut store, &config, OpenedFor::Run)?;
-    for text in notes {
+    for text in edits.iter().map(ToString::to_string).chain(notes) {
         // The notes are shown after the bound, when the engine reads its inbox.
         let _ = sender.send(Message::Notice(Notice::Note { text }));
     }
@@ -143,7 +145,9 @@ pub fn run(
     match certificate {
         Ok(certificate) => {
             let (interrupted, altered) = (output.interrupted, output.altered);
-            Ok(RunEnd { certificate, interrupted, altered, cleanup })
+            // The end is told with it or without it.
+            let landed = cleanup.crew.ground().landed_work(engine::made_at(&loop_id)).ok().flatten();
+            Ok(RunEnd { certificate, interrupted, altered, landed, cleanup })
         }
         Err(error) => {
             // That is the problem to report.

@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 pub mod agents;
+pub mod answers;
 mod atomic_file;
 #[cfg(unix)]
 pub mod checks;

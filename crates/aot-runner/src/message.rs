@@ -100,6 +100,10 @@ pub enum Notice<'n> {
     Verified {
         verdict: Verdict,
         red: Vec<RedCheck>,
+        /// Quality checks for which an agent of the host's session has to hand scores in.
+        unjudged: Vec<String>,
+        /// Of one that passed: files that the checks could see and no commit has.
+        untracked: Vec<String>,
         took: Duration,
     },
     Tampered {

@@ -1,6 +1,7 @@
 //! `mutants [rules|hook] [WORD…]`: are the tests of the rules, or of the hooks, any good? Puts all mutants that `cargo
 //! mutants` lists into one copy of the last commit, behind a switch, builds it once and runs the tests once for each; with
-//! words, only for mutants whose names hold one. Prints what survives. docs/contributing/mutants.md says how to read it. Needs git and cargo-mutants.
+//! words, only for mutants whose names hold one. Prints what survives. docs/contributing/mutants.md says how to read it.
+//! Needs git and cargo-mutants.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -54,8 +55,8 @@ struct Mutant {
 #[derive(PartialEq)]
 enum Kind {
     Switched,
-    /// The function returns an `impl Trait`, so that two bodies of it cannot stand behind one switch.
-    Opaque,
+    /// It stands outside a function, as in a constant, which is made before any switch.
+    Fixed,
 }
 
 fn main() {
@@ -84,13 +85,13 @@ impl Drop for Folder {
 fn try_all(area: &Area, words: &[String], tree: &Path, target: &Path) {
     let mutants = list(area, tree);
     let mut left_out: BTreeSet<usize> =
-        (0..mutants.len()).filter(|n| mutants[*n].kind == Kind::Opaque).collect();
+        (0..mutants.len()).filter(|n| mutants[*n].kind == Kind::Fixed).collect();
     for number in &left_out {
         println!("not tried {}", mutants[*number].name);
     }
-    let opaque = left_out.len();
+    let fixed = left_out.len();
     leave_out_unviable(tree, target, &mutants, &mut left_out);
-    let unviable = left_out.len() - opaque;
+    let unviable = left_out.len() - fixed;
     let tests = build_tests(tree, target);
     assert!(survives(area, tree, &tests, usize::MAX) == Verdict::Missed, "the tests fail without any mutant");
 
@@ -113,7 +114,7 @@ fn try_all(area: &Area, words: &[String], tree: &Path, target: &Path) {
         }
     }
     println!(
-        "{caught} caught, {endless} endless, {missed} missed, {unviable} do not compile, {opaque} not tried"
+        "{caught} caught, {endless} endless, {missed} missed, {unviable} do not compile, {fixed} not tried"
     );
 }
 
@@ -127,14 +128,16 @@ fn list(area: &Area, tree: &Path) -> Vec<Mutant> {
         .map(|mutant| {
             let text = fs::read_to_string(tree.join(word(&mutant["file"]))).expect("it is in the copy");
             let bytes = |span: &Value| (offset(&text, &span["start"]), offset(&text, &span["end"]));
-            let opaque = word(&mutant["function"]["return_type"]).contains("impl ");
+            let span = bytes(&mutant["span"]);
+            let function = &mutant["function"];
+            let is_fixed = function.is_null();
             Mutant {
                 name: word(&mutant["name"]),
                 file: word(&mutant["file"]),
-                function: bytes(&mutant["function"]["span"]),
-                span: bytes(&mutant["span"]),
+                function: if is_fixed { span } else { bytes(&function["span"]) },
+                span,
                 replacement: word(&mutant["replacement"]),
-                kind: if opaque { Kind::Opaque } else { Kind::Switched },
+                kind: if is_fixed { Kind::Fixed } else { Kind::Switched },
             }
         })
         .collect()
@@ -198,20 +201,31 @@ fn weave(
     for ((from, to), numbers) in functions {
         let signature = text[from..to].find("fn ").expect("a function") + from;
         let body = text[signature..to].find('{').expect("a function has a body") + signature + 1;
-        woven.push_str(&text[at..body]);
-        woven.push_str(" match crate::mutant::alive() {\n");
+        let boxed = boxed(&text[signature..body - 1]);
+        let (open, close) = if boxed.is_some() { ("Box::new({", "}),") } else { ("{", "}") };
+        woven.push_str(&text[at..signature]);
+        woven.push_str(boxed.as_deref().unwrap_or(&text[signature..body - 1]));
+        woven.push_str("{ match crate::mutant::alive() {\n");
         for number in numbers {
             let mutant = &mutants[number];
             let first = woven.lines().count() as u64 + 1;
             let (before, after) = (&text[body..mutant.span.0], &text[mutant.span.1..to - 1]);
-            woven.push_str(&format!("{number} => {{ {before}{}{after} }}\n", mutant.replacement));
+            woven.push_str(&format!("{number} => {open} {before}{}{after} {close}\n", mutant.replacement));
             let last = woven.lines().count() as u64;
             owners.extend((first..=last).map(|line| ((file.to_owned(), line), number)));
         }
-        woven.push_str(&format!("_ => {{{}}}\n}}}}", &text[body..to - 1]));
+        woven.push_str(&format!("_ => {open}{}{close}\n}}}}", &text[body..to - 1]));
         at = to;
     }
     woven + &text[at..]
+}
+
+/// The signature of a function that returns an `impl Iterator`, with a box for it: two bodies of one type can stand behind
+/// one switch.
+fn boxed(signature: &str) -> Option<String> {
+    let (before, iterator) = signature.split_once("-> impl ")?;
+    let named = before.split_once("<'").and_then(|(_, rest)| rest.split(['>', ',']).next());
+    Some(format!("{before}-> Box<dyn {} + '{}> ", iterator.trim_end(), named.unwrap_or("_")))
 }
 
 fn build_tests(tree: &Path, target: &Path) -> HashMap<String, PathBuf> {

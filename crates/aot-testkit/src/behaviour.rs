@@ -275,7 +275,7 @@ fn done(check: CheckOutcome) -> JobOutcome {
 }
 
 fn red_check(number: usize) -> RedCheck {
-    RedCheck { item: format!("check {number}"), reason: "red".into() }
+    RedCheck { item: format!("check {number}"), kind: None, reason: "red".into() }
 }
 
 /// What an agent tells while it runs.

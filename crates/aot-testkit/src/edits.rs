@@ -49,7 +49,7 @@ fn correction(state: &State, random: &mut Random) -> CorrectionRequest {
             .get_index(random.below(state.or_groups.len().max(1)))
             .map(|(name, group)| (name.clone(), random.pick(&group.choices).clone()))
     };
-    match random.below(14) {
+    match random.below(15) {
         0 => CorrectionRequest::Goal("another goal".into()),
         1 => CorrectionRequest::BaseCase(plans::judged(random.below(3))),
         2 => CorrectionRequest::BackgroundIntent("another background".into()),
@@ -79,7 +79,8 @@ fn correction(state: &State, random: &mut Random) -> CorrectionRequest {
             summary: "as it really is".into(),
             artifacts: None,
         },
-        _ => CorrectionRequest::Redo { atom: any(random) },
+        13 => CorrectionRequest::Redo { atom: any(random), hint: "the other library".into() },
+        _ => CorrectionRequest::Redo { atom: any(random), hint: String::new() },
     }
 }
 

@@ -1,9 +1,11 @@
 //! Questions to the person at the terminal, line by line. Pages are printed and never drawn over, so that they are the same
 //! without colour, in a narrow window and for a screen reader. A person who leaves has changed nothing.
 
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use aot_runner::answers::TypedAnswers;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -12,16 +14,13 @@ use crate::place;
 use crate::print;
 use crate::screens::ink::{Ink, Paint};
 use crate::terminal::{self, LineReader, Settings, Stream, Typed};
-use crate::text::{self, COLUMNS};
+use crate::text;
 
 /// How often a question is asked again after an answer that makes no sense.
 const ASKED_AGAIN: usize = 20;
 
 /// The exit code after an interrupt.
 const INTERRUPTED: i32 = 130;
-
-/// Nothing is readable in a narrower window.
-const NARROWEST: usize = 40;
 
 pub struct Dialogue {
     ink: Ink,
@@ -30,6 +29,9 @@ pub struct Dialogue {
     lent: Arc<AtomicBool>,
     /// Ends the process with nothing changed.
     leave: Arc<dyn Fn() + Send + Sync>,
+    typed: RefCell<TypedAnswers>,
+    /// Whether the word `back` gives the questions up that are being asked.
+    goes_back: Cell<bool>,
 }
 
 impl std::fmt::Debug for Dialogue {
@@ -60,7 +62,43 @@ impl Dialogue {
                 }
             }
         });
-        Ok(Dialogue { ink: Ink::of(Stream::Out), lines: LineReader::new(), lent, leave })
+        Ok(Dialogue {
+            ink: Ink::of(Stream::Out),
+            lines: LineReader::new(),
+            lent,
+            leave,
+            typed: RefCell::default(),
+            goes_back: Cell::new(false),
+        })
+    }
+
+    /// Offers what was typed in a dialogue that was left, and keeps what is typed now.
+    pub fn remember(&self, typed: TypedAnswers) {
+        if !typed.is_empty() {
+            self.tell("Your answers from last time are suggested again; Enter takes them.");
+        }
+        self.typed.replace(typed);
+    }
+
+    /// The dialogue has come to its end: nothing of it is offered again.
+    pub fn forget(&self) {
+        self.typed.borrow_mut().forget();
+    }
+
+    /// The same questions come again, each with what was just answered.
+    pub fn offer_again(&self) {
+        self.typed.borrow_mut().offer_again();
+    }
+
+    /// Questions in which the word `back` leads to what came before them: then it is `None`.
+    pub fn or_back<T>(&self, ask: impl FnOnce() -> Result<T, Failure>) -> Result<Option<T>, Failure> {
+        let outside = self.goes_back.replace(true);
+        let asked = ask();
+        self.goes_back.set(outside);
+        match asked {
+            Err(failure) if failure.error::<WentBack>().is_some() => Ok(None),
+            asked => asked.map(Some),
+        }
     }
 
     /// Lends the terminal to a program of the person's, such as an editor.
@@ -77,7 +115,7 @@ impl Dialogue {
 
     /// The width of a page: that of the window now, within limits.
     pub fn columns(&self) -> usize {
-        terminal::columns().unwrap_or(COLUMNS).clamp(NARROWEST, COLUMNS)
+        terminal::page_columns()
     }
 
     pub fn say(&self, text: &str) {
@@ -93,18 +131,27 @@ impl Dialogue {
 
     /// A line in answer to a question; Enter alone takes what is suggested.
     pub fn ask(&self, question: &str, suggested: Option<&str>) -> Result<String, Failure> {
+        self.ask_about(question, question, suggested)
+    }
+
+    /// The same where the words before the prompt are not what the answer is remembered by.
+    pub fn ask_about(
+        &self,
+        subject: &str,
+        question: &str,
+        suggested: Option<&str>,
+    ) -> Result<String, Failure> {
+        let before = self.typed.borrow_mut().take(subject.trim());
+        let suggested = before.as_deref().or(suggested);
         self.tell(question);
-        if let Some(suggested) = suggested.filter(|suggested| !suggested.is_empty()) {
-            let shown = text::fit(&suggested.replace('\n', "; "), self.columns() - 9);
-            self.say(&self.ink.paint(Paint::Dim, &format!("  Enter: {shown}")));
-        }
+        self.suggest(suggested);
         for _ in 0..ASKED_AGAIN {
-            match self.line("> ")? {
-                line if !line.is_empty() => return Ok(line),
-                _ => match suggested {
-                    Some(suggested) => return Ok(suggested.to_owned()),
-                    None => self.say("  An answer is needed; Ctrl-C leaves and changes nothing."),
-                },
+            let line = self.line("> ")?;
+            match suggested {
+                _ if !line.is_empty() => return Ok(self.keep(subject, line)),
+                Some(suggested) if before.is_some() => return Ok(self.keep(subject, suggested.to_owned())),
+                Some(suggested) => return Ok(suggested.to_owned()),
+                None => self.say("  An answer is needed; Ctrl-C leaves and changes nothing."),
             }
         }
         Err(gone())
@@ -112,14 +159,35 @@ impl Dialogue {
 
     /// Lines until an empty one.
     pub fn ask_for_several(&self, question: &str) -> Result<Vec<String>, Failure> {
+        let before = self.typed.borrow_mut().take(question.trim());
         self.tell(question);
+        self.suggest(before.as_deref());
         let mut lines = Vec::new();
         loop {
-            match self.line("> ")? {
-                line if line.is_empty() => return Ok(lines),
-                line => lines.push(line),
+            let line = self.line("> ")?;
+            if !line.is_empty() {
+                lines.push(line);
+                continue;
             }
+            let all = match before {
+                Some(before) if lines.is_empty() => before,
+                _ => lines.join("\n"),
+            };
+            return Ok(self.keep(question, all).lines().map(str::to_owned).collect());
         }
+    }
+
+    fn suggest(&self, suggested: Option<&str>) {
+        if let Some(suggested) = suggested.filter(|suggested| !suggested.is_empty()) {
+            let shown = text::fit(&suggested.replace('\n', "; "), self.columns() - 9);
+            self.say(&self.ink.paint(Paint::Dim, &format!("  Enter: {shown}")));
+        }
+    }
+
+    fn keep(&self, question: &str, answer: String) -> String {
+        // An answer that cannot be kept is typed again after a Ctrl-C, as it was before.
+        let _ = self.typed.borrow_mut().keep(question.trim(), &answer);
+        answer
     }
 
     /// One of a few words, or the beginning of one.
@@ -140,6 +208,9 @@ impl Dialogue {
     fn line(&self, prompt: &str) -> Result<String, Failure> {
         for _ in 0..ASKED_AGAIN {
             match self.lines.read(&self.ink.shown(prompt)) {
+                Typed::Line(line) if self.goes_back.get() && line.eq_ignore_ascii_case(BACK) => {
+                    return Err(Failure::new(FailureKind::Interrupted, BACK, WentBack));
+                }
                 Typed::Line(line) => return Ok(line),
                 Typed::Garbled => self.say("  These bytes are not text in this locale; type it again:"),
                 Typed::Interrupted => (self.leave)(),
@@ -149,6 +220,14 @@ impl Dialogue {
         Err(gone())
     }
 }
+
+/// The word that leads to the question before.
+const BACK: &str = "back";
+
+/// The person wants to see the question before again.
+#[derive(Debug, thiserror::Error)]
+#[error("there is nothing to go back to")]
+struct WentBack;
 
 /// The person at the terminal has left, and nothing was changed.
 #[derive(Debug, thiserror::Error)]

@@ -63,6 +63,15 @@ pub fn columns() -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
+/// Nothing is readable in a narrower window.
+const NARROWEST: usize = 40;
+
+/// The room for a line on a page: as wide as the window, up to a width that is good to read. Elsewhere a page has that width.
+pub fn page_columns() -> usize {
+    let window = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    if window == 0 { COLUMNS } else { window.clamp(NARROWEST, COLUMNS) }
+}
+
 /// The room for a live line, which must not wrap: drawing over it would leave its first half behind.
 pub fn live_columns() -> usize {
     columns().unwrap_or(COLUMNS).min(COLUMNS) - 1

@@ -22,7 +22,10 @@ pub fn fit(text: &str, columns: usize) -> String {
     if flat.width() <= columns {
         return flat;
     }
-    let mut room = columns.saturating_sub(1);
+    if columns == 0 {
+        return String::new();
+    }
+    let mut room = columns - 1;
     let fits = |c: &char| {
         let left = room.checked_sub(c.width().unwrap_or(0));
         room = left.unwrap_or(0);
@@ -30,6 +33,20 @@ pub fn fit(text: &str, columns: usize) -> String {
     };
     let kept: String = flat.chars().take_while(fits).collect();
     kept.trim_end().to_owned() + "…"
+}
+
+/// `1 agent run`, `2 agent runs`.
+pub fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// `once`, `twice`, `3 times`.
+pub fn times(number: usize) -> String {
+    match number {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        many => format!("{many} times"),
+    }
 }
 
 /// Wraps words to lines of this many columns.
@@ -47,6 +64,15 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
         line.push_str(&fit(word, columns));
     }
     lines
+}
+
+/// A name and a text beside it, wrapped to a window; further lines begin below the text.
+pub fn beside(name: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
+    let lines = wrapped(text, columns.saturating_sub(indent)).into_iter().enumerate();
+    lines
+        .map(|(place, line)| format!("{:<indent$}{line}", if place == 0 { name } else { "" }))
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }
 
 /// A page without anything that a terminal obeys, other than line ends, tabs and colours of ours. Whatever a worker, a file or
@@ -167,6 +193,7 @@ mod tests {
             ("日本", 4, "日本"),
             ("日本語", 4, "日…"),
             ("日本語", 5, "日本…"),
+            ("none", 0, ""),
             ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
             ("two\nlines", 20, "two lines"),
             ("\x1b[32mgreen\x1b[0m \x1b]0;title\x07\u{202e}turned", 20, "green turned"),

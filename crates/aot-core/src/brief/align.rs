@@ -121,6 +121,8 @@ struct AgreementForm {
     excluded: Vec<String>,
     /// The work, in pieces.
     atoms: Vec<NewAtomForm>,
+    /// Names of OR groups whose ways are tried at the same time, or null.
+    speculative: Option<Vec<String>>,
     /// How often the loop may go round, if 20 is wrong; or null.
     max_iterations: Option<u32>,
     /// How many agents at a time, if 3 is wrong; or null.
@@ -175,6 +177,14 @@ fn agreement(reader: &mut AnswerReader, form: AgreementForm) -> Agreement {
         reader.faults.note(&within("atoms"), "it is empty", "at least one piece of work");
     }
     agreement.atoms = reader.each(&within("atoms"), form.atoms, AnswerReader::new_atom);
+    let speculative = form.speculative.unwrap_or_default();
+    agreement.speculative = reader.each(&within("speculative"), speculative, AnswerReader::group_name);
+    for group in &agreement.speculative {
+        if !agreement.atoms.iter().any(|atom| atom.or_group.as_ref() == Some(group)) {
+            let found = format!("no atom is in `{group}`");
+            reader.faults.note(&within("speculative"), found, "the name of an OR group of this answer");
+        }
+    }
     let constraints = &mut agreement.objective.constraints;
     for (name, given, most, limit) in [
         ("max_iterations", form.max_iterations, u32::MAX, &mut constraints.max_iterations),

@@ -90,6 +90,8 @@ struct AtomForm {
     check: Option<String>,
     /// Why there is no check, or null.
     no_check: Option<String>,
+    /// True if somebody should look whether it can be done before it is begun, or null.
+    probe: Option<bool>,
 }
 
 pub fn plan_change_schema() -> Value {
@@ -197,6 +199,7 @@ impl AnswerReader {
             depends_on: self.needs(field, form.depends_on),
             check,
             no_check: self.no_check(field, form.no_check),
+            probe: form.probe.filter(|probe| *probe),
             ..NewAtom::default()
         }
     }

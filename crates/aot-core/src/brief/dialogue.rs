@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::change::{AnswerReader, CHECK_LIMIT, DESCRIPTION_LIMIT, MAX_ENTRIES};
 use super::text::BriefText;
-use crate::state::{Check, Checks, Clarification, GroupName, Item, NewAtom, Wants};
+use crate::state::{Check, CheckKind, Checks, Clarification, GroupName, Item, NewAtom, Quality, Wants};
+use crate::verdict::{HIGHEST_SCORE, LOWEST_SCORE};
 
 /// So many questions are asked at once.
 pub const MAX_QUESTIONS: usize = 4;
@@ -38,20 +39,21 @@ pub(super) struct CheckForm {
     item: String,
     /// How it is seen.
     r#type: CheckKind,
-    /// The shell command, the path or glob, or what a person confirms.
+    /// The shell command, the path or glob, what a person confirms, or what a judge scores.
     value: String,
+    /// The least that a judge's score of 1 to 5 must be, for `quality`; or null.
+    pass_threshold: Option<f64>,
     /// A name that several checks share if one of them is enough, or null.
     any_of: Option<String>,
+    /// A name that several checks share if they belong together, or null.
+    group: Option<String>,
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum CheckKind {
-    Command,
-    NotCommand,
-    File,
-    NotFile,
-    Assertion,
+/// How checks that share a name count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Together {
+    All,
+    Any,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -70,6 +72,8 @@ pub(super) struct NewAtomForm {
     no_check: Option<String>,
     /// A shell command that solves it without an agent, or null.
     run: Option<String>,
+    /// True if somebody should look whether it can be done before it is begun, or null.
+    probe: Option<bool>,
 }
 
 impl AnswerReader {
@@ -87,36 +91,60 @@ impl AnswerReader {
         })
     }
 
-    /// A base case; checks that share a name are alternatives, where the first of them stands.
+    /// A base case; checks that share a name are alternatives, or belong together, where the first of them stands.
     pub(super) fn base_case(&mut self, field: &str, forms: Vec<CheckForm>) -> Option<Checks> {
         self.faults.at_most(field, forms.len(), MAX_ENTRIES);
         let mut items: Vec<Item> = Vec::new();
         for (n, form) in forms.into_iter().enumerate() {
             let place = format!("{field}[{n}]");
-            let name = self.whole(&format!("{place}.item"), form.item, QUESTION_LIMIT);
-            let value = self.whole(&format!("{place}.value"), form.value, CHECK_LIMIT);
-            let check = match form.r#type {
-                CheckKind::Command => Check::Command { value },
-                CheckKind::NotCommand => Check::NotCommand { value },
-                CheckKind::File => Check::File { value },
-                CheckKind::NotFile => Check::NotFile { value },
-                CheckKind::Assertion => Check::Assertion { value },
+            let said = |name: &Option<String>| name.clone().filter(|name| !name.trim().is_empty());
+            let shared = match (said(&form.any_of), said(&form.group)) {
+                (Some(_), Some(_)) => {
+                    let found = "it has both `any_of` and `group`";
+                    self.faults.note(&place, found, "one of them, or none");
+                    None
+                }
+                (Some(name), None) => Some((name, Together::Any)),
+                (None, Some(name)) => Some((name, Together::All)),
+                (None, None) => None,
             };
-            let item = Item { item: name, wants: Wants::Check(check) };
-            let Some(shared) = form.any_of.filter(|shared| !shared.trim().is_empty()) else {
-                items.push(item);
-                continue;
-            };
-            let known = items.iter_mut().find_map(|known| match &mut known.wants {
-                Wants::AnyOf(inner) if known.item == shared => Some(inner),
-                _ => None,
-            });
-            match known {
-                Some(inner) => inner.push(item),
-                None => items.push(Item { item: shared, wants: Wants::AnyOf(vec![item]) }),
+            let item = self.check(&place, form);
+            match shared {
+                None => items.push(item),
+                Some((name, together)) => put_together(&mut items, name, together, item),
             }
         }
         (!items.is_empty()).then_some(Checks::Checklist(items))
+    }
+
+    fn check(&mut self, place: &str, form: CheckForm) -> Item {
+        let item = self.whole(&format!("{place}.item"), form.item, QUESTION_LIMIT);
+        let value = self.whole(&format!("{place}.value"), form.value, CHECK_LIMIT);
+        let check = match form.r#type {
+            CheckKind::Command => Check::Command { value },
+            CheckKind::NotCommand => Check::NotCommand { value },
+            CheckKind::File => Check::File { value },
+            CheckKind::NotFile => Check::NotFile { value },
+            CheckKind::Assertion => Check::Assertion { value },
+            CheckKind::Quality => {
+                let lowest_and_highest = f64::from(LOWEST_SCORE)..=f64::from(HIGHEST_SCORE);
+                let threshold =
+                    form.pass_threshold.filter(|threshold| lowest_and_highest.contains(threshold));
+                if threshold.is_none() {
+                    let found =
+                        form.pass_threshold.map_or("it is null".into(), |given| format!("found {given}"));
+                    self.faults.note(&format!("{place}.pass_threshold"), found, "a number from 1 to 5");
+                }
+                let pass_threshold = threshold.unwrap_or_default();
+                Check::Quality(Quality {
+                    criteria: Some(value),
+                    rubric: Vec::new(),
+                    pass_threshold,
+                    scope: None,
+                })
+            }
+        };
+        Item { item, wants: Wants::Check(check) }
     }
 
     pub(super) fn new_atom(&mut self, field: &str, form: NewAtomForm) -> NewAtom {
@@ -134,6 +162,7 @@ impl AnswerReader {
             check,
             no_check: self.no_check(field, form.no_check),
             run: said(form.run).map(|run| self.whole(&format!("{field}.run"), run, CHECK_LIMIT)),
+            probe: form.probe.filter(|probe| *probe),
             ..NewAtom::default()
         }
     }
@@ -146,6 +175,20 @@ impl AnswerReader {
 
     pub(super) fn group_name(&mut self, field: &str, name: String) -> GroupName {
         self.group(field, name)
+    }
+}
+
+fn put_together(items: &mut Vec<Item>, name: String, together: Together, item: Item) {
+    let known =
+        items.iter_mut().filter(|known| known.item == name).find_map(|known| match &mut known.wants {
+            Wants::AnyOf(inner) if together == Together::Any => Some(inner),
+            Wants::Group(inner) if together == Together::All => Some(inner),
+            Wants::AnyOf(_) | Wants::Group(_) | Wants::Check(_) => None,
+        });
+    match (known, together) {
+        (Some(inner), _) => inner.push(item),
+        (None, Together::Any) => items.push(Item { item: name, wants: Wants::AnyOf(vec![item]) }),
+        (None, Together::All) => items.push(Item { item: name, wants: Wants::Group(vec![item]) }),
     }
 }
 

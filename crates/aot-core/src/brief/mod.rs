@@ -36,7 +36,7 @@ pub use crate::rules::certificate::RedCheck;
 pub use crate::rules::order::Cost;
 pub use crate::rules::plan::ReplanReason;
 pub use shape::{ANSWER_LIMIT, MAX_FAULTS, RawAnswer, Unreadable};
-pub use work::{AttemptContext, Leftover, explain_no_change, mend, probe, worker};
+pub use work::{AttemptContext, Leftover, PutBack, explain_no_change, mend, not_accepted, probe, worker};
 
 use serde_json::Value;
 

@@ -249,8 +249,11 @@ fn corrections(reader: &mut AnswerReader, form: RedirectForm) -> RedirectAnswer 
     let ids = |reader: &mut AnswerReader, name: &str, ids: Vec<String>| -> Vec<AtomId> {
         reader.each(name, ids, AnswerReader::id)
     };
-    corrections
-        .extend(ids(reader, "redo", form.redo).into_iter().map(|atom| CorrectionRequest::Redo { atom }));
+    corrections.extend(
+        ids(reader, "redo", form.redo)
+            .into_iter()
+            .map(|atom| CorrectionRequest::Redo { atom, hint: String::new() }),
+    );
     corrections.extend(ids(reader, "remove", form.remove).into_iter().map(CorrectionRequest::RemoveAtom));
     RedirectAnswer::Corrections {
         corrections,

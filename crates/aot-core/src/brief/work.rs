@@ -147,6 +147,30 @@ pub fn mend(reason: &str) -> String {
     page.into_parts().0
 }
 
+/// Whether the program gave the files back the content that a worker was not allowed to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutBack {
+    Yes,
+    No,
+}
+
+/// What a worker is told in the same conversation when its result cannot be taken, whatever its check would say (D21).
+pub fn not_accepted(reason: &str, put_back: PutBack) -> String {
+    let mut page = BriefText::default();
+    page.heading("Not accepted");
+    page.paragraph("Your result is not accepted, and its check was not run:");
+    page.failure("why it is not accepted", reason, MEND);
+    page.paragraph(match put_back {
+        PutBack::Yes => "These files are as they were before; your other changes are still there.",
+        PutBack::No => "Your changes are still there. Undo this part of them.",
+    });
+    page.paragraph(
+        "Finish your part without it and answer again in the same form. If it cannot be done without it, answer \
+         `success: false` and say why.",
+    );
+    page.into_parts().0
+}
+
 /// What a worker is told that calls an atom without a check done and changed no file (D33).
 pub fn explain_no_change() -> String {
     let mut page = BriefText::default();

@@ -279,7 +279,7 @@ impl<'d> InvariantCheck<'d, '_> {
             if atom.status == AtomStatus::Resolved && !self.state.bindings.contains_key(id) {
                 let at = self.places.field(id, "status");
                 let message = format!("atom `{id}` is resolved, but has no binding");
-                self.warn("no_binding", at, message, "say in `bindings` what it came to");
+                self.warn("no_binding", at, message, "say in `bindings` what the result is");
             }
         }
     }

@@ -451,7 +451,7 @@ impl Coordinator {
                 BaseCase::Waiting { items, blocked_by: Blocker::Checks }
             }
             Evaluation::Prevented { reason } => {
-                let items = vec![RedCheck { item: WORKING_TREE.into(), reason }];
+                let items = vec![RedCheck { item: WORKING_TREE.into(), kind: None, reason }];
                 BaseCase::Waiting { items, blocked_by: Blocker::UncommittedWork }
             }
         };

@@ -83,7 +83,9 @@ fn landed(job: JobId) -> Event {
 fn verified(number: u32, unresolved: usize) -> Event {
     let evaluation = match unresolved {
         0 => Evaluation::Passed,
-        _ => Evaluation::Failed { red: vec![RedCheck { item: String::new(), reason: String::new() }] },
+        _ => Evaluation::Failed {
+            red: vec![RedCheck { item: String::new(), kind: None, reason: String::new() }],
+        },
     };
     Event::Verified { number, evaluation, usage: Usage::default() }
 }

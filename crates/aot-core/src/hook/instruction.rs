@@ -13,9 +13,12 @@ const DESCRIBED: usize = 8;
 
 /// What a step of the session brought to light, besides its changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TurnReport {
     /// Checks of the base case that did not pass, if it was evaluated.
     pub red: Vec<RedCheck>,
+    /// Those of them that nobody has judged, although nothing else is in the way.
+    pub to_judge: Vec<String>,
     /// What else the session should know, such as a conflict or a commit that could not be reverted.
     pub notes: Vec<String>,
 }
@@ -34,6 +37,8 @@ pub struct Instruction {
     pub max_parallel_agents: u32,
     /// Red checks, if nothing but them keeps the loop from its end.
     pub red: Vec<RedCheck>,
+    /// Those of them that a verifier has to judge.
+    pub to_judge: Vec<String>,
     pub notes: Vec<String>,
     pub in_progress: Vec<AtomId>,
     /// Nothing new may start.
@@ -80,6 +85,7 @@ impl Instruction {
             stall_count: control.stall_count,
             max_stall_count: constraints.max_stall_count,
             max_parallel_agents: constraints.max_parallel_agents,
+            to_judge: if unresolved == 0 { report.to_judge.clone() } else { Vec::new() },
             notes: report.notes.clone(),
             in_progress: frontier.in_progress().map(|index| ledger.id(index)).collect(),
             stop_requested: control.stop_requested,

@@ -111,6 +111,8 @@ mod tests {
             "sed -n '2p;4p' a",
             "sed -n '$p'",
             "sort -- a",
+            "sort notes",
+            "sort --numeric-sort a",
         ] {
             assert!(only_reads(text), "{text}");
         }

@@ -116,6 +116,7 @@ pub enum Denial {
     CoordinatorRestricted,
     CoordinatorUsesVerbs,
     VerifierRunsChecks,
+    OnlyVerifierJudges(HostRole),
     NeedsPerson(HostRole),
     StartsNoAgents(HostRole),
     StartsNoLoopAgents(HostRole),
@@ -304,7 +305,7 @@ fn session_verb(facts: &LoopFacts, verb: Verb) -> Ruling {
         Verb::ReadOnly | Verb::RunsChecks | Verb::LoopStep | Verb::HoldRedirect => Ruling::Allow,
         Verb::AddsChecks(checks) => added_checks(facts, &checks),
         Verb::NeedsPerson => Ruling::AskPerson,
-        Verb::Lifecycle | Verb::Restricted => Ruling::Defer,
+        Verb::Lifecycle | Verb::Restricted | Verb::HandsInScores => Ruling::Defer,
     }
 }
 
@@ -314,6 +315,9 @@ fn agent_verb(facts: &LoopFacts, role: HostRole, verb: Verb) -> Result<Ruling, D
         (Verb::RunsChecks, HostRole::Probe) => Err(Denial::OnlyReads(role)),
         (Verb::RunsChecks, _) => Ok(Ruling::Allow),
         (Verb::NeedsPerson, _) => Err(Denial::NeedsPerson(role)),
+        // Nobody judges their own work, and whoever coordinates has an interest in the end (D21).
+        (Verb::HandsInScores, HostRole::Verifier) => Ok(Ruling::Allow),
+        (Verb::HandsInScores, _) => Err(Denial::OnlyVerifierJudges(role)),
         (Verb::LoopStep, HostRole::Coordinator) => Ok(Ruling::Allow),
         (Verb::AddsChecks(checks), HostRole::Coordinator) => Ok(added_checks(facts, &checks)),
         (Verb::HoldRedirect | Verb::Lifecycle, HostRole::Coordinator) => Err(Denial::NotCoordinatorsDecision),

@@ -19,6 +19,8 @@ pub(super) enum Verb {
     Lifecycle,
     /// It is a step that adds these commands as checks.
     AddsChecks(Vec<String>),
+    /// It scores what others did.
+    HandsInScores,
     /// It confirms or accepts something in a person's name.
     NeedsPerson,
     /// It starts agents, adds commands to run, or works on another loop: the user's permissions decide.
@@ -86,6 +88,8 @@ fn classify(words: &[String]) -> Verb {
         // `agents` and `doctor` are not among them: they start programs that a settings file names.
         "show" | "ready" | "status" | "graph" | "log" | "validate" | "gate" | "schema" | "completions"
         | "help" | "--help" | "-h" | "--version" | "-V" => Verb::ReadOnly,
+        "judge" if has("--scores") => Verb::HandsInScores,
+        "judge" => Verb::ReadOnly,
         "verify" | "lint" => Verb::RunsChecks,
         "atom" => match plain.next().unwrap_or_default() {
             "brief" => Verb::ReadOnly,
@@ -156,6 +160,8 @@ mod tests {
             ("aot or switch g A1 --reason x", Some(Verb::LoopStep)),
             ("aot stop", Some(Verb::LoopStep)),
             ("aot lint", Some(Verb::RunsChecks)),
+            ("aot judge 'It is good'", Some(Verb::ReadOnly)),
+            ("aot judge 'It is good' --scores '{}'", Some(Verb::HandsInScores)),
             ("aot trust --yes", Some(Verb::NeedsPerson)),
             ("aot atom", Some(Verb::LoopStep)),
             ("aot atom brief A1", Some(Verb::ReadOnly)),
@@ -226,6 +232,7 @@ mod tests {
         for text in [
             "cargo test -p aot",
             "aot status && cargo test",
+            "aot --json atom brief A1 && make",
             "cat aot",
             "make",
             "aot",

@@ -146,6 +146,10 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             state.control.attempts.shift_remove(id);
             state.bindings.shift_remove(id);
         }
+        Change::ResultNotBelieved { atom: id, status } => {
+            atom(state, id)?.status = *status;
+            state.bindings.shift_remove(id);
+        }
         Change::AtomReturned { atom: id, reason: _ } => {
             atom(state, id)?.status = AtomStatus::Pending;
             state.control.attempts.shift_remove(id);
@@ -229,6 +233,9 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             if let Some(atom) = state.atoms.get_mut(choice) {
                 atom.or_group = None;
             }
+        }
+        Change::SpeculationSet { group: name, speculative } => {
+            group(state, name)?.speculative = speculative.then_some(true);
         }
         Change::ChoicesOrdered { group: name, choices } => group(state, name)?.choices = choices.clone(),
         Change::ChoiceFailed { group: name, choice } => {

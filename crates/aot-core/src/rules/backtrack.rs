@@ -201,21 +201,17 @@ pub fn failures(state: &State, atom: &AtomId) -> usize {
     since.filter(|entry| matches!(entry, TrailEntry::Failure { atom: failed, .. } if failed == atom)).count()
 }
 
-/// Whether an atom's last failure since its plan changed told the same as this one (D34).
+/// Whether an atom's last failure told the same as this one. Whether its plan has changed between them is asked where it
+/// counts, in `plan::fails_the_same` (D34).
 pub fn is_same_as_before(ledger: &Ledger, id: &AtomId, reason: &str) -> bool {
-    for entry in ledger.state().trail.iter().rev() {
-        match entry {
-            TrailEntry::Failure { atom, reason: before, .. } if atom == id => {
-                return is_same_failure(before, reason);
-            }
-            TrailEntry::Replan { atom, .. } if atom == id => return false,
-            TrailEntry::Failure { .. }
-            | TrailEntry::Replan { .. }
-            | TrailEntry::Selection { .. }
-            | TrailEntry::UserCorrection { .. } => {}
-        }
-    }
-    false
+    let last = ledger.state().trail.iter().rev().find_map(|entry| match entry {
+        TrailEntry::Failure { atom, reason, .. } if atom == id => Some(reason),
+        TrailEntry::Failure { .. }
+        | TrailEntry::Replan { .. }
+        | TrailEntry::Selection { .. }
+        | TrailEntry::UserCorrection { .. } => None,
+    });
+    last.is_some_and(|before| is_same_failure(before, reason))
 }
 
 /// Atoms that are resolved on an agent's word although no file was changed for them, and that nothing rests on but parents

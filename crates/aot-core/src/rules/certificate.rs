@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Ledger;
 use super::converge::{self, Need, Stop};
 use super::plan::{Agents, Presence};
-use crate::state::{AtomId, AtomStatus, GroupName, State, TrailEntry};
+use crate::state::{AtomId, AtomStatus, CheckKind, GroupName, State, TrailEntry};
 
 pub use crate::state::{Budget, StopKind};
 
@@ -43,6 +43,9 @@ pub const WORKING_TREE: &str = "the working tree";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedCheck {
     pub item: String,
+    /// Absent if it is no check of the base case, such as [`WORKING_TREE`], or if an older program wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<CheckKind>,
     pub reason: String,
 }
 
@@ -89,14 +92,14 @@ pub fn certify(ledger: &Ledger, stop: Stop, red: Vec<RedCheck>) -> Certificate {
     let state = ledger.state();
     let branches = branches(state);
     let Stop { verdict, mut reason, needs, running: _ } = stop;
-    let not_needed = if verdict == StopKind::Completed { undone(ledger) } else { Vec::new() };
+    let not_needed = if verdict == StopKind::Completed { ledger.unresolved() } else { Vec::new() };
     if !not_needed.is_empty() {
         let names: Vec<&str> = not_needed.iter().map(AtomId::as_str).collect();
         reason = format!("{reason}; not needed: {}", names.join(", "));
     }
     Certificate {
         not_needed,
-        next: next(&verdict, &branches, &needs, state.constraints().max_iterations),
+        next: next(&verdict, state, &branches, &needs),
         exit: verdict.exit(),
         verdict,
         reason,
@@ -106,13 +109,6 @@ pub fn certify(ledger: &Ledger, stop: Stop, red: Vec<RedCheck>) -> Certificate {
         iterations: state.control.iteration,
         agent_runs: state.control.spent.as_ref().map_or(0, |spent| spent.agent_runs),
     }
-}
-
-fn undone(ledger: &Ledger) -> Vec<AtomId> {
-    let undone = |index: &usize| {
-        ledger.frontier().counts(*index) && ledger.atom(*index).status != AtomStatus::Resolved
-    };
-    (0..ledger.state().atoms.len()).filter(undone).map(|index| ledger.id(index)).collect()
 }
 
 /// Every failure of what is still unresolved, and of choices that were given up.
@@ -173,7 +169,7 @@ fn branches(state: &State) -> Vec<Branch> {
 /// What to type next, as far as the state alone tells.
 pub fn next_steps(state: &State) -> Vec<String> {
     let verdict = state.control.verdict.clone().unwrap_or_else(|| derived_verdict(state));
-    let mut steps = next(&verdict, &branches(state), &[], state.constraints().max_iterations);
+    let mut steps = next(&verdict, state, &branches(state), &[]);
     if verdict == StopKind::NeedsPerson {
         steps.insert(0, "aot verify".into());
     }
@@ -188,7 +184,13 @@ fn derived_verdict(state: &State) -> StopKind {
     stop.map_or(StopKind::StoppedByHand, |stop| stop.verdict)
 }
 
-fn next(verdict: &StopKind, branches: &[Branch], needs: &[Need], max_iterations: u32) -> Vec<String> {
+/// The first that was tried and can be tried again: no choice that was given up.
+fn to_redo(state: &State) -> Option<AtomId> {
+    let given_up = |id: &AtomId| state.or_groups.values().any(|group| group.failed.contains(id));
+    tried(state).into_iter().map(|tried| tried.atom).find(|id| !given_up(id))
+}
+
+fn next(verdict: &StopKind, state: &State, branches: &[Branch], needs: &[Need]) -> Vec<String> {
     let mut next: Vec<String> = Vec::new();
     match verdict {
         StopKind::Completed => {}
@@ -205,11 +207,15 @@ fn next(verdict: &StopKind, branches: &[Branch], needs: &[Need], max_iterations:
             for branch in branches {
                 next.push(format!("aot or switch {} {} --reason …", branch.group, branch.choices[0]));
             }
-            next.push("aot redirect".into());
+            next.push(match to_redo(state) {
+                Some(atom) => format!("aot redirect --redo {atom} \"what to do differently\""),
+                None => "aot redirect --add \"what is missing\"".into(),
+            });
             next.push("aot run".into());
         }
         StopKind::IterationLimit => {
-            next.push(format!("aot redirect --set max_iterations={}", max_iterations.saturating_mul(2)));
+            let twice = state.constraints().max_iterations.saturating_mul(2);
+            next.push(format!("aot redirect --set max_iterations={twice}"));
         }
         StopKind::Budget { what } => {
             let limit = match what {
@@ -232,6 +238,7 @@ fn next(verdict: &StopKind, branches: &[Branch], needs: &[Need], max_iterations:
             next.extend(needs.iter().map(|need| match need {
                 Need::Confirm(item) => format!("aot confirm \"{item}\""),
                 Need::NameJudge => "name an agent as `judge` in aot.toml".into(),
+                Need::RepairCheck => "aot verify".into(),
                 Need::CommitWork => "commit or undo what is uncommitted".into(),
             }));
             next.push("aot run".into());

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::state::{
-    Atom, AtomId, Binding, Checks, Confirmation, Constraints, CorrectionKind, Fingerprint, GroupName,
-    OrGroup, SelectionCause, Spent, Stamp, StopKind,
+    Atom, AtomId, AtomStatus, Binding, Checks, Confirmation, Constraints, CorrectionKind, Fingerprint,
+    GroupName, OrGroup, SelectionCause, Spent, Stamp, StopKind,
 };
 
 /// A fact about a loop. Moments are not in it: whoever applies a change says when it happened.
@@ -91,6 +91,12 @@ pub enum Change {
     AtomReset {
         atom: AtomId,
     },
+    /// Somebody typed `resolved` into the file; it is not believed (D22).
+    ResultNotBelieved {
+        atom: AtomId,
+        /// What it was before, and is again.
+        status: AtomStatus,
+    },
     /// Back to pending without a failure: a conflict, a check that could not run, a kill (D10).
     AtomReturned {
         atom: AtomId,
@@ -155,6 +161,11 @@ pub enum Change {
     ChoiceRemoved {
         group: GroupName,
         choice: AtomId,
+    },
+    /// The choices of a group are tried at once, or one after the other.
+    SpeculationSet {
+        group: GroupName,
+        speculative: bool,
     },
     ChoicesOrdered {
         group: GroupName,
@@ -244,6 +255,7 @@ impl Change {
                 | Change::GroupRemoved { .. }
                 | Change::ChoiceAdded { .. }
                 | Change::ChoiceRemoved { .. }
+                | Change::SpeculationSet { .. }
                 | Change::ChoicesOrdered { .. }
         )
     }

@@ -1,12 +1,14 @@
 //! Judgement: when an iteration closes, whether it brought something, and when the loop stops (D7, D9, D11, D13, D14).
 //! Rules are read from top to bottom; the first that speaks decides.
 
+use indexmap::IndexSet;
+
 use super::certificate::{Budget, RedCheck, StopKind};
 use super::evaluate::{BaseCase, Blocker, PlanState};
 use super::memory::Memory;
 use super::plan::{self, Agents, DispatchInputs, Presence, Slots};
 use super::{Change, Ledger, backtrack};
-use crate::state::{AtomId, Constraints, Spent, State, Target};
+use crate::state::{AtomId, CheckKind, Constraints, Spent, Target};
 
 /// What the judgement must know besides the state.
 #[derive(Clone, Debug)]
@@ -29,11 +31,13 @@ pub struct Stop {
     pub needs: Vec<Need>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     Confirm(String),
     /// Only a judge decides it, and there is none.
     NameJudge,
+    /// It cannot run.
+    RepairCheck,
     CommitWork,
 }
 
@@ -221,7 +225,7 @@ pub fn stop(ledger: &Ledger, inputs: &JudgementInputs<'_>) -> Option<Stop> {
     match inputs.base_case {
         BaseCase::Holds => return finishes(StopKind::Completed, "all checks pass".into()),
         BaseCase::Waiting { items, blocked_by } if unresolved == 0 && idle => {
-            return Some(needs_person(state, items, *blocked_by));
+            return Some(needs_person(items, *blocked_by));
         }
         BaseCase::Unevaluable { reason } => {
             let reason = format!("needs a person: the base case could not be evaluated: {reason}");
@@ -396,24 +400,34 @@ fn waiting(ledger: &Ledger, index: usize) -> String {
     }
 }
 
-fn needs_person(state: &State, items: &[RedCheck], blocked_by: Blocker) -> Stop {
+fn needs_person(items: &[RedCheck], blocked_by: Blocker) -> Stop {
     let named: Vec<String> = items.iter().map(|red| format!("{} ({})", red.item, red.reason)).collect();
     let reason = format!("needs a person: {}", named.join("; "));
     let needs = match blocked_by {
         Blocker::Checks => {
-            let base_case = state.objective.base_case.as_ref();
-            let is_judged = |red: &&RedCheck| base_case.is_some_and(|checks| checks.is_judged(&red.item));
-            let (judged, asserted): (Vec<_>, Vec<_>) = items.iter().partition(is_judged);
-            let judge = (!judged.is_empty()).then_some(Need::NameJudge);
-            asserted.iter().map(|red| Need::Confirm(red.item.clone())).chain(judge).collect()
+            let needs: IndexSet<Need> = items.iter().map(need).collect();
+            needs.into_iter().collect()
         }
         Blocker::UncommittedWork => vec![Need::CommitWork],
     };
     Stop { needs, ..Stop::new(StopKind::NeedsPerson, reason, Running::Finish) }
 }
 
+fn need(red: &RedCheck) -> Need {
+    match red.kind {
+        Some(CheckKind::Assertion) => Need::Confirm(red.item.clone()),
+        Some(CheckKind::Quality) => Need::NameJudge,
+        Some(CheckKind::Command | CheckKind::NotCommand | CheckKind::File | CheckKind::NotFile) | None => {
+            Need::RepairCheck
+        }
+    }
+}
+
 fn stalled(limit: u32) -> String {
-    format!("stalled: {limit} iterations in a row without progress")
+    match limit {
+        1 => "stalled: 1 iteration without progress".to_owned(),
+        many => format!("stalled: {many} iterations in a row without progress"),
+    }
 }
 
 fn count(number: usize) -> u32 {

@@ -1,4 +1,4 @@
-//! The gate before a loop: nothing starts that was not agreed on (requirements, chapter "start command").
+//! The gate before a loop: nothing starts that was not agreed on.
 
 use crate::state::{AtomId, Checks, NewAtom, Span, State};
 
@@ -35,8 +35,8 @@ pub const DEFAULT_INTENT: &str = "Not stated beyond the goal.";
 pub const DEFAULT_DELIVERABLES: &str = "The changes to the project that the goal needs.";
 pub const DEFAULT_DONE: &str = "All checks pass.";
 
-/// How long a new loop may take if nobody says otherwise. A file without the key keeps the contract's own default.
-const WALL_TIME: Span = Span::from_seconds(2 * 60 * 60);
+/// Two hours: how long a new loop may take if nobody says otherwise. A file without the key keeps the contract's own default.
+const WALL_TIME: Span = Span::from_seconds(7_200);
 
 /// A state in which the goal and the checks suffice: the rest is filled in, and named by the contract's names. An agreement
 /// goes through here before anybody is asked to accept it, never a loop that has begun.

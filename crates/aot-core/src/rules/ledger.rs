@@ -77,6 +77,12 @@ impl Ledger {
         self.frontier.get_or_init(|| Frontier::new(self.graph(), &self.state))
     }
 
+    /// The atoms that count as unresolved.
+    pub fn unresolved(&self) -> Vec<AtomId> {
+        let all = 0..self.state.atoms.len();
+        all.filter(|index| self.frontier().counts(*index)).map(|index| self.id(index)).collect()
+    }
+
     /// Failures and attempts, as the trail tells them.
     pub fn tally(&self) -> &Tally {
         &self.tally
@@ -222,6 +228,7 @@ fn moves_count(change: &Change) -> bool {
         || matches!(
             change,
             Change::AtomReset { .. }
+                | Change::ResultNotBelieved { .. }
                 | Change::ChoiceSelected { .. }
                 | Change::ChoiceFailed { .. }
                 | Change::ChoiceForgiven { .. }
@@ -240,6 +247,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         Change::AtomStarted { atom, .. }
         | Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
+        | Change::ResultNotBelieved { atom, .. }
         | Change::AtomReturned { atom, .. }
         | Change::AtomNotStarted { atom, .. } => Concern::Atom(atom),
         Change::ChoiceFailed { group, .. }
@@ -281,6 +289,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         | Change::GroupRemoved { .. }
         | Change::ChoiceAdded { .. }
         | Change::ChoiceRemoved { .. }
+        | Change::SpeculationSet { .. }
         | Change::ChoicesOrdered { .. }
         | Change::GoalSet { .. }
         | Change::BaseCaseSet { .. }

@@ -1,4 +1,4 @@
-//! What may happen to a loop, one file per chapter of the contract. Knows no vendor, no text and no clock.
+//! What may happen to a loop, one file per subject. Knows no vendor, no text and no clock.
 
 pub mod advance;
 mod apply;

@@ -1,5 +1,5 @@
 //! Probes and the choices that are left of a stuck group: when they are wanted, who is looked at beside the selected
-//! choice, and which goes first by what was seen (D10). A probe fails nobody. Knows no agent.
+//! choice, and which goes first by what was seen (D10). What a probe says is never a failure of a choice. Knows no agent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -19,6 +19,10 @@ impl Agents {
     /// As far as is known, there is one for each role.
     pub const ALL: Agents =
         Agents { worker: Presence::Available, probe: Presence::Available, coordinator: Presence::Available };
+
+    /// Only commands can be run.
+    pub const NONE: Agents =
+        Agents { worker: Presence::Absent, probe: Presence::Absent, coordinator: Presence::Absent };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

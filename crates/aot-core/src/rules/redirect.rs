@@ -1,4 +1,4 @@
-//! A person changes the direction (requirements 3.4, design 8.3, D31). Four kinds, each with its own effect on the
+//! A person changes the direction (D31). Four kinds, each with its own effect on the
 //! trail: the alignment clears it, adjustments of the graph append to it, constraints leave it alone, and an
 //! overridden binding takes the affected part out. Several corrections are one transaction, each with its own record.
 
@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use super::reshape::{self, NewAtom};
 use super::{Change, Ledger, Refusal, advance, backtrack, converge, decompose, evaluate};
 use crate::state::{
-    AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Limit, LoopStatus, State, TrailEntry,
+    Atom, AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Limit, LoopStatus, State,
+    StopKind, TrailEntry,
 };
 
 /// One thing that a person wants to be different.
@@ -55,9 +56,12 @@ pub enum CorrectionRequest {
         summary: String,
         artifacts: Option<Vec<String>>,
     },
-    /// A resolved atom and what rests on it are to be done again.
+    /// A resolved atom and what rests on it are to be done again. With a hint, which every brief tells from then on, it may
+    /// also be an atom that is still open.
     Redo {
         atom: AtomId,
+        /// Empty for none.
+        hint: String,
     },
 }
 
@@ -66,7 +70,7 @@ pub fn redirect(ledger: &mut Ledger, corrections: Vec<CorrectionRequest>) -> Res
     once_each(&corrections)?;
     side_by_side(&corrections)?;
     let wanted = corrections.clone();
-    let open_before = unresolved(ledger);
+    let open_before = ledger.unresolved();
     let (alignment, rest): (Vec<CorrectionRequest>, Vec<CorrectionRequest>) = corrections
         .into_iter()
         .partition(|correction| kind(ledger.state(), correction) == CorrectionKind::ObjectiveChange);
@@ -96,15 +100,10 @@ fn want_work(ledger: &mut Ledger, corrections: &[CorrectionRequest], open_before
         )
     });
     let is_wanted = |id: &AtomId| is_another_goal || !open_before.contains(id) || control.wanted.contains(id);
-    let atoms: Vec<AtomId> = unresolved(ledger).into_iter().filter(is_wanted).collect();
+    let atoms: Vec<AtomId> = ledger.unresolved().into_iter().filter(is_wanted).collect();
     if atoms != control.wanted {
         ledger.record(Change::WorkWanted { atoms });
     }
-}
-
-fn unresolved(ledger: &Ledger) -> Vec<AtomId> {
-    let all = 0..ledger.state().atoms.len();
-    all.filter(|index| ledger.frontier().counts(*index)).map(|index| ledger.id(index)).collect()
 }
 
 /// Interrupts a loop that nobody drives but a host: what is in progress goes back, and the iteration ends without a
@@ -119,6 +118,20 @@ pub fn interrupt(ledger: &mut Ledger) {
         ledger.record(Change::AtomReturned { atom, reason: "interrupted by a redirect".into() });
     }
     converge::break_off(ledger);
+}
+
+/// All that the loop has landed was taken back: everything will be done again, and what was completed no longer is.
+pub fn take_back(ledger: &mut Ledger, description: String) {
+    ledger.reset_all(0..ledger.state().atoms.len());
+    let kind = CorrectionKind::BindingsOverride;
+    ledger.record(Change::CorrectionNoted { kind, description: description.clone(), trail_cleared: false });
+    match ledger.state().control.status {
+        LoopStatus::Completed | LoopStatus::Running => {
+            let verdict = Some(StopKind::StoppedByHand);
+            ledger.record(Change::Stopped { reason: description, verdict });
+        }
+        LoopStatus::Pending | LoopStatus::Stopped => {}
+    }
 }
 
 /// What kind of correction it is; the contract's four.
@@ -145,8 +158,17 @@ pub fn kind(state: &State, correction: &CorrectionRequest) -> CorrectionKind {
         | CorrectionRequest::Dependencies { .. }
         | CorrectionRequest::AddChoice { .. }
         | CorrectionRequest::ForceChoice { .. } => CorrectionKind::DagAdjustment,
+        CorrectionRequest::Redo { atom, hint } if is_hint_for_open(state, atom, hint) => {
+            CorrectionKind::DagAdjustment
+        }
         CorrectionRequest::Rebind { .. } | CorrectionRequest::Redo { .. } => CorrectionKind::BindingsOverride,
     }
+}
+
+/// An open atom is tried again anyway, so that the hint is all that is new.
+fn is_hint_for_open(state: &State, atom: &AtomId, hint: &str) -> bool {
+    let is_open = state.atoms.get(atom).is_some_and(|atom| atom.status == AtomStatus::Pending);
+    is_open && !hint.trim().is_empty()
 }
 
 fn correct(ledger: &mut Ledger, correction: CorrectionRequest) -> Result<(), Refusal> {
@@ -272,14 +294,20 @@ fn perform(ledger: &mut Ledger, correction: CorrectionRequest) -> Result<String,
             Ok(format!("{group}: {choice} ({why})"))
         }
         CorrectionRequest::Rebind { atom, summary, artifacts } => rebind(ledger, &atom, summary, artifacts),
-        CorrectionRequest::Redo { atom } => {
+        CorrectionRequest::Redo { atom, hint } if is_hint_for_open(ledger.state(), &atom, &hint) => {
+            Ok(format!("a hint for {atom}: {}", hint.trim()))
+        }
+        CorrectionRequest::Redo { atom, hint } => {
             let index = ledger.index(&atom)?;
             ledger.wants_status(index, AtomStatus::Resolved)?;
             if ledger.graph().is_decomposed(index) {
                 return Err(Refusal::IsDecomposed(atom));
             }
             reset(ledger, index, What::TheAtomToo);
-            Ok(format!("{atom} is to be done again"))
+            Ok(match hint.trim() {
+                "" => format!("{atom} will be done again"),
+                hint => format!("{atom} will be done again: {hint}"),
+            })
         }
     }
 }
@@ -408,7 +436,7 @@ fn at_odds(one: &CorrectionRequest, other: &CorrectionRequest) -> Option<String>
         | CorrectionRequest::Dependencies { atom, .. }
         | CorrectionRequest::ForceChoice { choice: atom, .. }
         | CorrectionRequest::Rebind { atom, .. }
-        | CorrectionRequest::Redo { atom } => Some(atom.clone()),
+        | CorrectionRequest::Redo { atom, .. } => Some(atom.clone()),
         CorrectionRequest::AddAtom(new) | CorrectionRequest::AddChoice { atom: new, .. } => new.id.clone(),
         CorrectionRequest::Goal(_)
         | CorrectionRequest::BaseCase(_)
@@ -434,9 +462,9 @@ fn at_odds(one: &CorrectionRequest, other: &CorrectionRequest) -> Option<String>
         }
         (
             CorrectionRequest::Rebind { atom: kept, .. },
-            CorrectionRequest::Redo { atom } | CorrectionRequest::Rebind { atom, .. },
+            CorrectionRequest::Redo { atom, .. } | CorrectionRequest::Rebind { atom, .. },
         )
-        | (CorrectionRequest::Redo { atom: kept }, CorrectionRequest::Redo { atom })
+        | (CorrectionRequest::Redo { atom: kept, .. }, CorrectionRequest::Redo { atom, .. })
         | (
             CorrectionRequest::Dependencies { atom: kept, .. },
             CorrectionRequest::Dependencies { atom, .. },
@@ -469,11 +497,6 @@ fn stands(state: &State, correction: &CorrectionRequest) -> Result<(), Refusal> 
         {
             undone(atom.as_str())
         }
-        CorrectionRequest::Redo { atom }
-            if state.atoms.get(atom).is_some_and(|atom| atom.status == AtomStatus::Resolved) =>
-        {
-            undone(atom.as_str())
-        }
         _ => Ok(()),
     }
 }
@@ -499,7 +522,7 @@ fn named(correction: &CorrectionRequest) -> String {
         CorrectionRequest::AddChoice { group, atom } => format!("adding \"{}\" to {group}", atom.description),
         CorrectionRequest::ForceChoice { group, choice, .. } => format!("{group} taking {choice}"),
         CorrectionRequest::Rebind { atom, .. } => format!("another result of {atom}"),
-        CorrectionRequest::Redo { atom } => format!("doing {atom} again"),
+        CorrectionRequest::Redo { atom, .. } => format!("doing {atom} again"),
     }
 }
 
@@ -524,6 +547,25 @@ pub fn tampering(old: &State, new: &State) -> Option<String> {
         return None;
     };
     Some(format!("tampered: {what} changed outside of a redirect"))
+}
+
+/// Results that an edit of the file claims and that are not believed: those that the program proves by a check or a command
+/// (D22), parents, which resolve by themselves (D3), and in a host's session all of them, because its agents have no cage
+/// that would keep them from the file. `wrote` is what the program wrote last.
+pub fn unproven_results(wrote: &State, edited: &State) -> Vec<Change> {
+    let hosted = wrote.control.session.is_some() && wrote.control.status == LoopStatus::Running;
+    let is_proven = |atom: &Atom| atom.is_proven_when_resolved();
+    let mut changes = Vec::new();
+    for atom in edited.atoms.values().filter(|atom| atom.status == AtomStatus::Resolved) {
+        let before = wrote.atoms.get(&atom.id);
+        let status = before.map_or(AtomStatus::Pending, |before| before.status);
+        let is_parent = edited.decomposition_of(&atom.id).is_some();
+        let needs_proof = hosted || is_parent || is_proven(atom) || before.is_some_and(is_proven);
+        if status != AtomStatus::Resolved && needs_proof {
+            changes.push(Change::ResultNotBelieved { atom: atom.id.clone(), status });
+        }
+    }
+    changes
 }
 
 /// The records of an edit by hand, which is kept (D21).

@@ -178,7 +178,7 @@ impl Refusal {
             Refusal::IdTaken(_) => "leave the id out to get the next free one".into(),
             Refusal::BadId(_) => "choose another name, or leave an id out to get the next free one".into(),
             Refusal::GivenTwice(_) => "name each choice once".into(),
-            Refusal::NoDescription => "say in a sentence what is to be done".into(),
+            Refusal::NoDescription => "say in a sentence what to do".into(),
             Refusal::Cycle(_) => "leave out one of these dependencies".into(),
             Refusal::NoChildren => "name at least one with `--child`".into(),
             Refusal::TooDeep { .. } => "withdraw a decomposition above it".into(),

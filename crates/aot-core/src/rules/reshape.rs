@@ -53,6 +53,15 @@ pub fn remove(ledger: &mut Ledger, id: &AtomId) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Lets the choices of a group be tried at once, or one after the other (D25).
+pub fn set_speculative(ledger: &mut Ledger, name: &GroupName, speculative: bool) -> Result<(), Refusal> {
+    let group = ledger.group(name)?;
+    if ledger.group_at(group).1.is_speculative() != speculative {
+        ledger.record(Change::SpeculationSet { group: name.clone(), speculative });
+    }
+    Ok(())
+}
+
 /// Makes an OR group of atoms that stand side by side, or adds choices to one.
 pub fn add_choices(ledger: &mut Ledger, name: &GroupName, choices: &[AtomId]) -> Result<(), Refusal> {
     let Some(first) = choices.first() else { return Err(Refusal::NoChoices) };

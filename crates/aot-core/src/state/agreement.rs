@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::{AtomId, Checks, Control, NewAtom, Objective, OrGroup, State, sequence_number};
+use super::{AtomId, Checks, Control, GroupName, NewAtom, Objective, OrGroup, State, sequence_number};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
@@ -12,6 +12,8 @@ pub struct Agreement {
     pub request: String,
     pub objective: Objective,
     pub atoms: Vec<NewAtom>,
+    /// OR groups whose choices are tried at once (D25).
+    pub speculative: Vec<GroupName>,
     pub clarifications: Vec<Clarification>,
     pub scope: Boundaries,
 }
@@ -53,6 +55,7 @@ impl Agreement {
             request: request.into(),
             objective: Objective::default(),
             atoms: Vec::new(),
+            speculative: Vec::new(),
             clarifications: Vec::new(),
             scope: Boundaries::default(),
         }
@@ -73,6 +76,7 @@ impl Agreement {
             background: Background { clarifications: self.clarifications.clone(), scope: self.scope.clone() },
         };
         state.plan_more(&self.atoms);
+        state.race(&self.speculative);
         state
     }
 
@@ -80,6 +84,12 @@ impl Agreement {
     pub fn taken_twice(&self) -> Option<&AtomId> {
         let mut seen = std::collections::HashSet::new();
         self.atoms.iter().filter_map(|atom| atom.id.as_ref()).find(|id| !seen.insert(*id))
+    }
+
+    /// An id that stands for two atoms, or for one that this plan has already.
+    pub fn taken_beside(&self, plan: &State) -> Option<&AtomId> {
+        let given = || self.atoms.iter().filter_map(|atom| atom.id.as_ref());
+        self.taken_twice().or_else(|| given().find(|id| plan.atoms.contains_key(*id)))
     }
 }
 
@@ -91,6 +101,15 @@ impl State {
             return None;
         }
         Some((id, self.objective.base_case.as_ref()?.seen_by_program()?))
+    }
+
+    /// Lets the choices of these OR groups be tried at once, as far as there are such groups.
+    pub fn race(&mut self, groups: &[GroupName]) {
+        for group in groups {
+            if let Some(entry) = self.or_groups.get_mut(group) {
+                entry.speculative = Some(true);
+            }
+        }
     }
 
     /// Adds atoms to a plan that nobody has begun to work on. Those without an id get the next free one; choices are tried
@@ -142,5 +161,10 @@ mod tests {
         assert_eq!(ids(&agreement), "A8 A7 build A9");
         agreement.atoms.push(atom(Some("A7")));
         assert_eq!(agreement.taken_twice(), Some(&AtomId::new("A7")));
+        let plan = agreement.state();
+        agreement.atoms = vec![atom(None), atom(Some("A10"))];
+        assert_eq!(agreement.taken_beside(&plan), None);
+        agreement.atoms.push(atom(Some("build")));
+        assert_eq!(agreement.taken_beside(&plan), Some(&AtomId::new("build")));
     }
 }

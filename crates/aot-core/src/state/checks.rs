@@ -45,6 +45,18 @@ pub enum Check {
     Quality(Quality),
 }
 
+/// How a check is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckKind {
+    Command,
+    NotCommand,
+    File,
+    NotFile,
+    Assertion,
+    Quality,
+}
+
 /// What a judge scores from 1 to 5: a rubric, or plain criteria.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quality {
@@ -95,24 +107,6 @@ impl Checks {
         }
     }
 
-    /// Whether a judge scores the item of this name, so that nobody can confirm it.
-    pub fn is_judged(&self, name: &str) -> bool {
-        fn any(items: &[Item], name: &str) -> bool {
-            items.iter().any(|item| match &item.wants {
-                Wants::Check(check) => {
-                    // An item whose name is not its own alone is told with the names above it.
-                    matches!(check, Check::Quality(_))
-                        && (item.item == name || name.ends_with(&format!(" / {}", item.item)))
-                }
-                Wants::Group(items) | Wants::AnyOf(items) => any(items, name),
-            })
-        }
-        match self {
-            Checks::Single(check) => matches!(check, Check::Quality(_)),
-            Checks::Checklist(items) => any(items, name),
-        }
-    }
-
     /// How many items a judge must score: `Q` and `q` of the bound.
     pub fn quality_items(&self) -> usize {
         self.leaves().filter(|check| matches!(check, Check::Quality(_))).count()
@@ -137,12 +131,37 @@ impl Checks {
 }
 
 impl Check {
+    pub fn kind(&self) -> CheckKind {
+        match self {
+            Check::Command { .. } => CheckKind::Command,
+            Check::NotCommand { .. } => CheckKind::NotCommand,
+            Check::File { .. } => CheckKind::File,
+            Check::NotFile { .. } => CheckKind::NotFile,
+            Check::Assertion { .. } => CheckKind::Assertion,
+            Check::Quality(_) => CheckKind::Quality,
+        }
+    }
+
     fn is_seen_by_program(&self) -> bool {
         match self {
             Check::Command { .. } | Check::NotCommand { .. } | Check::File { .. } | Check::NotFile { .. } => {
                 true
             }
             Check::Assertion { .. } | Check::Quality(_) => false,
+        }
+    }
+}
+
+impl CheckKind {
+    /// The contract's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            CheckKind::Command => "command",
+            CheckKind::NotCommand => "not_command",
+            CheckKind::File => "file",
+            CheckKind::NotFile => "not_file",
+            CheckKind::Assertion => "assertion",
+            CheckKind::Quality => "quality",
         }
     }
 }

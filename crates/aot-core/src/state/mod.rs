@@ -13,7 +13,7 @@ mod trust;
 
 pub use agreement::{Agreement, Background, Boundaries, Clarification};
 pub use atom::{Atom, AtomStatus, NewAtom};
-pub use checks::{Check, Checks, Criterion, Item, Quality, Scope, Wants};
+pub use checks::{Check, CheckKind, Checks, Criterion, Item, Quality, Scope, Wants};
 pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};

@@ -126,15 +126,15 @@ fn unchecked(state: &State) -> Option<Advice> {
     let unchecked = open.filter(|atom| !atom.is_proven_when_resolved() && atom.no_check.is_none());
     let names: Vec<String> =
         unchecked.filter(|atom| !is_parent(atom)).map(|atom| atom.id.to_string()).collect();
-    let (verb, whose) = match names.len() {
+    let (verb, claim) = match names.len() {
         0 => return None,
-        1 => ("has", "its"),
-        _ => ("have", "their"),
+        1 => ("has", "its worker's claim counts"),
+        _ => ("have", "their workers' claims count"),
     };
     Some(advice(
         "no_check",
         "",
-        &format!("{} {verb} no check, so that {whose} worker's word counts", listed(&names)),
+        &format!("{} {verb} no check, so {claim}", listed(&names)),
         "write a `check: {type: command, value: …}` into the atom, or `no_check:` and why there is none",
     ))
 }

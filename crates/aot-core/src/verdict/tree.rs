@@ -36,18 +36,6 @@ pub enum CheckNode {
 }
 
 impl Leaf {
-    /// The contract's word for its type.
-    pub fn kind(&self) -> &'static str {
-        match self.check {
-            Check::Command { .. } => "command",
-            Check::NotCommand { .. } => "not_command",
-            Check::File { .. } => "file",
-            Check::NotFile { .. } => "not_file",
-            Check::Assertion { .. } => "assertion",
-            Check::Quality(_) => "quality",
-        }
-    }
-
     /// What evidence of it says that was run; a judge has a command of its own.
     pub fn runs(&self) -> Option<&str> {
         match &self.check {

@@ -71,6 +71,12 @@ fn an_agreement_that_lacks_something_is_a_text_all_the_same() {
     let state = read(document.text());
     let missing = gate::missing(&state);
     assert_eq!(missing.len(), 6, "{missing:?}");
+    let limits = &state.objective.constraints;
+    assert_eq!((limits.max_iterations, limits.max_parallel_agents, limits.max_stall_count), (20, 3, 3));
+    let control = &state.control;
+    assert_eq!((control.iteration, control.stall_count, control.prev_pending_count), (0, 0, -1));
+    assert_eq!((control.status, control.stop_reason.as_deref()), (LoopStatus::Pending, None));
+    assert!(!control.stop_requested && !control.redirect_requested);
     assert!(!document.text().contains("clarifications"), "{}", document.text());
 }
 

@@ -443,6 +443,7 @@ fn coordinator_brief() {
         - `depends_on` (a list of texts): Ids it needs.
         - `check` (text or null): A shell command that exits with 0 only when it is solved, and fails before; or null.
         - `no_check` (text or null): Why there is no check, or null.
+        - `probe` (true or false or null): True if somebody should look whether it can be done before it is begun, or null.
     - `atoms` (a list of objects): New atoms beside the others. Fields as in `children`.
     - `alternatives` (a list of objects): Other ways to do what an atom does, tried when it fails.
       - `to` (text): The id of the atom it stands in for.
@@ -462,7 +463,7 @@ fn coordinator_brief_on_a_red_base_case() {
     let mut state = login();
     bind(&mut state, "A5", "Login answers 200", &[]);
     bind(&mut state, "A2", "Completed via A3, A4_alt resolution", &[]);
-    let red = RedCheck { item: "No vulnerabilities".into(), reason: "exit 0\n2 high".into() };
+    let red = RedCheck { item: "No vulnerabilities".into(), kind: None, reason: "exit 0\n2 high".into() };
     let asked = ReplanRequest { why: vec![ReplanReason::Red { checks: vec![red] }], refusals: vec![] };
     let text = brief::coordinator(&state, &Graph::new(&state), &asked).text;
     let end = text.find("\n## Goal").unwrap();
@@ -528,7 +529,7 @@ fn the_end_of_what_a_check_said_is_told() {
     let mut state = graph("A4");
     state.objective.base_case = Some(Checks::Checklist(vec![command("All tests", "pytest")]));
     failed(&mut state, "A4", &reason);
-    let red = [RedCheck { item: "All tests".into(), reason: reason.clone() }];
+    let red = [RedCheck { item: "All tests".into(), kind: None, reason: reason.clone() }];
     let given = AttemptContext { returned: Some(&reason), red: &red, ..AttemptContext::default() };
     let graph = Graph::new(&state);
     let worker = brief::worker(&state, &graph, &"A4".into(), given).unwrap().text;
@@ -707,9 +708,13 @@ fn schemas() {
                       "description": "A shell command that exits with 0 only when it is solved, and fails before; or null.",
                       "type": ["string","null"]
                     },
-                    "no_check": {"description":"Why there is no check, or null.","type":["string","null"]}
+                    "no_check": {"description":"Why there is no check, or null.","type":["string","null"]},
+                    "probe": {
+                      "description": "True if somebody should look whether it can be done before it is begun, or null.",
+                      "type": ["boolean","null"]
+                    }
                   },
-                  "required": ["id","description","depends_on","check","no_check"],
+                  "required": ["id","description","depends_on","check","no_check","probe"],
                   "additionalProperties": false
                 }
               }
@@ -737,9 +742,13 @@ fn schemas() {
                 "description": "A shell command that exits with 0 only when it is solved, and fails before; or null.",
                 "type": ["string","null"]
               },
-              "no_check": {"description":"Why there is no check, or null.","type":["string","null"]}
+              "no_check": {"description":"Why there is no check, or null.","type":["string","null"]},
+              "probe": {
+                "description": "True if somebody should look whether it can be done before it is begun, or null.",
+                "type": ["boolean","null"]
+              }
             },
-            "required": ["id","description","depends_on","check","no_check"],
+            "required": ["id","description","depends_on","check","no_check","probe"],
             "additionalProperties": false
           },
           "description": "New atoms beside the others."
@@ -771,9 +780,13 @@ fn schemas() {
                     "description": "A shell command that exits with 0 only when it is solved, and fails before; or null.",
                     "type": ["string","null"]
                   },
-                  "no_check": {"description":"Why there is no check, or null.","type":["string","null"]}
+                  "no_check": {"description":"Why there is no check, or null.","type":["string","null"]},
+                  "probe": {
+                    "description": "True if somebody should look whether it can be done before it is begun, or null.",
+                    "type": ["boolean","null"]
+                  }
                 },
-                "required": ["id","description","depends_on","check","no_check"],
+                "required": ["id","description","depends_on","check","no_check","probe"],
                 "additionalProperties": false
               }
             },
@@ -1249,7 +1262,7 @@ fn reading_a_plan_change() {
     );
     check(
         json!({"atoms": [changed(new_atom(None, "x"), &json!({"run": "rm -rf /"}))]}),
-        "`atoms[0].run`: there is no such field; wanted: only `id`, `description`, `depends_on`, `check`, `no_check`",
+        "`atoms[0].run`: there is no such field; wanted: only `id`, `description`, `depends_on`, `check`, `no_check`, `probe`",
     );
     check(
         json!({"atoms": [new_atom(Some("A9"), "x")], "alternatives": [{"to": "A5", "atom": new_atom(Some("A9"), "y")}]}),
@@ -1296,7 +1309,7 @@ fn a_plan_change_arrives_whole() {
         "withdrawals": ["A2"],
         "decompositions": [{"parent": "A5", "reason": "two things", "children": [
             {"id": "A6", "description": "route", "depends_on": [], "check": "make route"},
-            {"id": null, "description": "handler", "depends_on": ["A6", "A6"], "check": null, "no_check": "a refactoring"},
+            {"id": null, "description": "handler", "depends_on": ["A6", "A6"], "check": null, "no_check": "a refactoring", "probe": true},
         ]}],
         "alternatives": [{"to": "A5", "group": null, "atom": new_atom(None, "reuse the proxy's login")}],
         "dependencies": [{"atom": "A5", "depends_on": ["A3"]}],
@@ -1314,6 +1327,7 @@ fn a_plan_change_arrives_whole() {
                 NewAtom {
                     depends_on: vec!["A6".into()],
                     no_check: Some("a refactoring".into()),
+                    probe: Some(true),
                     ..atom("handler")
                 },
             ],
@@ -1585,7 +1599,7 @@ proptest! {
         rubric[0].description = Some(text.clone());
         let quality = Quality { criteria: Some(text.clone()), rubric, pass_threshold: 3.0, scope: None };
         assert_sound(&brief::judge(&state, None, &text, &quality, &vec![text.clone(); 500]));
-        let red = vec![RedCheck { item: text.clone(), reason: text.clone() }; 20];
+        let red = vec![RedCheck { item: text.clone(), kind: None, reason: text.clone() }; 20];
         let why = vec![
             ReplanReason::TooLarge { atom: id.clone(), reason: text.clone() },
             ReplanReason::Failing { atom: id },

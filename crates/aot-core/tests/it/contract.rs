@@ -35,6 +35,9 @@ fn the_contracts_examples_are_valid() {
     assert_eq!(findings(COMPLETE), ["warning choice_without_atom 104:19"]);
     assert!(findings(INITIAL_LEGACY).is_empty());
     assert!(findings(INITIAL_CHECKLIST).is_empty());
+    let plain = INITIAL_LEGACY.replace("decompositions: []\nor_groups: {}\n", "");
+    assert_ne!(plain, INITIAL_LEGACY);
+    assert!(findings(&plain).is_empty(), "nothing was decomposed, and nothing has alternatives");
 }
 
 #[test]
@@ -70,6 +73,11 @@ fn what_is_missing_or_empty_has_its_place() {
     check("control:\n", "controls:\n", "error missing 3:1, warning unknown_key 58:1");
     check("# === Trail ===\ntrail:\n", "trails:\n", "error missing 3:1, warning unknown_key 117:1");
     check("corrections: []\n", "", "error missing 3:1");
+    check(
+        "bindings:\n",
+        "results:\n",
+        "error missing 3:1, warning no_binding 71:13, warning no_binding 81:13",
+    );
     check("  goal: \"Let people log in\"\n", "", "incomplete missing 6:3");
     check("goal: \"Let people log in\"", "goal: \"\"", "incomplete empty 4:9");
     check("goal: \"Let people log in\"", "goal:", "incomplete missing 4:8");

@@ -6,7 +6,7 @@ use aot_core::brief::{
 };
 use aot_core::contract;
 use aot_core::rules::redirect::CorrectionRequest;
-use aot_core::state::{Checks, Clarification, Graph, State, Wants};
+use aot_core::state::{Check, Checks, Clarification, Graph, State, Wants};
 use serde_json::{Value, json};
 
 fn proposal() -> Value {
@@ -63,6 +63,36 @@ fn a_proposal_is_an_agreement_that_can_be_written() {
     assert_eq!(state.or_groups["tokens"].choices.len(), 2);
     assert_eq!(state.atoms["A3"].run.as_deref(), Some("make"));
     assert_eq!(state.atoms["A1"].no_check.as_deref(), Some("A2 shows it"));
+}
+
+#[test]
+fn a_proposal_may_ask_for_judges_groups_races_and_probes() {
+    let mut asked = proposal();
+    let agreement = &mut asked["agreement"][0];
+    agreement["checks"] = json!([
+        {"item": "Tests", "type": "command", "value": "make test", "group": "It works"},
+        {"item": "Lints", "type": "command", "value": "make lint", "group": "It works"},
+        {"item": "Reads well", "type": "quality", "value": "A newcomer understands it", "pass_threshold": 4},
+    ]);
+    agreement["speculative"] = json!(["tokens"]);
+    agreement["atoms"][1]["probe"] = json!(true);
+    let AlignAnswer::Agreement(agreement) = read_align(&asked).expect("it fits") else { panic!("questions") };
+    let text = contract::draft(&agreement).expect("it can be written").into_text();
+    let state = contract::read(text.into()).expect("a document").state.expect("no mistakes");
+    let Some(Checks::Checklist(items)) = &state.objective.base_case else { panic!("no checks") };
+    assert!(matches!(&items[0].wants, Wants::Group(inner) if inner.len() == 2), "{items:?}");
+    let Wants::Check(Check::Quality(quality)) = &items[1].wants else { panic!("{items:?}") };
+    assert_eq!(quality.criteria.as_deref(), Some("A newcomer understands it"));
+    assert!(state.or_groups["tokens"].is_speculative() && state.atoms["A2"].probe == Some(true));
+    for (path, to, told) in [
+        ("/agreement/0/speculative", json!(["keys"]), "no atom is in `keys`"),
+        ("/agreement/0/checks/2/pass_threshold", json!(null), "a number from 1 to 5"),
+        ("/agreement/0/checks/2/pass_threshold", json!(9), "found 9"),
+        ("/agreement/0/atoms/1/probe", json!("yes"), "probe"),
+    ] {
+        let refused = read_align(&changed(asked.clone(), path, to.clone())).expect_err("it does not fit");
+        assert!(refused.reason.contains(told), "{path} = {to}: {refused}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use aot_core::hook::{
     Action, Caller, CallerMemory, Denial, HostRole, Instruction, LoopFacts, ProjectPaths, Ruling, ToolCall,
-    TurnReport, assigned_tree, claimed_tree, rule, tree_of,
+    TurnReport, assigned_tree, claimed_tree, rule, speaks_for_person, tree_of,
 };
 use aot_core::rules::Ledger;
 use aot_core::rules::certificate::RedCheck;
@@ -199,6 +199,19 @@ fn commands_are_run_by_whom_they_may_be() {
             ("verifier", "run", "npm install", "deny"),
         ],
     );
+}
+
+#[test]
+fn a_command_that_speaks_for_a_person_is_known() {
+    for (text, speaks) in [
+        ("aot confirm 'It is good'", true),
+        ("/plugin/bin/aot redirect --accept", true),
+        ("aot status", false),
+        ("/elsewhere/aot confirm x", false),
+        ("make", false),
+    ] {
+        assert_eq!(speaks_for_person(PATHS.program, text), speaks, "{text}");
+    }
 }
 
 #[test]
@@ -450,6 +463,7 @@ bindings:
 trail:
   - {type: failure, atom: A2, reason: "it broke", timestamp: "2025-01-15T10:00:00Z"}
   - {type: failure, atom: A2, reason: "it broke again", timestamp: "2025-01-15T10:00:00Z"}
+  - {type: failure, atom: A3, reason: "not this one", timestamp: "2025-01-15T10:00:00Z"}
 corrections: []
 ---
 "#;
@@ -482,7 +496,8 @@ fn an_instruction_has_what_is_needed() {
     let next = instruction(LOOP, &TurnReport::default());
     assert_eq!((next.unresolved, next.atoms), (2, 4), "a dormant choice takes no part");
     assert_eq!((next.iteration, next.max_iterations, next.stall_count, next.max_stall_count), (2, 9, 2, 3));
-    assert_eq!(next.replan, [ReplanReason::Failing { atom: "A2".into() }, ReplanReason::Stalling]);
+    let failing = |atom: &str| ReplanReason::Failing { atom: atom.into() };
+    assert_eq!(next.replan, [failing("A2"), failing("A3"), ReplanReason::Stalling]);
     assert_eq!((next.ready.len(), next.ready_count), (1, 1), "A3 is not ready");
     let ready = &next.ready[0];
     assert_eq!((ready.id.as_str(), ready.failures, ready.probe_first), ("A2", 2, true));
@@ -521,8 +536,9 @@ fn a_probe_goes_first_where_it_is_asked_for_or_work_failed_twice() {
 #[test]
 fn red_checks_count_when_nothing_is_unresolved() {
     let report = TurnReport {
-        red: vec![RedCheck { item: "It holds".into(), reason: "exit 1".into() }],
+        red: vec![RedCheck { item: "It holds".into(), kind: None, reason: "exit 1".into() }],
         notes: vec!["a note".into()],
+        ..TurnReport::default()
     };
     let next = instruction(LOOP, &report);
     assert!(next.red.is_empty(), "{next:?}");

@@ -466,8 +466,8 @@ fn atoms_that_nothing_checks_are_named() {
     let sound = "{checklist: [{item: Built, check: {type: file, value: dist}}]}";
     for (atoms, expected) in [
         (&["check", "run", "reason"][..], ""),
-        (&["", "check"], "`A1` has no check, so that its worker's word counts"),
-        (&["check", "", ""], "`A2`, `A3` have no check, so that their worker's word counts"),
+        (&["", "check"], "`A1` has no check, so its worker's claim counts"),
+        (&["check", "", ""], "`A2`, `A3` have no check, so their workers' claims count"),
     ] {
         let found = lint_loop(&loop_of(atoms, sound), &LintFacts::default());
         let said: Vec<String> = found.iter().map(|advice| advice.message.clone()).collect();

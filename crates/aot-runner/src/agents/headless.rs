@@ -13,7 +13,7 @@ use super::events::{EventReader, in_one_line, unwrapped};
 use super::launcher::Launch;
 use super::process::{AgentProcess, AgentStep, last_line, text};
 use super::profile::{AnswerChannel, Profile, PromptInput};
-use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report, ask_again};
+use super::question::{AgentEvent, AgentOutcome, AgentUsage, Report, ask_again, go_on};
 use super::submit;
 use crate::process::{Ended, How, Input, Limits, Stream};
 
@@ -27,12 +27,13 @@ const RETRYING: Duration = Duration::from_secs(60);
 const HEAD_KEPT: usize = 64 << 10;
 const TAIL_KEPT: usize = 64 << 10;
 
-/// Asks, and asks again while the answer is not valid, within the same time and in the same conversation.
+/// Asks, and asks again while the answer is not valid, within the same time and in the same conversation. An agent that
+/// broke off goes on there, once: what it has read need not be paid for again.
 pub(super) async fn ask(launch: &Launch<'_>) -> Report {
     let began = Instant::now();
     let mut used = AgentUsage::default();
     let mut again = launch.question.again.clone();
-    let mut asked = 0;
+    let (mut asked, mut has_broken_off) = (0, false);
     loop {
         let left = launch.question.wall.saturating_sub(began.elapsed());
         if asked > 0 && left.is_zero() {
@@ -51,14 +52,24 @@ pub(super) async fn ask(launch: &Launch<'_>) -> Report {
             launch.session.set_name(Some(name));
         }
         let may_repeat = asked <= launch.question.repeats;
+        let has_worked = used_now != AgentUsage::default();
         let outcome = match conclusion {
-            Conclusion::End(AgentOutcome::Failed { .. })
-                if may_repeat && turn.resumed && used_now == AgentUsage::default() =>
+            Conclusion::End(AgentOutcome::Failed { .. }) | Conclusion::BrokeOff { .. }
+                if may_repeat && turn.resumed && !has_worked =>
             {
                 // It cannot go on with the conversation: a new one begins with the same files.
                 launch.session.set_name(None);
                 continue;
             }
+            Conclusion::BrokeOff { reason, .. }
+                if may_repeat && has_worked && !has_broken_off && launch.can_go_on() =>
+            {
+                has_broken_off = true;
+                again = Some(go_on(&reason));
+                continue;
+            }
+            Conclusion::BrokeOff { reason, how: BreakOff::Crash } => AgentOutcome::Failed { reason },
+            Conclusion::BrokeOff { reason, how: BreakOff::Silence } => AgentOutcome::TimedOut { reason },
             Conclusion::End(outcome) => outcome,
             Conclusion::Refused(reason) if may_repeat => {
                 again = Some(ask_again(&reason));
@@ -72,8 +83,19 @@ pub(super) async fn ask(launch: &Launch<'_>) -> Report {
 
 enum Conclusion {
     End(AgentOutcome),
+    /// It ended without an answer although nobody decided that.
+    BrokeOff {
+        reason: String,
+        how: BreakOff,
+    },
     /// There is no valid answer, for this reason.
     Refused(String),
+}
+
+#[derive(Clone, Copy)]
+enum BreakOff {
+    Crash,
+    Silence,
 }
 
 /// One run of the command.
@@ -92,7 +114,7 @@ struct Turn<'t> {
 impl<'t> Turn<'t> {
     fn new(launch: &'t Launch<'t>, again: Option<&str>, before: AgentUsage) -> Result<Turn<'t>, String> {
         let profile = &launch.question.agent.profile;
-        let session = launch.session.name().filter(|_| launch.keeps_session());
+        let session = launch.session.name().filter(|_| launch.can_go_on());
         let resumed = session.is_some();
         let prompt = launch.question.prompt(profile.answer == AnswerChannel::Tool, again, resumed);
         let command = AgentCommand::new(launch, &prompt, session.as_deref())?;
@@ -177,13 +199,15 @@ impl<'t> Turn<'t> {
             }
             How::NotStarted(why) => return Conclusion::End(AgentOutcome::NotStarted { reason: why.clone() }),
             How::NoProgram(why) => return Conclusion::End(AgentOutcome::Unusable { reason: why.clone() }),
-            How::OutOfTime | How::Silent => {
-                let reason = match (&ended.how, self.launch.question.idle) {
-                    (How::Silent, Some(idle)) => silent_for(idle),
-                    _ => "its time was over".to_owned(),
-                };
-                let late = AgentOutcome::TimedOut { reason: with(&reason, self.reader.errors.last()) };
-                return Conclusion::End(trouble().unwrap_or(late));
+            How::OutOfTime => {
+                let reason = with("its time was over", self.reader.errors.last());
+                return Conclusion::End(trouble().unwrap_or(AgentOutcome::TimedOut { reason }));
+            }
+            How::Silent => {
+                let silence = silent_for(self.launch.question.idle.unwrap_or_default());
+                let reason = with(&silence, self.reader.errors.last());
+                return trouble()
+                    .map_or(Conclusion::BrokeOff { reason, how: BreakOff::Silence }, Conclusion::End);
             }
             How::Exited(code) => *code,
             How::Signalled(signal) => 128 + signal,
@@ -194,15 +218,19 @@ impl<'t> Turn<'t> {
         if !is_clean && let Some(outcome) = trouble() {
             return Conclusion::End(outcome);
         }
-        let what = match (exit, answer) {
+        let last = || self.reader.errors.last().cloned().or_else(|| last_line(&ended.errors));
+        match (exit, answer) {
             // Errors that were overcome are no failure of an agent that answered in the end.
-            (0, Ok(answer)) => return Conclusion::End(AgentOutcome::Answer(answer)),
-            (0, Err(reason)) if is_clean => return Conclusion::Refused(reason),
-            (0, Err(reason)) => reason,
-            (code, _) => format!("it ended with exit code {code}"),
-        };
-        let last = self.reader.errors.last().cloned().or_else(|| last_line(&ended.errors));
-        Conclusion::End(AgentOutcome::Failed { reason: with(&what, last.as_ref()) })
+            (0, Ok(answer)) => Conclusion::End(AgentOutcome::Answer(answer)),
+            (0, Err(reason)) if is_clean => Conclusion::Refused(reason),
+            (0, Err(reason)) => {
+                Conclusion::End(AgentOutcome::Failed { reason: with(&reason, last().as_ref()) })
+            }
+            (code, _) => {
+                let reason = with(&format!("it ended with exit code {code}"), last().as_ref());
+                Conclusion::BrokeOff { reason, how: BreakOff::Crash }
+            }
+        }
     }
 
     /// The answer, wherever the profile says it is.

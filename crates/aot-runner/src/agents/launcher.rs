@@ -221,6 +221,11 @@ impl Launch<'_> {
             && !question.agent.profile.session.resume.is_empty()
     }
 
+    /// Whether there is a conversation that the agent can go on with.
+    pub fn can_go_on(&self) -> bool {
+        self.keeps_session() && self.session.name().is_some()
+    }
+
     /// Where the files of the question and the agent's private folder lie.
     pub fn folder(&self) -> PathBuf {
         self.scratch().join(FOLDER)

@@ -105,6 +105,14 @@ pub fn ask_again(reason: &str) -> String {
     )
 }
 
+/// What is sent in the same session to an agent that crashed or fell silent.
+pub fn go_on(reason: &str) -> String {
+    format!(
+        "\n## Interrupted\n\nYou were interrupted before you answered: {reason}\n\nThe files are as you left them, and one may \
+         be half written. Look at it, finish what is missing, and answer in the form that was asked for.\n"
+    )
+}
+
 impl fmt::Debug for Question<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Question")

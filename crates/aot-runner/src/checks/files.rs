@@ -65,6 +65,10 @@ impl Pattern {
 
     /// Looks on the disk. A name with brackets in it (`app/[id]/page.tsx`) is found as it stands, too.
     pub fn find(&self, root: &Path, most: usize) -> Result<MatchedFiles, String> {
+        self.look_for(Wanted::Anything, root, most)
+    }
+
+    fn look_for(&self, wanted: Wanted, root: &Path, most: usize) -> Result<MatchedFiles, String> {
         let full = root.join(&self.text);
         match fs::symlink_metadata(&full) {
             Ok(_) => return Ok(MatchedFiles { paths: vec![self.text.clone()], reach: Matched::All }),
@@ -77,7 +81,7 @@ impl Pattern {
         let Some(matcher) = &self.matcher else {
             return Ok(MatchedFiles { paths: Vec::new(), reach: Matched::All });
         };
-        let mut look = Look { root, matcher, most, seen: 0, found: Vec::new() };
+        let mut look = Look { root, matcher, wanted, most, seen: 0, found: Vec::new() };
         look.walk(&root.join(&self.base), &self.base, 0)?;
         let mut paths = look.found;
         let reach = if paths.len() > most { Matched::More } else { Matched::All };
@@ -90,7 +94,7 @@ impl Pattern {
         if self.matcher.is_none() && root.join(&self.text).is_dir() {
             return Pattern::read(&format!("{}/**/*", self.text))?.files(root, most);
         }
-        let mut found = self.find(root, most)?;
+        let mut found = self.look_for(Wanted::Files, root, most)?;
         found.paths.retain(|path| fs::symlink_metadata(root.join(path)).is_ok_and(|meta| !meta.is_dir()));
         Ok(found)
     }
@@ -161,9 +165,16 @@ pub fn never_matches(root: &Path, text: &str) -> Option<String> {
     None
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Anything,
+    Files,
+}
+
 struct Look<'l> {
     root: &'l Path,
     matcher: &'l GlobMatcher,
+    wanted: Wanted,
     most: usize,
     seen: usize,
     found: Vec<String>,
@@ -196,11 +207,13 @@ impl Look<'_> {
             if OURS.iter().any(|ours| path == Path::new(ours)) {
                 continue;
             }
-            if self.matcher.is_match(&path) {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let is_wanted = self.wanted == Wanted::Anything || !is_folder;
+            if is_wanted && self.matcher.is_match(&path) {
                 self.found.push(path.to_string_lossy().into_owned());
             }
             // Links to folders are not followed: they may lead in circles.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && depth < DEEPEST {
+            if is_folder && depth < DEEPEST {
                 self.walk(&entry.path(), &path, depth + 1)?;
             }
         }
@@ -246,6 +259,24 @@ mod tests {
         check("src/[", "! unclosed character class; missing ']'");
         check("~/x", "! `~` is not the home folder here");
         check("src/*/../a.ts", "! `..` after a wildcard leads nowhere");
+    }
+
+    /// A folder is no file, and does not count among the first.
+    #[test]
+    fn files_are_found_behind_folders() {
+        let dir = project();
+        for (pattern, expected) in
+            [("app/**", "app/[id]/page.tsx"), ("app", "app/[id]/page.tsx"), ("*", "README.md")]
+        {
+            let found = Pattern::read(pattern)
+                .and_then(|pattern| pattern.files(dir.path(), 1))
+                .expect("it can be read");
+            assert_eq!(
+                (found.paths.join(" "), found.reach),
+                (expected.to_owned(), Matched::All),
+                "{pattern}"
+            );
+        }
     }
 
     #[test]

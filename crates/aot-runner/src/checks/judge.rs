@@ -71,6 +71,8 @@ pub enum JudgeReply {
     Nothing { why: String, beside: Excerpt },
     /// It cannot be asked.
     Unable { why: String, beside: Excerpt },
+    /// Whoever judges hands scores in, and has not done so for these files.
+    NotJudged,
 }
 
 impl Request<'_> {
@@ -218,6 +220,11 @@ pub(super) fn look(work: &CheckContext<'_>, leaf: &Leaf, quality: &Quality) -> (
             JudgeReply::Nothing { why, beside } => {
                 evidence.output = Some(beside);
                 why
+            }
+            JudgeReply::NotJudged => {
+                evidence.why = "not judged yet on these files".into();
+                evidence.hint = format!("`aot judge {}` says what to score", super::quoted(&leaf.name));
+                return (Outcome::Pending, evidence);
             }
             JudgeReply::Unable { why, beside } => {
                 evidence.output = Some(beside);

@@ -3,6 +3,7 @@
 pub(crate) mod command;
 pub mod facts;
 pub mod files;
+pub mod handed_in;
 pub mod judge;
 pub mod kept;
 mod refused;
@@ -115,14 +116,27 @@ impl Evaluation {
             .filter(|place| self.seen[*place].0 == wanted && !self.sheet.is_decided(*place, &seen));
         places
             .map(|place| {
-                let evidence = &self.seen[place].1;
+                let (leaf, evidence) = (&self.sheet.leaves[place], &self.seen[place].1);
                 let output = evidence.output.as_ref().filter(|_| wanted == Outcome::Fail);
                 RedCheck {
-                    item: self.sheet.leaves[place].name.clone(),
+                    item: leaf.name.clone(),
+                    kind: Some(leaf.check.kind()),
                     reason: with_ending(evidence.why.clone(), output),
                 }
             })
             .collect()
+    }
+
+    /// The quality checks that nobody has judged, although nothing else is in the way.
+    pub fn unjudged(&self) -> Vec<String> {
+        let is_unjudged = |place: &usize| {
+            let (outcome, evidence) = &self.seen[*place];
+            *outcome == Outcome::Pending
+                && evidence.source != Source::NotRun
+                && matches!(self.sheet.leaves[*place].check, Check::Quality(_))
+        };
+        let places = (0..self.seen.len()).filter(is_unjudged);
+        places.map(|place| self.sheet.leaves[place].name.clone()).collect()
     }
 
     /// The assertions that somebody has to confirm before it can pass.
@@ -246,7 +260,7 @@ impl Checker<'_> {
         let lines = sheet.leaves.iter().zip(&seen).map(|(leaf, (outcome, evidence))| kept::EvidenceLine {
             key: work.key(leaf),
             item: leaf.name.clone(),
-            kind: leaf.kind().to_owned(),
+            kind: leaf.check.kind().word().to_owned(),
             outcome: *outcome,
             evidence: evidence.clone(),
         });

@@ -1,5 +1,6 @@
 //! Agents at work for the crew: who is asked, in which tree, what they may write, and what their report means for the
-//! attempt. A role is a cage, and the tree of an agent that may only read is compared afterwards all the same.
+//! attempt. The cage of a role says what it may write; the tree of an agent that may only read is
+//! compared afterwards all the same.
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -181,9 +181,9 @@ impl Workers {
         let (artifacts, ignored, is_unchanged, outcome) = match self.ground.seal(&mut lent) {
             Err(error) => (artifacts, Vec::new(), false, JobOutcome::Lost { reason: error.to_string() }),
             Ok(sealed) => {
-                let check = match refused(&assignment, &sealed) {
+                let check = match not_accepted(&assignment, &sealed) {
                     None => run_check(self, &assignment, &mut lent, &attempt.switch, &meter),
-                    Some(reason) => CheckOutcome::Fail { reason },
+                    Some(NotAccepted { reason, .. }) => CheckOutcome::Fail { reason },
                 };
                 let is_unchanged = sealed.changed.is_empty() && sealed.content.is_some();
                 let artifacts =
@@ -198,13 +198,8 @@ impl Workers {
     }
 
     /// Takes the work of a worker that has ended, before its check runs: what the check writes is not part of it.
-    pub(super) fn seal(&self, assignment: &Assignment, lent: &mut Lent) -> Result<Sealed, JobOutcome> {
-        let sealed =
-            self.ground.seal(lent).map_err(|error| JobOutcome::Lost { reason: error.to_string() })?;
-        match refused(assignment, &sealed) {
-            None => Ok(sealed),
-            Some(reason) => Err(JobOutcome::Failed { reason }),
-        }
+    pub(super) fn seal(&self, lent: &mut Lent) -> Result<Sealed, JobOutcome> {
+        self.ground.seal(lent).map_err(|error| JobOutcome::Lost { reason: error.to_string() })
     }
 
     /// Runs the command of an atom. Returns what it did, or why it did not succeed.
@@ -266,7 +261,10 @@ impl Workers {
             How::Killed => return Err(JobOutcome::Lost { reason: "it was killed".into() }),
             How::Lost => return Err(JobOutcome::Lost { reason: "it was killed from outside".into() }),
         }
-        let sealed = self.seal(assignment, lent)?;
+        let sealed = self.seal(lent)?;
+        if let Some(NotAccepted { reason, .. }) = not_accepted(assignment, &sealed) {
+            return Err(failed(reason));
+        }
         let summary = match last.is_empty() {
             true => format!("`{}` succeeded", cut(command)),
             false => last,
@@ -403,17 +401,24 @@ fn undo_check(workers: &Workers, assignment: &Assignment, lent: &Lent) -> Result
     Ok(())
 }
 
-/// Why work is refused before its check runs.
-fn refused(assignment: &Assignment, sealed: &Sealed) -> Option<String> {
-    let touched = protected(&assignment.state.objective.protected, &sealed.changed);
-    match touched.is_empty() {
-        true => sealed.cannot_land.clone(),
-        false => Some(changed_protected(&touched)),
-    }
+/// Work that is refused before its check runs.
+pub(super) struct NotAccepted {
+    pub reason: String,
+    /// What it changed and may not.
+    pub protected: Vec<String>,
+}
+
+pub(super) fn not_accepted(assignment: &Assignment, sealed: &Sealed) -> Option<NotAccepted> {
+    let protected = protected(&assignment.state.objective.protected, &sealed.changed);
+    let reason = match protected.is_empty() {
+        true => sealed.cannot_land.clone()?,
+        false => changed_protected(&protected),
+    };
+    Some(NotAccepted { reason, protected })
 }
 
 pub(super) fn changed_protected(touched: &[String]) -> String {
-    format!("it changed what is protected: {}", touched.join(", "))
+    format!("it changed what is protected: {}", named(touched))
 }
 
 /// The first paths, and how many more there are.
@@ -459,7 +464,7 @@ pub(super) fn protected(patterns: &[String], changed: &[String]) -> Vec<String> 
     let patterns = patterns.iter().chain([&own]);
     let patterns: Vec<Pattern> = patterns.filter_map(|pattern| Pattern::read(pattern).ok()).collect();
     let touched = changed.iter().filter(|path| patterns.iter().any(|pattern| pattern.matches(path)));
-    touched.take(PATHS_NAMED).cloned().collect()
+    touched.cloned().collect()
 }
 
 pub(super) fn first_artifacts(mut paths: Vec<String>) -> Vec<String> {

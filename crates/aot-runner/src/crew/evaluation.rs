@@ -8,6 +8,7 @@ use aot_core::state::State;
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
 
+use super::ScoreSource;
 use super::meter::Meter;
 use super::workers::Workers;
 use crate::checks::facts::has_begun;
@@ -30,6 +31,14 @@ enum NotEvaluated {
     Lost(String),
 }
 
+/// What the checks could see and no commit has.
+struct Uncommitted {
+    /// Tracked files.
+    edited: Vec<String>,
+    /// Files that git does not ignore.
+    untracked: Vec<String>,
+}
+
 impl From<GroundError> for NotEvaluated {
     fn from(error: GroundError) -> NotEvaluated {
         NotEvaluated::Lost(error.to_string())
@@ -42,10 +51,25 @@ impl Workers {
         let _tree = self.lock_shared_tree();
         let meter = Meter::default();
         let message = match self.evaluate(number, state, switch, &meter) {
-            Ok((evaluation, uncommitted)) => {
-                let red = evaluation.in_the_way();
-                let notice = Notice::Verified { verdict: evaluation.verdict, red, took: evaluation.took };
-                let evaluation = on_committed(&evaluation, &uncommitted);
+            Ok((evaluation, Uncommitted { edited: uncommitted, untracked })) => {
+                let unjudged = match self.config.scores {
+                    ScoreSource::Nowhere => Vec::new(),
+                    ScoreSource::HandedIn => evaluation.unjudged(),
+                };
+                let notice = Notice::Verified {
+                    verdict: evaluation.verdict,
+                    red: evaluation.in_the_way(),
+                    unjudged: unjudged.clone(),
+                    untracked: if evaluation.verdict == Verdict::Passed { untracked } else { Vec::new() },
+                    took: evaluation.took,
+                };
+                let evaluation = match on_committed(&evaluation, &uncommitted) {
+                    // Whoever coordinates has it judged and goes on.
+                    coordinator::Evaluation::Pending { items: red } if !unjudged.is_empty() => {
+                        coordinator::Evaluation::Failed { red }
+                    }
+                    evaluation => evaluation,
+                };
                 let event = Event::Verified { number, evaluation, usage: meter.take() };
                 Message::Evaluation { number, notice, event: Some(event) }
             }
@@ -58,14 +82,14 @@ impl Workers {
         self.send(message);
     }
 
-    /// The evaluation, and edits of tracked files that are in no commit.
+    /// The evaluation, and what it saw that is in no commit.
     fn evaluate(
         &self,
         number: u32,
         state: &State,
         switch: &Switch,
         meter: &Meter,
-    ) -> Result<(Evaluation, Vec<String>), NotEvaluated> {
+    ) -> Result<(Evaluation, Uncommitted), NotEvaluated> {
         let project = self.ground.verify_in(&self.config.project)?;
         let seal = Seal::of(&state.objective, &project.root)
             .map_err(|error| NotEvaluated::Lost(format!("the protected files cannot be read: {error}")))?;
@@ -74,7 +98,9 @@ impl Workers {
         if !altered.is_empty() {
             return Err(NotEvaluated::Tampered(altered));
         }
-        let uncommitted = self.uncommitted(switch)?;
+        // Before the checks run, which may leave files behind.
+        let uncommitted =
+            Uncommitted { edited: self.uncommitted(switch)?, untracked: self.ground.untracked()? };
         let Some(checks) = &state.objective.base_case else {
             return Err(NotEvaluated::Lost("there is no base case".into()));
         };

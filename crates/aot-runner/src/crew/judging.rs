@@ -13,12 +13,13 @@ use aot_core::state::AtomId;
 use aot_core::verdict::Excerpt;
 use serde_json::Value;
 
-use super::JudgeCommand;
 use super::asking::Throttle;
 use super::attempt::PATHS_NAMED;
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
-use crate::agents::{Agent, AgentEvent, AgentOutcome, Question, Report, ask_again};
+use super::{JudgeCommand, ScoreSource};
+use crate::agents::{Agent, AgentEvent, AgentLauncher, AgentOutcome, Question, Report, ask_again};
+use crate::checks::handed_in::HandedInScores;
 use crate::checks::judge::{self, CommandJudge, Judge, JudgeReply, Request};
 use crate::message::Notice;
 use crate::process::Switch;
@@ -49,7 +50,15 @@ impl Workers {
             };
             return work(Some(&CountedJudge { judge: &judge, meter }));
         }
-        let Some(agent) = self.config.team.member(Role::Judge, None) else { return work(None) };
+        let Some(agent) = self.config.team.member(Role::Judge, None) else {
+            return match self.config.scores {
+                ScoreSource::Nowhere => work(None),
+                ScoreSource::HandedIn => {
+                    let (sidecar, guard) = (self.config.project.sidecar.clone(), self.config.guard.clone());
+                    work(Some(&HandedInScores { sidecar, guard }))
+                }
+            };
+        };
         let asked = AtomicU32::new(1);
         let judge = AgentJudge { workers: self, agent, switch, meter, name, wall, asked };
         work(Some(&CountedJudge { judge: &judge, meter }))
@@ -98,20 +107,56 @@ impl Judge for AgentJudge<'_> {
             let why = format!("while {name} judged, what it judges was changed: {changed}");
             return JudgeReply::Nothing { why, beside };
         }
-        let why = self.agent.explain(&report.outcome);
-        match report.outcome {
-            AgentOutcome::Answer(answer) => JudgeReply::Answer { text: answer.to_string(), beside },
-            AgentOutcome::InvalidAnswer { .. }
-            | AgentOutcome::Failed { .. }
-            | AgentOutcome::TimedOut { .. } => JudgeReply::Nothing { why, beside },
-            AgentOutcome::RateLimited { .. }
-            | AgentOutcome::Unreachable { .. }
-            | AgentOutcome::Unauthenticated { .. }
-            | AgentOutcome::Unusable { .. }
-            | AgentOutcome::Killed
-            | AgentOutcome::Lost { .. }
-            | AgentOutcome::NotStarted { .. } => JudgeReply::Unable { why, beside },
+        reply_of(self.agent, report.outcome)
+    }
+}
+
+fn reply_of(agent: &Agent, outcome: AgentOutcome) -> JudgeReply {
+    let (why, beside) = (agent.explain(&outcome), Excerpt::default());
+    match outcome {
+        AgentOutcome::Answer(answer) => JudgeReply::Answer { text: answer.to_string(), beside },
+        AgentOutcome::InvalidAnswer { .. } | AgentOutcome::Failed { .. } | AgentOutcome::TimedOut { .. } => {
+            JudgeReply::Nothing { why, beside }
         }
+        AgentOutcome::RateLimited { .. }
+        | AgentOutcome::Unreachable { .. }
+        | AgentOutcome::Unauthenticated { .. }
+        | AgentOutcome::Unusable { .. }
+        | AgentOutcome::Killed
+        | AgentOutcome::Lost { .. }
+        | AgentOutcome::NotStarted { .. } => JudgeReply::Unable { why, beside },
+    }
+}
+
+/// A judge for whoever only looks: an agent that writes nothing.
+#[derive(Debug)]
+pub struct LookingJudge {
+    pub agent: Agent,
+    pub launcher: AgentLauncher,
+    pub wall: Duration,
+    pub idle: Duration,
+}
+
+impl Judge for LookingJudge {
+    fn name(&self) -> String {
+        self.agent.name.clone()
+    }
+
+    fn ask(&self, request: &Request<'_>) -> JudgeReply {
+        let read = |value: &Value| {
+            JudgeAnswer::read(request.quality, value).map(drop).map_err(|unreadable| unreadable.reason)
+        };
+        let mut brief = request.brief.clone();
+        brief.text.extend(request.refused.map(ask_again));
+        let switch = Switch::default();
+        let question = Question {
+            idle: Some(self.idle),
+            repeats: 0,
+            transcript: format!("verify-{}.judge", jiff::Timestamp::now().as_millisecond()),
+            ..Question::new(&self.agent, &brief, &read, &request.project.root, self.wall, &switch)
+        };
+        let (report, _) = self.launcher.ask(&question);
+        reply_of(&self.agent, report.outcome)
     }
 }
 

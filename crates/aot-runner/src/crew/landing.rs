@@ -42,6 +42,7 @@ impl Workers {
             attempt: job.attempt,
         };
         let meter = Meter::default();
+        let mut blocked_by = None;
         let landing = self.wait_while_blocked(
             |on_wait| {
                 let mut recheck = |lent: &mut Lent, changed: &[String]| {
@@ -62,15 +63,24 @@ impl Workers {
                 self.ground.land(&mut lent, &message, &mut recheck, on_wait)
             },
             |landing| matches!(landing, Landing::GivenUp),
-            |waiting| self.show_waiting(&job, waiting),
+            |waiting| {
+                blocked_by = Some(waiting.reason.clone());
+                self.show_waiting(&job, waiting);
+            },
         );
         let usage = meter.take();
+        let is_given_up = self.give_up_blocked.load(Ordering::Acquire);
+        // A session is told what is in the way, and hands the same work in again.
+        let landing = match (landing, blocked_by) {
+            (Ok(Landing::GivenUp), Some(reason)) if !is_given_up => Err(reason),
+            (landing, _) => landing.map_err(|error| error.to_string()),
+        };
         let landing = match landing {
             Ok(landing) => landing,
-            Err(error) => {
+            Err(reason) => {
                 attempt.put(DoneWork { lent, assignment, summary, artifacts, ignored, is_unchanged });
                 self.discard_if_killed(attempt);
-                return self.event(Event::NotLanded { job, reason: error.to_string(), usage });
+                return self.event(Event::NotLanded { job, reason, usage });
             }
         };
         let (event, end) = match landing {
@@ -121,7 +131,7 @@ impl Workers {
             |waiting| {
                 if !std::mem::replace(&mut shown, true) {
                     let reason = &waiting.reason;
-                    self.note(format!("the commit of {atom} is to be taken back, and waits: {reason}"));
+                    self.note(format!("taking back the commit of {atom} waits: {reason}"));
                 }
             },
         );

@@ -1,25 +1,33 @@
-//! An agent at work on an atom: it answers, its check runs, and while that is red it goes on in the same conversation and
-//! the same tree (D34). Between its turns the agent does not run, so nobody writes while the check looks.
+//! An agent at work on an atom: it answers, its check runs, and while that is red, or its work cannot be accepted, it goes
+//! on in the same conversation and the same tree (D34). Between its turns the agent does not run, so nobody writes while
+//! the check looks.
 
 use std::time::{Duration, Instant};
 
-use aot_core::brief::{self, Brief, Role, WorkerAnswer};
+use aot_core::brief::{self, Brief, PutBack, Role, WorkerAnswer};
 use aot_core::coordinator::{CheckOutcome, JobOutcome};
 use aot_core::rules::bound;
 use aot_core::state::{headline, is_same_failure};
 use serde_json::Value;
 
 use super::asking::{answer, failed, lost, transcript_of, validator, wall};
-use super::attempt::{WorkDone, first_artifacts, run_check};
+use super::attempt::{NotAccepted, WorkDone, first_artifacts, not_accepted, run_check};
 use super::meter::Meter;
 use super::workers::Workers;
 use super::{Assignment, Attempt};
 use crate::agents::{Agent, Question, Session};
 use crate::message::Notice;
-use crate::tree::{Lent, Sealed};
+use crate::tree::{Lent, Sealed, TreeKind};
 
 /// With less time than this left, an agent is not asked to go on.
 const LEAST_TIME: Duration = Duration::from_secs(5);
+
+/// What an agent answered and did in one turn.
+struct WorkerTurn {
+    done: WorkDone,
+    content: Option<String>,
+    not_accepted: Option<NotAccepted>,
+}
 
 /// A result that is not good enough, and what the agent is told about it.
 struct Unfinished {
@@ -64,12 +72,12 @@ impl Workers {
         let mut before: Option<Unfinished> = None;
         loop {
             let turn = self.turn(&mut dialogue, lent, meter, before.as_ref());
-            let (done, content, last) = match (turn, before.take()) {
+            let (WorkerTurn { done, content, not_accepted }, last) = match (turn, before.take()) {
                 // The check would say the same; what the agent says now explains why nothing was changed.
-                (Ok((done, content)), Some(before)) if content.is_some() && content == before.content => {
-                    return Ok((done, before.check));
+                (Ok(turn), Some(before)) if turn.content.is_some() && turn.content == before.content => {
+                    return Ok((turn.done, before.check));
                 }
-                (Ok((done, content)), last) => (done, content, last),
+                (Ok(turn), last) => (turn, last),
                 (Err(outcome @ (JobOutcome::Lost { .. } | JobOutcome::TooLarge { .. })), _)
                 | (Err(outcome), None) => return Err(outcome),
                 (Err(outcome), Some(before)) => match before.check {
@@ -77,8 +85,19 @@ impl Workers {
                     _ => return Err(outcome),
                 },
             };
-            let check = run_check(self, assignment, lent, &attempt.switch, meter);
-            let Some(text) = missing(&done, &check, last.as_ref()) else { return Ok((done, check)) };
+            let (check, put_back) = match not_accepted {
+                None => (run_check(self, assignment, lent, &attempt.switch, meter), None),
+                Some(NotAccepted { reason, protected }) => {
+                    self.ground.put_back(lent, &protected).map_err(|error| lost(error.to_string()))?;
+                    let in_worktree = self.ground.trees() == TreeKind::Worktrees;
+                    let put_back =
+                        if in_worktree && !protected.is_empty() { PutBack::Yes } else { PutBack::No };
+                    (CheckOutcome::Fail { reason }, Some(put_back))
+                }
+            };
+            let Some(text) = missing(&done, &check, put_back, last.as_ref()) else {
+                return Ok((done, check));
+            };
             let turns_left = u64::from(dialogue.turns) <= bound::MENDS;
             let has_time = dialogue.deadline.saturating_duration_since(Instant::now()) >= LEAST_TIME;
             if attempt.switch.is_off() || !turns_left || !has_time {
@@ -100,7 +119,7 @@ impl Workers {
         lent: &mut Lent,
         meter: &Meter,
         before: Option<&Unfinished>,
-    ) -> Result<(WorkDone, Option<String>), JobOutcome> {
+    ) -> Result<WorkerTurn, JobOutcome> {
         let Dialogue { assignment, agent, .. } = *dialogue;
         let parse = |value: &Value| WorkerAnswer::read(value);
         let read = validator(parse);
@@ -115,26 +134,37 @@ impl Workers {
         let report = self.ask(Some(&dialogue.session), &assignment.job, lent, meter, question);
         dialogue.turns += report.asked.max(1);
         let answer = answer(agent, report, parse)?;
-        let Sealed { changed, ignored, content, .. } = self.seal(assignment, lent)?;
+        let sealed = self.seal(lent)?;
+        let not_accepted = not_accepted(assignment, &sealed);
+        let Sealed { changed, ignored, content, .. } = sealed;
         if !answer.success {
             let reason = answer.reason.unwrap_or(answer.summary);
             return Err(if answer.too_large { JobOutcome::TooLarge { reason } } else { failed(reason) });
         }
         let is_unchanged = changed.is_empty() && content.is_some();
         let artifacts = if answer.artifacts.is_empty() { first_artifacts(changed) } else { answer.artifacts };
-        Ok((WorkDone { summary: answer.summary, artifacts, ignored, is_unchanged }, content))
+        let done = WorkDone { summary: answer.summary, artifacts, ignored, is_unchanged };
+        Ok(WorkerTurn { done, content, not_accepted })
     }
 }
 
 /// What the agent is told if its result is not good enough and another turn may help.
-fn missing(done: &WorkDone, check: &CheckOutcome, last: Option<&Unfinished>) -> Option<String> {
+fn missing(
+    done: &WorkDone,
+    check: &CheckOutcome,
+    put_back: Option<PutBack>,
+    last: Option<&Unfinished>,
+) -> Option<String> {
     match (check, last.map(|last| &last.check)) {
         (CheckOutcome::Fail { reason }, Some(CheckOutcome::Fail { reason: before }))
             if is_same_failure(before, reason) =>
         {
             None
         }
-        (CheckOutcome::Fail { reason }, _) => Some(brief::mend(reason)),
+        (CheckOutcome::Fail { reason }, _) => Some(match put_back {
+            None => brief::mend(reason),
+            Some(put_back) => brief::not_accepted(reason, put_back),
+        }),
         // A claim that changed nothing is asked once what it did (D33).
         (CheckOutcome::None, None) if done.is_unchanged => Some(brief::explain_no_change()),
         (CheckOutcome::None | CheckOutcome::Pass, _)

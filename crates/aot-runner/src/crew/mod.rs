@@ -31,6 +31,7 @@ use crate::process::{Guard, Switch};
 use crate::tree::{End, Ground, GroundError, Lent, Project, Work};
 
 pub use attempt::{Assignment, clear_outputs, without_graph};
+pub use judging::LookingJudge;
 
 use workers::Workers;
 
@@ -40,6 +41,8 @@ pub struct RunConfig {
     pub project: Project,
     pub guard: Guard,
     pub judge: Option<JudgeCommand>,
+    /// Where scores come from if there is no judge.
+    pub scores: ScoreSource,
     /// Which agent is asked in which role, and what their runs need.
     pub team: Team,
     pub launcher: AgentLauncher,
@@ -59,6 +62,14 @@ pub struct RunConfig {
 pub struct JudgeCommand {
     pub command: String,
     pub time: Option<Duration>,
+}
+
+/// Where scores come from if there is neither a judge's command nor an agent that judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScoreSource {
+    Nowhere,
+    /// An agent of the host's session hands them in.
+    HandedIn,
 }
 
 /// What a landing does while uncommitted edits are in its way.

@@ -34,7 +34,7 @@ use crate::tree::GroundError;
 
 pub(crate) use clock::Clock;
 pub use open::new_id;
-pub(crate) use open::{Opening, Owner, claim, ground, trees};
+pub(crate) use open::{Opening, Owner, claim, ground, made_at, trees};
 
 /// How often a held redirect is checked for still being held.
 const REDIRECT_POLL: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub enum RunError {
     NotAligned(#[from] NotAligned),
     #[error(transparent)]
     Store(#[from] StoreError<Refusal>),
-    #[error("the state file was changed so that what happened cannot be written into it: {0}")]
+    #[error("the state file was changed in a way that leaves no room for what happened: {0}")]
     NotWritten(String),
     #[error(transparent)]
     Ground(#[from] GroundError),
@@ -357,7 +357,7 @@ impl<'e> Engine<'e> {
     fn of_evaluation(&self, event: Event) -> Event {
         match (self.mode, event) {
             (Mode::Step, Event::Verified { number, evaluation: Evaluation::Lost { reason }, usage }) => {
-                let items = vec![RedCheck { item: "the evaluation".into(), reason }];
+                let items = vec![RedCheck { item: "the evaluation".into(), kind: None, reason }];
                 Event::Verified { number, evaluation: Evaluation::Error { items }, usage }
             }
             (Mode::Drive | Mode::Step, event) => event,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::RunError;
 use crate::checks::seal::Seal;
 use crate::crew::RunConfig;
-use crate::store::{Store, StoreError, hold};
+use crate::store::{Note, Store, StoreError, hold};
 use crate::tree::{Ground, GroundError, IsolationRequest, OpenedFor, TreeKind};
 
 /// Who takes a loop up.
@@ -21,8 +21,8 @@ pub(crate) enum Owner<'o> {
     Session(&'o str),
 }
 
-/// Writes who owns the loop, and gives it a name before its first commit.
-pub(crate) fn claim(store: &mut Store, owner: Owner<'_>) -> Result<(), RunError> {
+/// Writes who owns the loop, and gives it a name before its first commit. Returns what is to be told of edits.
+pub(crate) fn claim(store: &mut Store, owner: Owner<'_>) -> Result<Vec<Note>, RunError> {
     let recorded = store.change("take the loop up", Timestamp::now(), |ledger| {
         let control = ledger.state().control.clone();
         match owner {
@@ -39,8 +39,8 @@ pub(crate) fn claim(store: &mut Store, owner: Owner<'_>) -> Result<(), RunError>
         }
         Ok::<(), Refusal>(())
     });
-    recorded.map_err(|error: StoreError<Refusal>| RunError::Store(error))?;
-    Ok(())
+    let recorded = recorded.map_err(|error: StoreError<Refusal>| RunError::Store(error))?;
+    Ok(recorded.notes)
 }
 
 /// What the first event of a process that takes a loop up needs.
@@ -138,14 +138,44 @@ fn unrecorded(ground: &Ground, state: &State) -> Result<Vec<UnrecordedLanding>, 
     Ok(found.collect())
 }
 
+/// The letters of an id, and how many it has.
+const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const LENGTH: u32 = 26;
+
 /// A unique id that sorts by time: the milliseconds, then a hash of what no other process has at that moment.
 pub fn new_id() -> String {
-    const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let now = Timestamp::now();
     let unique = format!("{} {} {:?}", now.as_nanosecond(), std::process::id(), std::thread::current().id());
     let random = blake3::hash(unique.as_bytes());
     let mut value = u128::from(u64::try_from(now.as_millisecond()).unwrap_or(0)) << 80;
     value |= random.as_bytes().iter().take(10).fold(0, |value, byte| value << 8 | u128::from(*byte));
-    let letters = (0..26).rev().map(|place| char::from(LETTERS[(value >> (place * 5) & 31) as usize]));
+    let letters = (0..LENGTH).rev().map(|place| char::from(LETTERS[(value >> (place * 5) & 31) as usize]));
     letters.collect()
+}
+
+/// The day before an id was made, because clocks differ; nothing for an id that somebody made up.
+pub(crate) fn made_at(id: &str) -> Option<Timestamp> {
+    let value = |letter: u8| LETTERS.iter().position(|known| *known == letter);
+    let values: Option<Vec<usize>> = id.bytes().map(value).collect();
+    let values = values.filter(|values| values.len() == LENGTH as usize)?;
+    let whole = values
+        .into_iter()
+        .try_fold(0_u128, |whole, value| whole.checked_mul(32)?.checked_add(value as u128))?;
+    let made = Timestamp::from_millisecond(i64::try_from(whole >> 80).ok()?).ok()?;
+    made.checked_sub(jiff::SignedDuration::from_hours(24)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_when_it_was_made() {
+        let day = jiff::SignedDuration::from_hours(24);
+        let made = made_at(&new_id()).expect("it is an id") + day;
+        assert!(Timestamp::now().duration_since(made).as_secs() < 60, "{made}");
+        for made_up in ["", "01k", "the-loop", "zzzzzzzzzzzzzzzzzzzzzzzzzz"] {
+            assert_eq!(made_at(made_up), None, "{made_up}");
+        }
+    }
 }

@@ -54,6 +54,8 @@ pub struct SessionMemory {
     pub idle: u32,
     /// How the loop ended, until the user and the session's model have been told.
     pub end_to_show: Option<Certificate>,
+    /// Files that the checks saw when it ended and no commit has.
+    pub untracked: Vec<String>,
     /// What the last judgement brought to light, for the coordinator that begins next.
     pub seen: TurnReport,
     /// Lines for the user that no hook has shown yet.

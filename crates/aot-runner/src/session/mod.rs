@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use aot_core::brief::{self, AttemptContext};
+use aot_core::brief::{self, AttemptContext, JudgeAnswer};
 use aot_core::coordinator::{
     Agents, CheckOutcome, Coordinator, Dispatch, Event, JobId, JobOutcome, OnRefusedStart, Presence,
     Settings, StopMode, Task, Trees, Usage,
@@ -17,12 +17,13 @@ use aot_core::hook::{Instruction, TurnReport, tree_of};
 use aot_core::rules::certificate::Certificate;
 use aot_core::rules::gate::gate;
 use aot_core::rules::{Change, Refusal, bound};
-use aot_core::state::{AtomId, AtomStatus, Binding, Graph, LoopStatus, State, StopKind};
+use aot_core::state::{AtomId, AtomStatus, Binding, Graph, LoopStatus, Quality, State, StopKind};
 use jiff::Timestamp;
 
 pub use crate::engine::Started;
 pub use memory::{IterationNews, SentWorker, SessionMemory};
 
+use crate::checks::handed_in;
 use crate::checks::seal::{self, Altered};
 use crate::checks::steered::{Steered, steered};
 use crate::crew::{Assignment, Crew, RunConfig};
@@ -30,8 +31,8 @@ use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::message::{Message, Notice};
 use crate::store::hold;
 use crate::store::lock::{Held, Lock};
-use crate::store::{Foreign, Store, StoreError};
-use crate::tree::{End, Ground, OpenedFor, Work};
+use crate::store::{Foreign, Note, Store, StoreError};
+use crate::tree::{End, Ground, OpenedFor, Tree, Work};
 
 /// A step waits so long for another one of the same session, which may be landing or evaluating.
 const TURN_WAIT: Duration = Duration::from_secs(30 * 60);
@@ -39,8 +40,8 @@ const TURN_WAIT: Duration = Duration::from_secs(30 * 60);
 /// How often a step that waits for an attempt looks whether the loop still wants it.
 const WANTED_POLL: Duration = Duration::from_millis(200);
 
-/// A landing that is blocked by a person's edits gives up after so long.
-const LANDING_WAIT: Duration = Duration::from_secs(30);
+/// A landing that is blocked by a person's edits gives up after so long; the host is told, and hands it in again.
+const LANDING_WAIT: Duration = Duration::from_secs(3);
 
 /// A result is refused so often before it counts as what it is: a failure, or a check that cannot run.
 pub const REFUSALS: u32 = 3;
@@ -54,8 +55,16 @@ pub struct StepReport {
     pub refused: Option<Refusal>,
     /// The result was not accepted: its check did not pass.
     pub unproven: Option<Unproven>,
+    /// Why a result that was accepted is not on the branch; it can be handed in again.
+    pub blocked: Option<String>,
+    /// Files with edits that are in no commit, when the session takes the loop.
+    pub uncommitted: Vec<String>,
+    /// Files that the checks of a loop that is done could see and no commit has.
+    pub untracked: Vec<String>,
     pub halted: Option<Certificate>,
     pub seen: TurnReport,
+    /// Whether the base case was evaluated.
+    pub looked: bool,
     pub altered: Vec<Altered>,
     /// Unprotected files that steer the checks and were changed, if the loop is done.
     pub steered: Vec<Steered>,
@@ -79,7 +88,7 @@ pub fn begin(mut store: Store, config: RunConfig, session: &str) -> Result<StepR
         return go_on(store, config);
     }
     let turn = take_turn(&store)?;
-    engine::claim(&mut store, Owner::Session(session))?;
+    let edits = engine::claim(&mut store, Owner::Session(session))?;
     let state = store.load::<Refusal>()?.1.clone();
     // The unfinished work of a session that is gone is kept for a week.
     if let Ok(left) = engine::ground(&config, &state, OpenedFor::Again) {
@@ -92,7 +101,10 @@ pub fn begin(mut store: Store, config: RunConfig, session: &str) -> Result<StepR
     let status = state.control.status;
     SessionMemory::change(&config.project.sidecar, session, |memory| memory.begin(session, status));
     step(store, config, ground, Some(turn), |step| {
+        step.note_all(&edits);
         notes.into_iter().for_each(|note| step.engine.note(note));
+        let uncommitted = step.engine.crew.ground().uncommitted()?;
+        step.report.borrow_mut().uncommitted = uncommitted;
         step.engine.run_until_quiet(begun)?;
         step.keep_what_was_seen();
         Ok(())
@@ -135,6 +147,7 @@ pub fn resolve(
     atom: &AtomId,
     binding: Binding,
 ) -> Result<StepReport, RunError> {
+    let edits = take_in_edits(&mut store)?;
     let state = store.load::<Refusal>()?.1.clone();
     let assignment = match in_progress(&state, atom) {
         Ok(assignment) => assignment,
@@ -142,6 +155,7 @@ pub fn resolve(
     };
     let ground = engine::ground(&config, &state, OpenedFor::Again)?;
     step(store, config, ground, None, |step| {
+        step.note_all(&edits);
         let job = assignment.job.clone();
         let work = Work { atom: atom.clone(), attempt: job.attempt };
         let (outcome, usage) = match step.engine.crew.ground().lent_before(&work) {
@@ -267,6 +281,32 @@ pub fn brief_of(
     Ok(brief.map(|brief| Started { atom: atom.clone(), attempt, folder, brief: brief.text }))
 }
 
+/// Scores that an agent of the session gives to a quality check of the base case, or of an atom in progress, for the files
+/// as they are now.
+pub fn hand_in_scores(
+    store: &mut Store,
+    config: &RunConfig,
+    atom: Option<&AtomId>,
+    check: (&str, &Quality),
+    answer: &JudgeAnswer,
+) -> Result<(), RunError> {
+    let state = store.load::<Refusal>()?.1.clone();
+    let ground = engine::ground(config, &state, OpenedFor::Again)?;
+    let project = match atom {
+        None => ground.verify_in(&config.project)?,
+        Some(atom) => {
+            let attempt = state.control.attempts.get(atom).copied().unwrap_or(0);
+            let lent = ground.lent_before(&Work { atom: atom.clone(), attempt });
+            let lent = lent.ok_or_else(|| RunError::World(format!("the tree of {atom} is gone")))?;
+            ground.project_in(&lent, &config.project)
+        }
+    };
+    let tree = Tree::of(&project, &config.guard);
+    let tree = tree.map_err(|error| RunError::World(format!("the files cannot be looked at: {error}")))?;
+    handed_in::keep(&project, &tree, check, answer)
+        .map_err(|error| RunError::World(format!("the scores cannot be kept: {error}")))
+}
+
 /// The assignment of an atom that the state shows in progress.
 fn in_progress(state: &State, atom: &AtomId) -> Result<Assignment, Refusal> {
     let found = state.atoms.get(atom).ok_or_else(|| Refusal::UnknownAtom(atom.clone()))?;
@@ -317,13 +357,23 @@ fn step_in_turn(
     work: impl FnOnce(&mut Step<'_>) -> Result<(), RunError>,
 ) -> Result<StepReport, RunError> {
     let turn = take_turn(&store)?;
+    let edits = take_in_edits(&mut store)?;
     let ground = engine::ground(&config, store.load::<Refusal>()?.1, OpenedFor::Again)?;
     // The next step finds nothing of this one at work, even if this process is killed.
     config
         .guard
         .hold(turn.file())
         .map_err(|error| RunError::World(format!("nothing can be started: {error}")))?;
-    step(store, config, ground, Some(turn), work)
+    step(store, config, ground, Some(turn), |step| {
+        step.note_all(&edits);
+        work(step)
+    })
+}
+
+/// What was typed into the file becomes part of the loop, as far as it is believed.
+fn take_in_edits(store: &mut Store) -> Result<Vec<Note>, RunError> {
+    let taken = store.change("take in edits", Timestamp::now(), |_| Ok::<(), Refusal>(()))?;
+    Ok(taken.notes)
 }
 
 fn step(
@@ -403,8 +453,14 @@ fn collect(notice: Notice<'_>, report: &RefCell<StepReport>, sidecar: &Path, ses
         Notice::Event { event: Event::NotLanded { job, reason, .. } } => {
             let atom = name_of(job);
             report.seen.notes.push(format!("{atom} could not be landed: {reason}; resolve it again later"));
+            report.blocked = Some(reason.clone());
         }
-        Notice::Verified { red, .. } => report.seen.red = red,
+        Notice::Verified { red, unjudged, untracked, .. } => {
+            report.looked = true;
+            report.untracked = untracked;
+            report.seen.red = red;
+            report.seen.to_judge = unjudged;
+        }
         Notice::Note { text } => report.seen.notes.push(text),
         Notice::Event { .. }
         | Notice::Ground { .. }
@@ -429,6 +485,10 @@ fn name_of(job: &JobId) -> &str {
 }
 
 impl Step<'_> {
+    fn note_all(&mut self, notes: &[Note]) {
+        notes.iter().for_each(|note| self.engine.note(note.to_string()));
+    }
+
     fn remember<T>(&self, change: impl FnOnce(&mut SessionMemory) -> T) -> T {
         SessionMemory::change(self.sidecar, self.session, change)
     }
@@ -537,6 +597,9 @@ impl Step<'_> {
         self.remember(|memory| {
             memory.running = running;
             memory.note_changes(&self.report.borrow().changes, iteration, left);
+            if end.is_some() {
+                memory.untracked = self.report.borrow().untracked.clone();
+            }
             memory.end_to_show = end.or(memory.end_to_show.take());
         });
         let next = Instruction::of(self.engine.coordinator.ledger(), &self.report.borrow().seen);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use aot_core::contract::{self, Document, Finding, NotWritten, Reading};
 use aot_core::hook::LoopFacts;
-use aot_core::rules::{ApplyError, Change, Ledger, apply};
-use aot_core::state::State;
+use aot_core::rules::{ApplyError, Change, Ledger, apply, redirect};
+use aot_core::state::{AtomId, State};
 use aot_core::view::View;
 use blake3::Hash;
 use jiff::Timestamp;
@@ -101,6 +101,8 @@ pub enum Note {
     Rescued(PathBuf),
     /// The journal could not be written; the state was.
     JournalFailed(String),
+    /// This was typed into the file as resolved.
+    NotBelieved(AtomId),
 }
 
 impl fmt::Display for Note {
@@ -121,6 +123,11 @@ impl fmt::Display for Note {
             Note::JournalFailed(error) => {
                 write!(f, "the state is written, but the journal is not: {error}")
             }
+            Note::NotBelieved(atom) => write!(
+                f,
+                "{atom}: `resolved` was typed into the state file, and is not believed; `aot atom start {atom}` and `aot \
+                 atom resolve {atom} --summary …` let the program look"
+            ),
         }
     }
 }
@@ -429,10 +436,11 @@ impl Store {
                 return Ok(Decision::Doubt(StoreError::Unreadable(Box::new(unreadable))));
             };
             let merged = merge(file, journal, candidate, old)?;
-            let (mut new, changes, value) = decide(merged.state.unwrap_or_else(|| old.clone()))?;
+            let (mut new, mut changes, value) = decide(merged.state.unwrap_or_else(|| old.clone()))?;
+            changes.splice(0..0, merged.changes);
             let base = old.control.revision.unwrap_or(0).max(merged.our_revision);
-            if changes.is_empty() && merged.note.is_none() {
-                return Ok(Decision::Keep((None, changes, merged.note, value)));
+            if changes.is_empty() && merged.notes.is_empty() {
+                return Ok(Decision::Keep((None, changes, merged.notes, value)));
             }
             new.control.revision = Some(base + 1);
             let document = contract::write(&seen.document, old, &new).map_err(StoreError::NotWritten)?;
@@ -440,7 +448,7 @@ impl Store {
             // person is asked.
             let _ = trust::add_new(file.home().state(), Some(old), &new);
             let bytes = document.text().as_bytes().to_vec();
-            Ok(Decision::Replace(bytes, (Some((document, new)), changes, merged.note, value)))
+            Ok(Decision::Replace(bytes, (Some((document, new)), changes, merged.notes, value)))
         });
         let done = match done {
             Ok(done) => done,
@@ -454,10 +462,10 @@ impl Store {
                 return Err(error);
             }
         };
-        let Done { value: (written, changes, note, value), text, change, rescued, held } = done;
+        let Done { value: (written, changes, mut notes, value), text, change, rescued, held } = done;
         let foreign =
             if remembered.is_some() && remembered != from { Foreign::Edited } else { Foreign::None };
-        let mut notes: Vec<Note> = note.into_iter().chain(rescued.into_iter().map(Note::Rescued)).collect();
+        notes.extend(rescued.into_iter().map(Note::Rescued));
         if let Some((document, state)) = written {
             if change == Changed::Yes {
                 let entry = JournalEntry {
@@ -549,34 +557,62 @@ fn unpacked(cache: &Cache, text: &Text) -> Option<Document> {
 
 /// What others' edits make of the state in the text.
 struct Merged {
-    /// Another one than the text says, if our changes had to be made again.
+    /// Another one than the text says, if our changes had to be made again or not all of it is believed.
     state: Option<State>,
     our_revision: u64,
-    note: Option<Note>,
+    /// What of the text is not believed.
+    changes: Vec<Change>,
+    notes: Vec<Note>,
+}
+
+impl Merged {
+    /// Takes back results that were typed into the text; `wrote` is what we wrote last.
+    fn without_unproven(mut self, wrote: &State, theirs: &State) -> Merged {
+        self.changes = redirect::unproven_results(wrote, self.state.as_ref().unwrap_or(theirs));
+        if self.changes.is_empty() {
+            return self;
+        }
+        let mut state = self.state.take().unwrap_or_else(|| theirs.clone());
+        for change in &self.changes {
+            if let Change::ResultNotBelieved { atom, .. } = change {
+                self.notes.push(Note::NotBelieved(atom.clone()));
+            }
+            apply(&mut state, change, Timestamp::UNIX_EPOCH).expect("the rule has just looked at this state");
+        }
+        self.state = Some(state);
+        self
+    }
 }
 
 /// Merges a text that is not the one we wrote last. An edit of that text, or of a newer one, is taken as it is. To an edit
 /// of an older copy our later changes are applied again from the journal, so that neither side loses anything. An
-/// earlier text that was restored whole is taken as meant. Anything else is a conflict.
+/// earlier text that was restored whole is taken as meant. Anything else is a conflict. Results that were typed are not
+/// believed, whatever the edit was made of.
 fn merge<E>(
     file: &StateFile,
     journal: &Journal,
     candidate: Candidate,
     theirs: &State,
 ) -> Result<Merged, StoreError<E>> {
-    let as_it_is = |our_revision, note| Ok(Merged { state: None, our_revision, note });
-    let Some(ours) = candidate.ours else { return as_it_is(0, None) };
-    let Some(wrote) = state_of(ours) else { return as_it_is(0, None) };
+    let as_it_is = |our_revision, note: Option<Note>| {
+        let notes = note.into_iter().collect();
+        Merged { state: None, our_revision, changes: Vec::new(), notes }
+    };
+    let Some(ours) = candidate.ours else { return Ok(as_it_is(0, None)) };
+    let Some(wrote) = state_of(ours) else { return Ok(as_it_is(0, None)) };
     let our_revision = wrote.control.revision.unwrap_or(0);
     let their_revision = theirs.control.revision.unwrap_or(0);
     let other_loop = theirs.control.loop_id.is_some() && theirs.control.loop_id != wrote.control.loop_id;
-    if other_loop || their_revision >= our_revision {
-        return as_it_is(our_revision, None);
+    if other_loop {
+        return Ok(as_it_is(our_revision, None));
+    }
+    if their_revision >= our_revision {
+        return Ok(as_it_is(our_revision, None).without_unproven(&wrote, theirs));
     }
     let hex = candidate.text.hash.to_hex();
     let remembered: Vec<JournalEntry<Change>> = journal.newest(REMEMBERED)?;
     if remembered.iter().any(|entry| entry.hash == *hex || entry.from == *hex) {
-        return as_it_is(our_revision, Some(Note::Restored { their_revision, our_revision }));
+        return Ok(as_it_is(our_revision, Some(Note::Restored { their_revision, our_revision })));
     }
     let conflict = |why: String| {
         let kept = file.keep_conflict(&ours.bytes, &candidate.text.bytes)?;
@@ -599,8 +635,8 @@ fn merge<E>(
             }
         }
     }
-    let note = Some(Note::Repaired { their_revision, our_revision });
-    Ok(Merged { state: Some(state), our_revision, note })
+    let repaired = as_it_is(our_revision, Some(Note::Repaired { their_revision, our_revision }));
+    Ok(Merged { state: Some(state), ..repaired }.without_unproven(&wrote, theirs))
 }
 
 fn state_of(text: &Text) -> Option<State> {

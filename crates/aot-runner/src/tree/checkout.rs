@@ -58,6 +58,15 @@ impl Checkout {
         Ok(records(&status).filter_map(path).filter(|path| !self.layout.is_ours(path)).collect())
     }
 
+    /// Files that git neither tracks nor ignores, ours excepted. A folder of them is one entry.
+    pub fn untracked(&self) -> Result<Vec<Vec<u8>>, GroundError> {
+        let words =
+            ["ls-files", "-z", "--others", "--exclude-standard", "--directory", "--no-empty-directory"];
+        let listed = self.git.read(words)?;
+        let is_ours = |path: &[u8]| self.layout.is_ours(path.strip_suffix(b"/").unwrap_or(path));
+        Ok(records(&listed).filter(|path| !is_ours(path)).map(<[u8]>::to_vec).collect())
+    }
+
     /// Whether the user is rebasing the branch, so that it must not move.
     pub fn is_rebasing(&self, reference: &str) -> bool {
         ["rebase-merge/head-name", "rebase-apply/head-name"].iter().any(|file| {

@@ -288,6 +288,53 @@ pub fn checked_out(root: &Path, guard: &Guard) -> Option<String> {
     Some(text(&output.stdout)).filter(|name| output.code == 0 && !name.is_empty())
 }
 
+/// The branch that others begin at: as the remote says, or else the name that git gives a first branch here, `main` or `master`.
+pub fn default_branch(root: &Path, guard: &Guard) -> Option<String> {
+    let git = Git::searched(root, guard);
+    let ask = |words: &[&str]| {
+        let output = git.query(words).ok()?;
+        Some(text(&output.stdout)).filter(|line| output.code == 0 && !line.is_empty())
+    };
+    if let Some(remote) = ask(&["symbolic-ref", "-q", "--short", "refs/remotes/origin/HEAD"]) {
+        return remote.strip_prefix("origin/").map(str::to_owned);
+    }
+    let first = ask(&["config", "init.defaultBranch"]).into_iter();
+    let mut names = first.chain(["main", "master"].map(str::to_owned));
+    names.find(|name| ask(&["rev-parse", "-q", "--verify", &format!("refs/heads/{name}")]).is_some())
+}
+
+/// Whether git takes this for the name of a branch.
+pub fn is_branch_name(root: &Path, name: &str, guard: &Guard) -> bool {
+    let checked = Git::searched(root, guard).query(["check-ref-format", "--branch", name]);
+    checked.is_ok_and(|checked| checked.code == 0 && text(&checked.stdout) == name)
+}
+
+/// Hooks that git runs when a person commits.
+const COMMIT_HOOKS: [&str; 4] = ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"];
+
+/// Those of them that the project has, and that do not run on the commits of a loop.
+pub fn commit_hooks(root: &Path, guard: &Guard) -> Vec<&'static str> {
+    let Some(folder) = hooks_folder(root, guard) else { return Vec::new() };
+    let is_hook = |name: &&str| {
+        let file = fs::metadata(folder.join(name));
+        file.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    COMMIT_HOOKS.into_iter().filter(is_hook).collect()
+}
+
+fn hooks_folder(root: &Path, guard: &Guard) -> Option<PathBuf> {
+    let git = Git::searched(root, guard);
+    let top = PathBuf::from(git.read_line(["rev-parse", "--show-toplevel"]).ok()?);
+    let named = git.query(["config", "--type=path", "--get-all", "core.hooksPath"]).ok()?;
+    // The last value is our own, which turns hooks off.
+    let mut named: Vec<String> = text(&named.stdout).lines().map(str::to_owned).collect();
+    named.pop();
+    match named.pop() {
+        Some(folder) => Some(top.join(folder)),
+        None => Some(root.join(git.read_line(["rev-parse", "--git-common-dir"]).ok()?).join("hooks")),
+    }
+}
+
 /// The user's name, as configured in git.
 pub fn author(root: &Path, guard: &Guard) -> Option<String> {
     let output = Git::searched(root, guard).query(["config", "user.name"]).ok()?;

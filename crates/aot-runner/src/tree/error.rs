@@ -24,7 +24,7 @@ pub enum GroundError {
     NoWorkTree { root: PathBuf },
     #[error("the repository at {top} has no commit yet")]
     NoCommits { top: PathBuf },
-    #[error("no branch is checked out in {top}, so that there is none to land on")]
+    #[error("no branch is checked out in {top}, so there is none to land on")]
     Detached { top: PathBuf },
     #[error("a {operation} is in progress in {top}")]
     InProgress { top: PathBuf, operation: &'static str },
@@ -34,7 +34,7 @@ pub enum GroundError {
     Submodules { top: PathBuf, paths: Vec<String> },
     #[error("{atom} writes only in the submodule {path}, where nothing can land from here")]
     OnlyInSubmodule { atom: AtomId, path: String },
-    #[error("{root} lies in a folder that its repository ignores, so that a worktree would not have it")]
+    #[error("{root} is in a folder that its repository ignores, so a worktree would not have it")]
     Ignored { root: PathBuf },
     #[error("`{name}` cannot be the name of a branch: {words}")]
     BadBranch { name: String, words: String },
@@ -58,6 +58,14 @@ pub enum GroundError {
     Included { path: PathBuf },
     #[error("a landing was interrupted, and {lock} is still held")]
     StillLocked { lock: PathBuf },
+    #[error("the work of this loop was done in {root} itself, where there are no commits to take back")]
+    WorkedInPlace { root: PathBuf },
+    #[error("there is no commit of this loop to take back on {}", .branches.join(" or "))]
+    NothingLanded { branches: Vec<String> },
+    #[error("commit {} ({subject}) cannot be taken back: what came later stands on it, in {}", &.commit[..7], named(.paths))]
+    UndoConflict { commit: String, subject: String, paths: Vec<String> },
+    #[error("the work cannot be taken back: {reason}")]
+    NotUndone { reason: String },
     #[error("cannot {doing} {path}")]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
@@ -142,6 +150,19 @@ impl GroundError {
                     "wait for the git command that runs there; if there is none, remove {}",
                     lock.display()
                 )
+            }
+            GroundError::WorkedInPlace { .. } => {
+                "restore the files from a backup; a loop in a git repository lands commits".into()
+            }
+            GroundError::NothingLanded { .. } => {
+                "name the branch that has its commits: `aot undo --branch NAME`".into()
+            }
+            GroundError::UndoConflict { commit, .. } => format!(
+                "nothing was changed; type `git revert {}` and solve the conflict, then repeat",
+                &commit[..7]
+            ),
+            GroundError::NotUndone { .. } => {
+                "nothing was changed; commit or stash your edits, or free the branch, and repeat".into()
             }
             GroundError::Io { .. } => "see the cause, and repeat".into(),
         }

@@ -208,7 +208,7 @@ impl Git {
         Git { identity: other.identity, drivers: Arc::clone(&other.drivers), ..self }
     }
 
-    /// Runs a command that reads; its exit code is part of the answer.
+    /// Runs a command that reads; its exit code is part of the answer. One that was ended by a signal has none.
     pub fn query<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<GitOutput, GitError> {
         self.run_when_unlocked(&owned(args), &[], Locks::None)
     }
@@ -298,6 +298,10 @@ impl Git {
         let began = Instant::now();
         loop {
             let output = self.run_once(args, input, locks)?;
+            if output.code < 0 {
+                // Taken for a no, it would go unnoticed that it may have left locks.
+                return Err(self.refused(args, output.code, output.stderr));
+            }
             if output.code == 0 || !is_locked(&output.stderr) {
                 return Ok(output);
             }

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use aot_core::state::AtomId;
-
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::git::{Git, GitError, records, text};
-use super::{CommitMessage, FoundCommit, Work};
+use super::{CommitMessage, FoundCommit, LandedWork, Work};
 
 /// The subject of a commit is cut at this many characters; the whole text follows below it.
 const SUBJECT: usize = 72;
@@ -107,7 +107,7 @@ pub(super) fn found(
     }
     let mut found: Vec<FoundCommit> = Vec::new();
     for loop_commits in
-        loop_commits(git, reference, loop_id)?.iter().filter(|loop_commits| !loop_commits.is_reverted)
+        loop_commits(git, reference, loop_id, None)?.iter().filter(|loop_commits| !loop_commits.is_reverted)
     {
         let Some((atom, attempt)) = wanted.iter().find(|(atom, attempt)| {
             loop_commits.of == Some((loop_id, atom.as_str(), &attempt.to_string()).into())
@@ -132,6 +132,47 @@ pub(super) fn found(
         }
     }
     Ok(found)
+}
+
+/// What a loop has landed on a branch and not taken back since, counted.
+pub(super) fn landed_work(
+    git: &Git,
+    reference: &str,
+    loop_id: &str,
+    since: Option<Timestamp>,
+) -> Result<LandedWork, GitError> {
+    let commits = standing(git, reference, loop_id, since)?;
+    let ids: String = commits.iter().map(|one| format!("{}\n", one.commit)).collect();
+    let words = ["diff-tree", "--stdin", "--no-commit-id", "--root", "-r", "-z", "--numstat", "--no-renames"];
+    let words = words.into_iter().chain(["--no-ext-diff", "--no-textconv"]);
+    let counted = if ids.is_empty() { Vec::new() } else { git.read_with_input(words, ids.as_bytes())? };
+    let mut work = LandedWork { commits: commits.len(), ..LandedWork::default() };
+    let mut files = HashSet::new();
+    for record in records(&counted) {
+        let mut fields = record.splitn(3, |byte| *byte == b'\t');
+        // Of a file that is no text, git counts no lines.
+        let mut lines = || fields.next().and_then(|field| text(field).parse::<u64>().ok()).unwrap_or(0);
+        work.insertions += lines();
+        work.deletions += lines();
+        files.extend(fields.next());
+    }
+    work.files = files.len();
+    Ok(work)
+}
+
+/// The commits of a loop on a branch that are not reverted, the newest first.
+pub(super) fn standing(
+    git: &Git,
+    reference: &str,
+    loop_id: &str,
+    since: Option<Timestamp>,
+) -> Result<Vec<LoopCommit>, GitError> {
+    if loop_id.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut all = loop_commits(git, reference, loop_id, since)?;
+    all.retain(|one| !one.is_reverted && one.of.as_ref().is_some_and(|of| of.loop_id == loop_id));
+    Ok(all)
 }
 
 pub(super) fn is_reverted(git: &Git, reference: &str, commit: &str) -> Result<bool, GitError> {
@@ -159,10 +200,10 @@ const LOG: &str = "--format=%H%n%(trailers:key=Aot-Loop,valueonly,separator=%x20
                    separator=%x20)%n%(trailers:key=Aot-Attempt,valueonly,separator=%x20)%n%B";
 
 #[derive(Debug, PartialEq, Eq)]
-struct Trailers {
-    loop_id: String,
-    atom: String,
-    attempt: String,
+pub(super) struct Trailers {
+    pub loop_id: String,
+    pub atom: String,
+    pub attempt: String,
 }
 
 impl From<(&str, &str, &String)> for Trailers {
@@ -171,10 +212,11 @@ impl From<(&str, &str, &String)> for Trailers {
     }
 }
 
-struct LoopCommit {
-    commit: String,
-    of: Option<Trailers>,
-    body: String,
+#[derive(Debug)]
+pub(super) struct LoopCommit {
+    pub commit: String,
+    pub of: Option<Trailers>,
+    pub body: String,
     is_reverted: bool,
 }
 
@@ -189,10 +231,18 @@ impl LoopCommit {
     }
 }
 
-/// All commits of a loop and all reverts, the newest first.
-fn loop_commits(git: &Git, reference: &str, loop_id: &str) -> Result<Vec<LoopCommit>, GitError> {
+/// All commits of a loop and all reverts, the newest first. With `since`, git need not read a long history to its end.
+fn loop_commits(
+    git: &Git,
+    reference: &str,
+    loop_id: &str,
+    since: Option<Timestamp>,
+) -> Result<Vec<LoopCommit>, GitError> {
     let of_loop = format!("Aot-Loop: {loop_id}");
-    let log = git.read(["log", "-z", LOG, "-F", "--grep", &of_loop, "--grep", REVERTS, reference, "--"])?;
+    let since = since.map(|since| format!("--since={}", since.as_second()));
+    let mut words = vec!["log", "-z", LOG, "-F", "--grep", &of_loop, "--grep", REVERTS];
+    words.extend(since.as_deref());
+    let log = git.read(words.into_iter().chain([reference, "--"]))?;
     let mut loop_commits = read_log(&log);
     let mut reverted: HashSet<String> = HashSet::new();
     for one in &mut loop_commits {

@@ -40,7 +40,7 @@ enum BranchMove {
 }
 
 /// The outcome of one try.
-enum MoveAttempt {
+pub(super) enum MoveAttempt {
     Done,
     Moved,
     Blocked(Waiting),
@@ -50,7 +50,7 @@ enum MoveAttempt {
 
 impl MoveAttempt {
     /// A lock of another git is waited for.
-    fn refused(error: GroundError) -> Result<MoveAttempt, GroundError> {
+    pub(super) fn refused(error: GroundError) -> Result<MoveAttempt, GroundError> {
         match error {
             GroundError::Git(GitError::Locked { message }) => {
                 Ok(MoveAttempt::Blocked(Waiting { reason: message, paths: Vec::new() }))
@@ -173,7 +173,8 @@ impl Worktrees {
         on_wait: OnWait<'_>,
     ) -> Result<BranchMove, GroundError> {
         loop {
-            let tried = self.try_step(old, new, atom).or_else(MoveAttempt::refused)?;
+            let why = format!("aot: {atom}");
+            let tried = self.try_move(old, new, new, &why).or_else(MoveAttempt::refused)?;
             match tried {
                 MoveAttempt::Done => return Ok(BranchMove::Done),
                 MoveAttempt::Moved => return Ok(BranchMove::Moved),
@@ -186,7 +187,15 @@ impl Worktrees {
         }
     }
 
-    fn try_step(&self, old: &str, new: &str, atom: &AtomId) -> Result<MoveAttempt, GroundError> {
+    /// Moves the branch from one commit to another, and the checkout with it. `noted` is a commit on the old one with the files
+    /// of the new one: what a recovery finishes with, or takes back.
+    pub(super) fn try_move(
+        &self,
+        old: &str,
+        new: &str,
+        noted: &str,
+        why: &str,
+    ) -> Result<MoveAttempt, GroundError> {
         let reference = &self.reference;
         // A landing of this run may have been neither finished nor undone, because its git was ended.
         self.recover()?;
@@ -199,7 +208,7 @@ impl Worktrees {
         if self.checkout_policy == CheckoutPolicy::LeaveAlone
             || self.checkout.branch()?.as_ref() != Some(reference)
         {
-            let swapped = self.swap(old, new, atom)?;
+            let swapped = self.swap(old, new, why)?;
             return Ok(if swapped { MoveAttempt::Done } else { MoveAttempt::Moved });
         }
         let layout = &self.checkout.layout;
@@ -210,9 +219,9 @@ impl Worktrees {
             return Ok(MoveAttempt::Blocked(Waiting { reason, paths }));
         }
         let record = self.record_of(reference);
-        self.checkout.git.write(["update-ref", &record, new])?;
+        self.checkout.git.write(["update-ref", &record, noted])?;
         let moved = self.checkout.follow(old, new).and_then(|followed| match followed {
-            FollowOutcome::Followed => self.swap(old, new, atom).map(|swapped| match swapped {
+            FollowOutcome::Followed => self.swap(old, new, why).map(|swapped| match swapped {
                 true => MoveAttempt::Done,
                 false => MoveAttempt::Moved,
             }),
@@ -224,7 +233,7 @@ impl Worktrees {
         let tried = moved.or_else(MoveAttempt::refused).unwrap_or_else(MoveAttempt::Failed);
         if matches!(&tried, MoveAttempt::Failed(GroundError::Git(error)) if error.is_death()) {
             // It leaves its locks, and only now are they known for ours.
-            let (old, new) = (old.to_owned(), new.to_owned());
+            let (old, new) = (old.to_owned(), noted.to_owned());
             self.wait_for_locks(&BegunLanding { reference: reference.clone(), old, new })?;
         }
         // The user may have committed or switched branches at this moment: the checkout follows its own HEAD.
@@ -264,9 +273,8 @@ impl Worktrees {
     }
 
     /// Moves the branch if it still is at the old commit, and says whether it did.
-    fn swap(&self, old: &str, new: &str, atom: &AtomId) -> Result<bool, GroundError> {
-        let why = format!("aot: {atom}");
-        let swapped = self.checkout.git.write(["update-ref", "-m", &why, &self.reference, new, old]);
+    fn swap(&self, old: &str, new: &str, why: &str) -> Result<bool, GroundError> {
+        let swapped = self.checkout.git.write(["update-ref", "-m", why, &self.reference, new, old]);
         match swapped {
             Ok(_) => Ok(true),
             Err(error) => match self.tip()? == old {
@@ -277,7 +285,7 @@ impl Worktrees {
     }
 
     /// Why the branch must not move now: a rebase, or another worktree that has it checked out.
-    fn held_elsewhere(&self) -> Result<Option<String>, GroundError> {
+    pub(super) fn held_elsewhere(&self) -> Result<Option<String>, GroundError> {
         if self.checkout.is_rebasing(&self.reference) {
             return Ok(Some(format!("the branch `{}` is being rebased", self.branch())));
         }

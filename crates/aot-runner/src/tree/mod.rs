@@ -26,6 +26,7 @@ mod setup;
 mod shadow;
 mod slots;
 mod snapshot;
+mod undo;
 mod unisolated;
 mod walk;
 mod worktrees;
@@ -35,9 +36,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use aot_core::state::{AtomId, IsolationMode, State};
+use jiff::Timestamp;
+use serde::Serialize;
 
 pub use content::{
     KnownRepository, Project, ProjectRepository, READ_IN_ALL, Tree, WHOLE_UP_TO, author, checked_out,
+    commit_hooks, default_branch, is_branch_name,
 };
 pub use error::GroundError;
 pub use git::GitError;
@@ -47,6 +51,7 @@ pub use kept::{KeptWork, kept};
 pub use look::BranchTree;
 pub use needs::{TreeNeeds, needs};
 pub use open::clean;
+pub use undo::{Undo, UndoPlan, UndoWay, Undone, UndoneCommit};
 
 use crate::confinement::Confinement;
 use crate::ports::Ports;
@@ -251,6 +256,17 @@ pub struct FoundCommit {
     pub paths: Vec<String>,
 }
 
+/// What a loop has landed and not taken back since. A line that two atoms changed counts twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LandedWork {
+    /// Absent in place.
+    pub branch: Option<String>,
+    pub commits: usize,
+    pub files: usize,
+    pub insertions: u64,
+    pub deletions: u64,
+}
+
 impl Ground {
     /// Decides what kind of ground it is, refuses what cannot work, and clears what a crashed run left.
     pub fn open(project: &Project, wanted: IsolationRequest, guard: &Guard) -> Result<Ground, GroundError> {
@@ -374,6 +390,15 @@ impl Ground {
         }
     }
 
+    /// Gives these paths of the sealed work the content that they had before it. In place a person may have edited them, so
+    /// they stay as they are there.
+    pub fn put_back(&self, lent: &Lent, paths: &[String]) -> Result<(), GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.put_back(lent, paths),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Ok(()),
+        }
+    }
+
     /// The same project, with the repository that it had before the first worker was started.
     pub fn known(&self, project: &Project) -> Project {
         let repository = match &self.inner {
@@ -452,6 +477,15 @@ impl Ground {
         }
     }
 
+    /// What this loop has landed so far; nothing where nothing is isolated. The loop began at `since`, if that is known.
+    pub fn landed_work(&self, since: Option<Timestamp>) -> Result<Option<LandedWork>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.landed_work(since).map(Some),
+            Inner::InPlace(shadow) => shadow.landed_work(since).map(Some),
+            Inner::Unisolated(_) => Ok(None),
+        }
+    }
+
     /// Where the base case is evaluated: the project's root. If the branch that is landed on is not the one that is
     /// checked out there: the project's folder in a worktree of that branch, brought to its tip.
     pub fn verify_in(&self, project: &Project) -> Result<Project, GroundError> {
@@ -480,6 +514,15 @@ impl Ground {
     pub fn uncommitted(&self) -> Result<Vec<String>, GroundError> {
         match &self.inner {
             Inner::Worktrees(trees) => trees.uncommitted(),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Files where the base case is evaluated that no commit has and that git does not ignore, ours excepted; empty in place,
+    /// where the program commits nothing.
+    pub fn untracked(&self) -> Result<Vec<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.untracked(),
             Inner::InPlace(_) | Inner::Unisolated(_) => Ok(Vec::new()),
         }
     }

@@ -189,6 +189,38 @@ pub(super) fn branch_elsewhere(
     Ok((is_there && !is_here).then_some(BranchElsewhere { repository, reference }))
 }
 
+/// The repository of a loop whose work is to be taken back, with what a killed run left finished or undone. It knows no branch
+/// yet.
+pub(super) fn for_undo(
+    project: &Project,
+    wanted: IsolationRequest,
+    guard: &Guard,
+) -> Result<Worktrees, GroundError> {
+    let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
+    let project = &Project { root, ..project.clone() };
+    let in_place = || GroundError::WorkedInPlace { root: project.root.clone() };
+    match wanted.mode {
+        Some(IsolationMode::InPlace | IsolationMode::None) => return Err(in_place()),
+        Some(IsolationMode::Worktree) | None => {}
+    }
+    if shadow::is_outside(project)? {
+        return Err(in_place());
+    }
+    check_version(&Git::searched(&project.root, guard))?;
+    let Surroundings::Repository(repository) = discover(&project.root, guard)? else {
+        return Err(in_place());
+    };
+    if is_ignored(&project.root, &repository, guard)? {
+        return Err(in_place());
+    }
+    let ports = Ports::of(&project.key());
+    let folder = (project.sidecar.join("trees"), LeaseLifetime::Run);
+    let trees = prepared(project, wanted, guard, &ports, repository, folder)?;
+    intents::remove_locks(&trees.common_dir.join("refs/aot"))?;
+    trees.recover()?;
+    Ok(trees)
+}
+
 /// The worktrees of whoever only looks, in this folder.
 pub(super) fn look(
     project: &Project,
@@ -362,17 +394,24 @@ pub fn clean(project: &Project, guard: &Guard) -> Result<usize, GroundError> {
 
 /// The branch that is checked out, if it can be landed on.
 fn own_branch(checkout: &Checkout, entry: OpenedFor) -> Result<String, GroundError> {
+    check_operations(checkout)?;
     let top = checkout.layout.top.clone();
-    if let Some((_, operation)) = OPERATIONS.iter().find(|(file, _)| checkout.git_dir.join(file).exists()) {
-        return Err(GroundError::InProgress { top, operation });
-    }
     let Some(reference) = checkout.branch()? else { return Err(GroundError::Detached { top }) };
-    let paths = if entry == OpenedFor::Again { Vec::new() } else { checkout.uncommitted()? };
+    // Whoever sits in a session has edits most of the time: there a landing that would touch them waits, and says so.
+    let paths = if entry == OpenedFor::Run { checkout.uncommitted()? } else { Vec::new() };
     if !paths.is_empty() {
         let paths = checkout.layout.all_seen(paths.iter().map(Vec::as_slice));
         return Err(GroundError::Dirty { top, paths });
     }
     Ok(reference)
+}
+
+/// Refuses a checkout in which the user is in the middle of something.
+pub(super) fn check_operations(checkout: &Checkout) -> Result<(), GroundError> {
+    match OPERATIONS.iter().find(|(file, _)| checkout.git_dir.join(file).exists()) {
+        Some((_, operation)) => Err(GroundError::InProgress { top: checkout.layout.top.clone(), operation }),
+        None => Ok(()),
+    }
 }
 
 /// The branch that was asked for; made if it is new.

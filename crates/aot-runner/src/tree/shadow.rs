@@ -16,7 +16,8 @@ use super::aside::{self, told};
 use super::error::{GroundError, named};
 use super::git::{Git, records, text};
 use super::history::{
-    Difference, MergeOutcome, commit, commit_of, differences, found, is_reverted, three_way, tree_of,
+    Difference, MergeOutcome, commit, commit_of, differences, found, is_reverted, landed_work, three_way,
+    tree_of,
 };
 use super::intents::{self, InPlaceIntent};
 use super::kept::{drop_old, keep};
@@ -26,7 +27,7 @@ use super::snapshot::{Layout, NotWork, Snapshot, pattern, restore, set, take};
 use super::walk::{Pipes, remove_pipes};
 use super::worktrees::locked;
 use super::{
-    CommitMessage, End, FoundCommit, KnownRepository, Landing, Lent, Loan, OpenedFor, Project,
+    CommitMessage, End, FoundCommit, KnownRepository, LandedWork, Landing, Lent, Loan, OpenedFor, Project,
     ProjectRepository, Reverted, Sealed, Work,
 };
 use crate::process::Guard;
@@ -335,6 +336,13 @@ impl Shadow {
         }
     }
 
+    pub fn landed_work(&self, since: Option<Timestamp>) -> Result<LandedWork, GroundError> {
+        match self.tip()? {
+            Some(_) => Ok(landed_work(&self.git, LINE, &self.loop_id, since)?),
+            None => Ok(LandedWork::default()),
+        }
+    }
+
     pub fn close(&self) -> Result<(), GroundError> {
         // The repository grows with every attempt; failing to pack it does no harm.
         let _ = self.git.query(["gc", "--auto", "--quiet"]);
@@ -479,6 +487,15 @@ impl Shadow {
         remove_pipes(&self.root, Pipes::ReadByGit);
         self.make_ours()?;
         self.exclude()?;
+        self.taken(base, had_git).or_else(|_| {
+            // A git that ran out of descriptors or space while it moved new objects into place (`core.fsyncMethod=batch`)
+            // reports success, and its index names objects that do not exist. Without it all files are read again.
+            remove_folder(&self.git_dir.join("index"))?;
+            self.taken(base, had_git)
+        })
+    }
+
+    fn taken(&self, base: &str, had_git: bool) -> Result<Snapshot, GroundError> {
         let base = match self.git.find(["rev-parse", "-q", "--verify", &format!("{base}^{{tree}}")])? {
             Some(found) => text(&found),
             None => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,

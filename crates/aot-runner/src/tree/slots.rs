@@ -274,8 +274,13 @@ impl Slot {
     ) -> Result<Vec<Difference>, GroundError> {
         let now = self.take(base, layout)?;
         let since = differences(&self.git, &snapshot.tree, &now.tree)?;
-        restore(&self.git.with_index(&self.git_dir.join(INDEX)), &self.top, &since)?;
+        self.put_back(&since)?;
         Ok(since)
+    }
+
+    /// Gives the paths of these differences the content that they had before.
+    pub fn put_back(&self, differences: &[Difference]) -> Result<(), GroundError> {
+        restore(&self.git.with_index(&self.git_dir.join(INDEX)), &self.top, differences)
     }
 
     pub fn repository(&self) -> KnownRepository {

@@ -6,17 +6,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aot_core::hook::tree_of;
 use aot_core::state::AtomId;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::checkout::Checkout;
 use super::error::GroundError;
-use super::history::{commit_of, found};
+use super::history::{Difference, commit_of, found, landed_work};
 use super::intents;
 use super::kept::keep;
 use super::setup::TreeSetup;
 use super::slots::{self, SetupState, Slot, SlotRecord};
 use super::snapshot::NotWork;
-use super::{End, FoundCommit, KnownRepository, Lent, Loan, Sealed, Work};
+use super::{End, FoundCommit, KnownRepository, LandedWork, Lent, Loan, Sealed, Work};
 
 #[derive(Debug)]
 pub(super) struct Worktrees {
@@ -228,6 +229,16 @@ impl Worktrees {
         Ok(layout.all_seen(undone.iter().map(|one| one.path.as_slice())))
     }
 
+    /// Gives these paths of the sealed work the content that they had before it.
+    pub fn put_back(&self, lent: &Lent, paths: &[String]) -> Result<(), GroundError> {
+        let layout = &self.checkout.layout;
+        let Loan::Tree { slot, sealed: Some(sealed), .. } = &lent.loan else { return Ok(()) };
+        let is_meant = |one: &&Difference| {
+            layout.all_seen([one.path.as_slice()]).iter().any(|seen| paths.contains(seen))
+        };
+        slot.put_back(&sealed.differences.iter().filter(is_meant).cloned().collect::<Vec<_>>())
+    }
+
     pub fn give_back(&self, lent: Lent, end: End) -> Result<Option<String>, GroundError> {
         let Loan::Tree { slot, base, sealed } = lent.loan else { return Ok(None) };
         let reason = match end {
@@ -270,6 +281,11 @@ impl Worktrees {
         Ok(found.into_iter().map(|one| one.seen(&self.checkout.layout)).collect())
     }
 
+    pub fn landed_work(&self, since: Option<Timestamp>) -> Result<LandedWork, GroundError> {
+        let work = landed_work(&self.checkout.git, &self.reference, &self.loop_id, since)?;
+        Ok(LandedWork { branch: Some(self.branch().to_owned()), ..work })
+    }
+
     /// The project's folder in which the base case is evaluated, and its repository.
     pub fn verify_root(&self) -> Result<(PathBuf, KnownRepository), GroundError> {
         if self.is_checked_out()? {
@@ -287,6 +303,14 @@ impl Worktrees {
             return Ok(Vec::new());
         }
         let paths = self.checkout.uncommitted()?;
+        Ok(self.checkout.layout.all_seen(paths.iter().map(Vec::as_slice)))
+    }
+
+    pub fn untracked(&self) -> Result<Vec<String>, GroundError> {
+        if !self.is_checked_out()? {
+            return Ok(Vec::new());
+        }
+        let paths = self.checkout.untracked()?;
         Ok(self.checkout.layout.all_seen(paths.iter().map(Vec::as_slice)))
     }
 

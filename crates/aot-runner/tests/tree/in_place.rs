@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use aot_core::state::IsolationMode;
 use aot_runner::tree::{End, GroundError, Landing, Reverted, TreeKind, kept};
@@ -21,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("repositories_within_are_refused_and_unharmed", repositories_within_are_refused_and_unharmed),
     ("without_isolation_nothing_is_made", without_isolation_nothing_is_made),
     ("a_lost_shadow_is_made_again", a_lost_shadow_is_made_again),
+    ("an_object_that_git_lost_is_written_again", an_object_that_git_lost_is_written_again),
 ];
 
 const FILES: &[(&str, &str)] = &[
@@ -289,4 +291,19 @@ fn a_lost_shadow_is_made_again() {
     write(lent.root(), "a.txt", "3\n");
     commit_of(land(&ground, &mut lent));
     assert_eq!(place.read("a.txt"), "3\n");
+}
+
+/// A git without descriptors may say that it has added a file, and its index names an object that is not there.
+fn an_object_that_git_lost_is_written_again() {
+    let place = Place::plain(&[("a.txt", "1\n")]);
+    // Git reads a file again that is as new as its index.
+    let file = fs::File::options().append(true).open(place.root.join("a.txt")).expect("a file");
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).expect("a time");
+    let ground = place.ground();
+    let object = git(&place.root, &["hash-object", "a.txt"]);
+    let (folder, rest) = object.trim().split_at(2);
+    let path = place.root.join(".claude/aot/shadow.git/objects").join(folder).join(rest);
+    fs::remove_file(path).expect("it was written");
+    landed(&ground, "A1", &[("b.txt", "2\n")]);
+    assert_eq!((place.read("a.txt"), place.read("b.txt")), ("1\n".into(), "2\n".into()));
 }

@@ -182,9 +182,9 @@ impl Life {
     /// A command does not ask for a lost evaluation again: its check could not be run.
     pub(super) fn as_the_door_sees(&self, evaluation: Evaluation) -> Evaluation {
         match (self.dispatch, evaluation) {
-            (Dispatch::OnRequest, Evaluation::Lost { reason }) => {
-                Evaluation::Error { items: vec![RedCheck { item: "the evaluation".into(), reason }] }
-            }
+            (Dispatch::OnRequest, Evaluation::Lost { reason }) => Evaluation::Error {
+                items: vec![RedCheck { item: "the evaluation".into(), kind: None, reason }],
+            },
             (Dispatch::OnRequest | Dispatch::Rolling, evaluation) => evaluation,
         }
     }

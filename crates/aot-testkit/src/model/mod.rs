@@ -449,7 +449,8 @@ fn answers(state: &State, job: &Job) -> Vec<Answer> {
 
 /// Green or red, whatever is unresolved: the plan need not be what the base case wants.
 fn evaluations() -> [Evaluation; 2] {
-    let red = Evaluation::Failed { red: vec![RedCheck { item: "check".into(), reason: "red".into() }] };
+    let red =
+        Evaluation::Failed { red: vec![RedCheck { item: "check".into(), kind: None, reason: "red".into() }] };
     [Evaluation::Passed, red]
 }
 
@@ -465,7 +466,7 @@ fn redirected(state: &State) -> impl Iterator<Item = State> {
         effects.push(CorrectionRequest::ForceChoice { group, choice, reason: "by hand".into() });
     }
     if let Some(atom) = state.bindings.keys().next() {
-        effects.push(CorrectionRequest::Redo { atom: atom.clone() });
+        effects.push(CorrectionRequest::Redo { atom: atom.clone(), hint: String::new() });
     }
     let made: Vec<State> = effects
         .into_iter()

@@ -181,7 +181,8 @@ fn what_a_sleeping_choice_rests_on_can_be_undone_without_its_parent() {
     scene.solves("A4");
     scene.send(Event::RedirectAsked);
     let mut ledger = Ledger::open(scene.simulation.world.recorded().clone(), Timestamp::UNIX_EPOCH);
-    redirect(&mut ledger, vec![CorrectionRequest::Redo { atom: AtomId::new("A4") }]).expect("A4 is resolved");
+    redirect(&mut ledger, vec![CorrectionRequest::Redo { atom: AtomId::new("A4"), hint: String::new() }])
+        .expect("A4 is resolved");
     let state = Box::new(ledger.close().0);
     assert_eq!(state.atoms[0].status, AtomStatus::Resolved);
     scene.send(Event::Redirected { state });
@@ -244,7 +245,7 @@ impl Hosted {
     /// The evaluation under way finds so many red checks.
     fn evaluated(&mut self, red: usize) {
         let number = self.simulation.world.verifying().expect("an evaluation is under way");
-        let red = vec![RedCheck { item: "check".into(), reason: "red".into() }; red];
+        let red = vec![RedCheck { item: "check".into(), kind: None, reason: "red".into() }; red];
         let evaluation = Evaluation::Failed { red };
         self.send(Event::Verified { number, evaluation, usage: Usage::default() });
     }

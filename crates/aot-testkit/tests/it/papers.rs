@@ -1,5 +1,5 @@
 //! The documents: every link leads somewhere, every decision that the code cites is written down, and every test that the
-//! architecture names exists.
+//! architecture or the specification names exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -140,6 +140,79 @@ fn every_named_test_exists() {
     };
     let missing: Vec<&str> = tests.into_iter().filter(|test| !is_written(test)).collect();
     assert!(missing.is_empty(), "tests that do not exist: {missing:?}");
+}
+
+/// Each row of the specification says where a requirement lives and which test holds it, and both exist. What no test holds,
+/// and what is missing, is listed before the tables.
+#[test]
+fn the_specification_names_modules_and_tests_that_exist() {
+    let text = fs::read_to_string(root().join("docs/specification.md")).expect("a specification");
+    let rows: Vec<(&str, &str)> = text.lines().filter_map(where_and_held_by).collect();
+    assert!(rows.len() > 100, "only {} rows were found", rows.len());
+    let mut wrong: Vec<String> = Vec::new();
+    for (place, held_by) in &rows {
+        let (modules, tests) = (quoted(place), quoted(held_by));
+        let is_open = held_by.starts_with("no test") || held_by.starts_with("missing");
+        if modules.is_empty() || tests.is_empty() != is_open {
+            wrong.push(format!("| {place} | {held_by} |"));
+        }
+        wrong.extend(modules.into_iter().filter(|name| !is_module(name)).map(str::to_owned));
+        wrong.extend(tests.into_iter().filter(|name| !is_test(name)).map(str::to_owned));
+    }
+    assert!(
+        wrong.is_empty(),
+        "without a module or a test, or with one that does not exist:\n{}",
+        wrong.join("\n")
+    );
+    for (heading, word) in [("Not held by a test", "no test"), ("Missing", "missing")] {
+        let list = text.split("\n## ").find(|part| part.starts_with(heading)).expect("a list");
+        let listed = list.lines().filter(|line| line.starts_with("- ")).count();
+        let said = rows.iter().filter(|(_, held_by)| held_by.starts_with(word)).count();
+        assert_eq!(listed, said, "`{heading}` has an entry for each row that says `{word}`");
+    }
+}
+
+/// The last two cells of a row; none of a table's head.
+fn where_and_held_by(line: &str) -> Option<(&str, &str)> {
+    let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
+    match cells[..] {
+        [.., _, "held by"] => None,
+        [_, .., place, held_by] => Some((place, held_by)),
+        _ => None,
+    }
+}
+
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// `aot-core/rules/gate` is a file or a folder of that crate's sources; other paths begin at the root.
+fn is_module(name: &str) -> bool {
+    let (package, module) = name.split_once('/').unwrap_or((name, ""));
+    let source = root().join("crates").join(package).join("src").join(module);
+    source.is_dir() || source.with_extension("rs").is_file() || root().join(name).exists()
+}
+
+/// Whether a module of that name has a function of that name. A module that has no file of its own stands in the file of the
+/// one around it, or is a line of a macro there.
+fn is_test(name: &str) -> bool {
+    let Some((modules, function)) = name.rsplit_once("::") else { return false };
+    let modules: Vec<&str> = modules.split("::").collect();
+    let crates = fs::read_dir(root().join("crates")).expect("a folder").flatten();
+    let mut folders = crates.flat_map(|entry| [entry.path().join("src"), entry.path().join("tests/it")]);
+    folders.any(|folder| {
+        (1..=modules.len()).any(|depth| {
+            let (outer, inner) = modules.split_at(depth);
+            let place = folder.join(outer.join("/"));
+            let files = [place.with_extension("rs"), place.join("mod.rs")];
+            files.iter().filter_map(|file| fs::read_to_string(file).ok()).any(|text| {
+                let holds = |module: &&str| {
+                    text.contains(&format!("mod {module} {{")) || text.contains(&format!("\n    {module}: "))
+                };
+                text.contains(&format!("fn {function}(")) && inner.iter().all(holds)
+            })
+        })
+    })
 }
 
 /// `d7` for each `D7` that stands alone as a word.

@@ -1,4 +1,4 @@
-//! The house's rules that a compiler does not guard: who may know whom, and what may stand where.
+//! Rules of this repository that a compiler does not guard: who may know whom, and what may stand where.
 
 use std::collections::HashMap;
 use std::fs;
@@ -109,7 +109,7 @@ fn crates_look_in_one_direction() {
     );
 }
 
-/// What is asynchronous, and what moves fast, stays behind two doors.
+/// In each crate one file or folder uses the crates of a protocol, and tokio.
 #[test]
 fn protocols_have_a_file_each() {
     let rooms: [(&str, &str, &[&str]); 5] = [

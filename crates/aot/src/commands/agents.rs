@@ -19,14 +19,14 @@ use super::{Invocation, Verb};
 use crate::failure::{Failure, FailureKind};
 use crate::print::Answer;
 use crate::screens::ink::{Ink, Paint};
-use crate::terminal::Stream;
-use crate::text::{self, COLUMNS};
+use crate::terminal::{Stream, page_columns};
+use crate::text;
 use crate::{place, screens};
 
 /// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// List the agents that can be asked: found, version, logged in, how they answer, how they are caged
+/// List the agents: found, version, logged in, how they answer, how they are caged
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct AgentsArgs {
@@ -43,7 +43,7 @@ enum AgentsCommand {
     Use(UseArgs),
 }
 
-/// Choose the agent that is asked unless another one is named: writes aot.toml
+/// Choose the default agent; writes aot.toml
 #[derive(Debug, Args)]
 pub struct UseArgs {
     /// Its name: claude, codex, gemini, opencode, or one of your own
@@ -184,8 +184,8 @@ fn outcome_lines(name: &str, trial: &AgentTrial, found: &[AgentStatus], ink: Ink
         return vec![format!("{name:<13} {} ({used})", ink.paint(Paint::Green, "works"))];
     };
     let indent = format!("{:<13} ", "");
-    let said = text::wrapped(&text::plain(&why), COLUMNS - indent.len());
-    let todo = text::wrapped(&format!("hint: {}", remedy(trial, hint)), COLUMNS - indent.len());
+    let said = text::wrapped(&text::plain(&why), page_columns() - indent.len());
+    let todo = text::wrapped(&format!("hint: {}", remedy(trial, hint)), page_columns() - indent.len());
     let head = format!("{name:<13} {} ({used})", ink.paint(Paint::Red, "does not work"));
     std::iter::once(head).chain(said.into_iter().chain(todo).map(|line| format!("{indent}{line}"))).collect()
 }

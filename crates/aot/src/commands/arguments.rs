@@ -92,6 +92,26 @@ pub fn atom_of(mut object: Value) -> serde_json::Result<NewAtom> {
     serde_json::from_value(object)
 }
 
+/// What a judge says of one criterion.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScoreObject {
+    /// The criterion, by its name in the brief
+    criterion: String,
+    /// From 1, the worst, to 5
+    score: u32,
+    /// Why this score and not one higher
+    reason: String,
+    /// At least one place that shows it
+    evidence: Vec<String>,
+}
+
+/// Scores as the JSON object that the command line takes.
+pub fn scores<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let all: Vec<ScoreObject> = Vec::deserialize(from)?;
+    Ok(Some(json!({"scores": all}).to_string()))
+}
+
 /// A choice of an OR group.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

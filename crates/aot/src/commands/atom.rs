@@ -29,6 +29,7 @@ pub enum AtomCommand {
     Resolve(AtomResolveArgs),
     Fail(AtomFailArgs),
     Decompose(AtomDecomposeArgs),
+    Withdraw(AtomWithdrawArgs),
     Remove(AtomRemoveArgs),
 }
 
@@ -41,6 +42,7 @@ impl AtomCommand {
             AtomCommand::Resolve(verb) => verb,
             AtomCommand::Fail(verb) => verb,
             AtomCommand::Decompose(verb) => verb,
+            AtomCommand::Withdraw(verb) => verb,
             AtomCommand::Remove(verb) => verb,
         }
     }
@@ -64,12 +66,16 @@ pub struct AtomAddArgs {
     /// The command that must succeed before it counts as resolved
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Why nothing checks it
+    /// Why it needs no check
     #[arg(long, value_name = "REASON", conflicts_with = "check")]
     no_check: Option<String>,
     /// The command that solves it, without any agent
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
+    /// Let a probe look into it before the first attempt
+    #[arg(long)]
+    #[serde(default)]
+    probe: bool,
 }
 
 impl Verb for AtomAddArgs {
@@ -82,6 +88,7 @@ impl Verb for AtomAddArgs {
             check: self.check.clone().map(|value| Checks::Single(Check::Command { value })),
             no_check: self.no_check.clone(),
             run: self.run.clone(),
+            probe: self.probe.then_some(true),
             ..NewAtom::default()
         };
         invocation.operate(
@@ -168,7 +175,7 @@ pub struct AtomFailArgs {
     /// Why, for whoever tries next
     #[arg(long)]
     reason: String,
-    /// It is too much for one go, and should be decomposed
+    /// It is too large for one attempt and should be decomposed
     #[arg(long)]
     #[serde(default)]
     too_large: bool,
@@ -255,6 +262,28 @@ impl Verb for AtomDecomposeArgs {
             |added, _| {
                 let listed = added.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
                 (format!("{id} is decomposed into {listed}"), json!({"parent": id, "children": added}))
+            },
+        )
+    }
+}
+
+/// Withdraw a decomposition: its children go, and the atom is solved whole again; possible while none of them is resolved
+#[derive(Debug, Args, Deserialize, JsonSchema)]
+pub struct AtomWithdrawArgs {
+    /// The atom that was decomposed, like A1
+    #[arg(value_name = "ID")]
+    atom: String,
+}
+
+impl Verb for AtomWithdrawArgs {
+    fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let id = AtomId::new(&self.atom);
+        invocation.operate(
+            "withdraw a decomposition",
+            |ledger| decompose::withdraw(ledger, &id),
+            |gone, _| {
+                let listed = gone.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
+                (format!("{id} is whole again; removed {listed}"), json!({"parent": id, "removed": gone}))
             },
         )
     }

@@ -9,8 +9,8 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{Invocation, Verb, align, atom, gate, graph, lint, log, or, ready, redirect, run, show, status};
-use super::{stop, turn, validate, verify};
+use super::{Invocation, Verb, align, atom, gate, graph, judge, lint, log, or, ready, redirect, run, show};
+use super::{status, stop, turn, validate, verify};
 use crate::failure::{Failure, FailureKind};
 use crate::print::{Answer, OutputFormat};
 
@@ -79,6 +79,10 @@ pub const TOOLS: &[Tool] = &[
         "verify", "Run the base case", ToolEffect::RunsChecks,
         "It changes nothing of the loop and does not complete it; `turn` does.",
     ),
+    tool::<judge::JudgeArgs>(
+        "judge", "Score a quality check", ToolEffect::Changes,
+        "Only an agent that did not do the work may score it. Without `scores` it answers with the brief.",
+    ),
     tool::<align::AlignArgs>(
         "align", "Agree on a goal", ToolEffect::Destructive,
         "Call it only when the user has said yes to all of it.",
@@ -113,6 +117,7 @@ pub const TOOLS: &[Tool] = &[
     ),
     tool::<atom::AtomFailArgs>("atom_fail", "Give an atom up", ToolEffect::Destructive, "Its work is discarded."),
     tool::<atom::AtomDecomposeArgs>("atom_decompose", "Decompose an atom", ToolEffect::Changes, ""),
+    tool::<atom::AtomWithdrawArgs>("atom_withdraw", "Take a decomposition back", ToolEffect::Destructive, ""),
     tool::<atom::AtomRemoveArgs>("atom_remove", "Remove an atom", ToolEffect::Destructive, ""),
     tool::<or::OrAddArgs>("or_add", "Add alternatives", ToolEffect::Changes, ""),
     tool::<or::OrSwitchArgs>("or_switch", "Take another alternative", ToolEffect::Destructive, ""),
@@ -348,7 +353,11 @@ mod tests {
                 json!({"atom": "A1", "number": 3}),
                 r#"LogArgs { number: 3, about: Some("A1"), atom: None, briefs: false }"#,
             ),
-            ("verify", json!({"fresh": true}), "VerifyArgs { fresh: true, jobs: 8, verbose: false }"),
+            (
+                "verify",
+                json!({"fresh": true}),
+                "VerifyArgs { fresh: true, no_judge: false, jobs: 8, verbose: false }",
+            ),
             ("stop", json!({"reason": "--now"}), r#"StopArgs { reason: ["--now"], now: false }"#),
             (
                 "atom_resolve",

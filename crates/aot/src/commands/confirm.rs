@@ -15,7 +15,7 @@ use crate::place;
 use crate::print::Answer;
 use crate::terminal::{self, Typed};
 
-/// Say that an assertion holds, or with `--no` that it does not
+/// Confirm an assertion, or deny it with `--no`
 #[derive(Debug, Args)]
 pub struct ConfirmArgs {
     /// The item of the assertion, as `aot verify` shows it

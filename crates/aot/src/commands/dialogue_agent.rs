@@ -23,10 +23,10 @@ pub type Ask<'a> = &'a dyn Fn(&Brief) -> Result<Value, String>;
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct DialogueAgentArgs {
-    /// Who is asked for a proposal, as in `aot run`: claude, codex, gemini, opencode, a name from aot.toml
+    /// The agent that makes a proposal, as in `aot run`: claude, codex, gemini, opencode, a name from aot.toml
     #[arg(long, value_name = "NAME", value_parser = AgentFlag::read)]
     agent: Vec<AgentFlag>,
-    /// Ask no agent: prompts instead
+    /// Use prompts instead of an agent
     #[arg(long, conflicts_with = "agent")]
     no_agent: bool,
 }

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::place::{self, NoStateFile};
 use crate::print::Answer;
 
-/// Tell whether the goal is aligned, and what is missing
+/// Check whether the goal is aligned, and what is missing
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct GateArgs {}
 

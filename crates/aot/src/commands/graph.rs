@@ -11,7 +11,7 @@ use crate::screens::graph::{draw, object};
 use crate::screens::ink::Ink;
 use crate::terminal::Stream;
 
-/// Draw the graph: what waits for what, what was decomposed into what, which ways there are
+/// Draw the graph: what waits for what, what was decomposed into what, which alternatives there are
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct GraphArgs {}
 

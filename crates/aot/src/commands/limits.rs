@@ -10,35 +10,35 @@ use crate::failure::Failure;
 
 #[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
 pub struct LimitArgs {
-    /// Iterations of the loop
+    /// Maximum iterations
     #[arg(long, value_name = "N", help_heading = "Limits")]
     #[serde(skip)]
     max_iterations: Option<String>,
-    /// Agents at the same time
+    /// Maximum agents at the same time
     #[arg(long, value_name = "N", help_heading = "Limits")]
     #[serde(skip)]
     max_parallel_agents: Option<String>,
-    /// Iterations in a row without progress
+    /// Maximum iterations in a row without progress
     #[arg(long, value_name = "N", help_heading = "Limits")]
     #[serde(skip)]
     max_stall_count: Option<String>,
-    /// The time of one agent: 90s, 30m, 8h
+    /// Time limit for one agent: 90s, 30m, 8h
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     #[serde(skip)]
     agent_timeout: Option<String>,
-    /// The time of one check
+    /// Time limit for one check
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     #[serde(skip)]
     check_timeout: Option<String>,
-    /// The time of the whole loop
+    /// Time limit for the whole loop
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
     #[serde(skip)]
     max_wall_time: Option<String>,
-    /// Money, in US dollars; `none` takes the limit away
+    /// Maximum cost in US dollars; `none` removes the limit
     #[arg(long, value_name = "USD", help_heading = "Limits")]
     #[serde(skip)]
     max_cost_usd: Option<String>,
-    /// Tokens; `none` takes the limit away
+    /// Maximum tokens; `none` removes the limit
     #[arg(long, value_name = "N", help_heading = "Limits")]
     #[serde(skip)]
     max_tokens: Option<String>,

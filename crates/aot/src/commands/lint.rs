@@ -13,9 +13,10 @@ use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::place;
 use crate::print::Answer;
-use crate::text::{self, COLUMNS};
+use crate::terminal::page_columns;
+use crate::text;
 
-/// Look for what is likely wrong with the base case, and for atoms without a check; runs the base case once
+/// Look for checks that are likely wrong, and atoms without a check; runs the checks once
 ///
 /// Exits with 0 if there is nothing to say, and 1 otherwise.
 #[derive(Debug, Args, Deserialize, JsonSchema)]
@@ -64,8 +65,8 @@ impl Verb for LintArgs {
 pub fn lines(advice: &Advice) -> String {
     const INDENT: usize = 17;
     let item = if advice.item.is_empty() { String::new() } else { format!("{}: ", advice.item) };
-    let said = text::wrapped(&format!("{item}{}", advice.message), COLUMNS - INDENT);
-    let hint = text::wrapped(&format!("hint: {}", advice.hint), COLUMNS - INDENT);
+    let said = text::wrapped(&format!("{item}{}", advice.message), page_columns() - INDENT);
+    let hint = text::wrapped(&format!("hint: {}", advice.hint), page_columns() - INDENT);
     let lines = said.iter().chain(&hint).enumerate().map(|(place, line)| {
         let code = if place == 0 { advice.code } else { "" };
         format!("{code:<INDENT$}{line}")

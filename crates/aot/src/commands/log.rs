@@ -28,7 +28,7 @@ use crate::text;
 /// How many entries are shown, unless the user says otherwise.
 const NUMBER: NonZeroUsize = NonZeroUsize::new(20).expect("it is not zero");
 
-/// Tell what happened, newest last
+/// Show what happened, newest last
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct LogArgs {
     /// How many of the newest entries

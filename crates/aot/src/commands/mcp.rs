@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 
 use super::{Invocation, Verb};
 use crate::failure::{self, Failure};
-use crate::mcp::{self, Server};
+use crate::mcp::{self, CutAnswers, Server};
 use crate::place;
 use crate::print::{Answer, OutputFormat};
 use crate::terminal;
@@ -58,6 +58,7 @@ impl Verb for McpArgs {
             state: invocation.state.clone(),
             session: session.id().to_owned(),
             switch: switch.clone(),
+            cut: CutAnswers::default(),
         };
         let cleanup = Cleanup { state: invocation.state.clone(), session, switch };
         listen(cleanup.clone())?;

@@ -13,7 +13,9 @@ mod dialogue_agent;
 mod doctor;
 mod gate;
 mod graph;
+mod help;
 pub mod hook;
+mod judge;
 mod limits;
 mod lint;
 mod log;
@@ -33,6 +35,7 @@ mod statusline;
 mod stop;
 mod trust;
 mod turn;
+mod undo;
 mod validate;
 mod verify;
 mod workspace;
@@ -43,12 +46,13 @@ use std::process::ExitCode;
 use aot_core::rules::{Change, Ledger, Refusal};
 use aot_runner::store::{Note, Recorded, Store};
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
 
 use crate::failure::{self, Failure};
 use crate::place;
 use crate::print::{self, Answer, OutputFormat};
+use crate::terminal;
 
 /// The release, and the commit that the build script found.
 const VERSION: &str = env!("AOT_VERSION");
@@ -59,15 +63,15 @@ const VERSION: &str = env!("AOT_VERSION");
     name = "aot",
     version = VERSION,
     propagate_version = true,
-    max_term_width = 100,
+    max_term_width = WIDEST,
     arg_required_else_help = true
 )]
 pub struct Cli {
     /// The state file (default: .claude/aot-loop-state.md, in CLAUDE_PROJECT_DIR or from here upward)
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Global options")]
     state: Option<PathBuf>,
     /// Answer with one JSON object on standard output
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
     /// End with the process that started this one
     #[arg(long, global = true, hide = true)]
@@ -102,9 +106,11 @@ enum Command {
     Run(Box<run::RunArgs>),
     #[command(visible_alias = "exit-recursion")]
     Stop(stop::StopArgs),
+    Undo(undo::UndoArgs),
     Turn(turn::TurnArgs),
     Trust(trust::TrustArgs),
     Verify(verify::VerifyArgs),
+    Judge(judge::JudgeArgs),
     Lint(lint::LintArgs),
     Confirm(confirm::ConfirmArgs),
     Redirect(Box<redirect::RedirectArgs>),
@@ -114,7 +120,7 @@ enum Command {
     Agents(agents::AgentsArgs),
     /// Answer a hook of Claude Code: its JSON on standard input, the answer on standard output
     ///
-    /// Always exits with 0; says nothing when the event is none of our business.
+    /// Always exits with 0; prints nothing for an event that does not concern a loop.
     Hook(hook::HookArgs),
     Statusline(statusline::StatuslineArgs),
     Mcp(mcp::McpArgs),
@@ -144,9 +150,11 @@ impl Command {
             Command::Align(verb) => &**verb,
             Command::Run(verb) => &**verb,
             Command::Stop(verb) => verb,
+            Command::Undo(verb) => verb,
             Command::Turn(verb) => verb,
             Command::Trust(verb) => verb,
             Command::Verify(verb) => verb,
+            Command::Judge(verb) => verb,
             Command::Lint(verb) => verb,
             Command::Confirm(verb) => verb,
             Command::Redirect(verb) => &**verb,
@@ -170,7 +178,10 @@ impl Command {
 pub fn run() -> Result<u8, (Failure, OutputFormat)> {
     let asked_for_json = std::env::args_os().any(|word| word == "--json");
     let format = if asked_for_json { OutputFormat::Json } else { OutputFormat::Text };
-    let cli = match Cli::try_parse() {
+    let parsed = command(terminal::columns()).try_get_matches().and_then(|matches| {
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command(terminal::columns())))
+    });
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) if error.kind() == ErrorKind::DisplayVersion && asked_for_json => {
             print::json(&version());
@@ -181,6 +192,14 @@ pub fn run() -> Result<u8, (Failure, OutputFormat)> {
     let answer = cli.answer().map_err(|failure| (failure, format))?;
     answer.print(format);
     Ok(answer.exit)
+}
+
+/// The widest that the help becomes.
+const WIDEST: usize = 100;
+
+/// The command line, with a first page for this window.
+fn command(columns: Option<usize>) -> clap::Command {
+    help::grouped(Cli::command(), columns.unwrap_or(WIDEST).min(WIDEST))
 }
 
 /// What `aot --version --json` says.
@@ -246,7 +265,9 @@ impl Invocation {
         tell: impl FnOnce(&T, &[Change]) -> (String, Value),
     ) -> Result<Answer, Failure> {
         self.by_person()?;
-        let recorded = self.store()?.change(purpose, jiff::Timestamp::now(), decide)?;
+        let mut store = self.store()?;
+        let recorded = store.change(purpose, jiff::Timestamp::now(), decide)?;
+        session::note_changes(&store, &recorded.changes);
         let (text, object) = tell(&recorded.value, &recorded.changes);
         Ok(recorded_answer(&recorded, text, object))
     }

@@ -32,8 +32,13 @@ pub struct OrAddArgs {
     /// The group's name
     group: String,
     /// Atoms, in the order in which they are tried
-    #[arg(long, value_delimiter = ',', required = true, value_name = "A4,A5")]
+    #[arg(long, value_delimiter = ',', required_unless_present = "speculative", value_name = "A4,A5")]
+    #[serde(default)]
     choices: Vec<String>,
+    /// Try all choices at once, each in a tree of its own; the first whose check passes lands. `--speculative=false` tries
+    /// them one after the other again
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    speculative: Option<bool>,
 }
 
 impl Verb for OrAddArgs {
@@ -43,14 +48,25 @@ impl Verb for OrAddArgs {
         invocation.operate(
             "add choices",
             |ledger| {
-                reshape::add_choices(ledger, &group, &choices)?;
+                if !choices.is_empty() || self.speculative.is_none() {
+                    reshape::add_choices(ledger, &group, &choices)?;
+                }
+                if let Some(speculative) = self.speculative {
+                    reshape::set_speculative(ledger, &group, speculative)?;
+                }
                 Ok(ledger.state().or_groups[&group].clone())
             },
             |entry, _| {
                 let listed = entry.choices.iter().map(AtomId::as_str).collect::<Vec<_>>().join(", ");
+                let how = match entry.is_speculative() {
+                    true => "all are tried at once".to_owned(),
+                    false => format!("{} is selected", entry.selected),
+                };
+                let (choices, selected) = (&entry.choices, &entry.selected);
+                let speculative = entry.is_speculative();
                 (
-                    format!("{group}: {listed}; {} is selected", entry.selected),
-                    json!({"group": group, "choices": entry.choices, "selected": entry.selected}),
+                    format!("{group}: {listed}; {how}"),
+                    json!({"group": group, "choices": choices, "selected": selected, "speculative": speculative}),
                 )
             },
         )

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
-
-use super::Cli;
+use clap::Command;
 
 const FILE: &str = "../../docs/reference/cli.md";
 
@@ -17,7 +15,7 @@ Every verb with its flags, as `aot VERB --help` prints it. This page is generate
 ";
 
 fn page() -> String {
-    let mut cli = Cli::command().term_width(100);
+    let mut cli = super::command(None).term_width(100);
     cli.build();
     let mut page = HEAD.to_owned();
     add(&mut page, &mut cli, "aot");

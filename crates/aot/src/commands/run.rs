@@ -13,11 +13,11 @@ use aot_core::coordinator::{
 use aot_core::rules::bound::{self, Bound};
 use aot_core::rules::certificate::{Certificate, StopKind};
 use aot_core::rules::gate::{Aligned, gate};
-use aot_core::rules::plan;
-use aot_core::rules::{Ledger, Refusal};
+use aot_core::rules::{Ledger, Refusal, converge, plan};
 use aot_core::state::{Graph, IsolationMode, LoopStatus, State};
 use aot_core::verdict::{self, Jobs};
 use aot_runner::agents::{AgentFlag, AgentLauncher, Team, trial};
+use aot_runner::answers::TypedAnswers;
 use aot_runner::checks::facts;
 use aot_runner::checks::steered::steered;
 use aot_runner::confinement::CheckCage;
@@ -25,7 +25,7 @@ use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::message::{Message, Notice};
 use aot_runner::process::Interrupt;
 use aot_runner::store::{ExistingFile, Store};
-use aot_runner::tree::{TreeKind, checked_out};
+use aot_runner::tree::{LandedWork, TreeKind, checked_out, default_branch, is_branch_name};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,14 +33,15 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::align::{self, NewLoopArgs};
+use super::align::{self, NewLoopArgs, Proposal};
 use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::print::{self, Answer, OutputFormat};
+use crate::screens::agreement;
 use crate::screens::ink::Ink;
 use crate::screens::run as screen;
-use crate::terminal::{self, Stream};
+use crate::terminal::{self, Stream, Typed};
 use crate::text;
 use crate::{failure, place};
 
@@ -49,9 +50,6 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How many findings of the linter are shown.
 const ADVICE: usize = 5;
-
-const NO_AGENTS: Agents =
-    Agents { worker: Presence::Absent, probe: Presence::Absent, coordinator: Presence::Absent };
 
 /// The exit code after an interrupt.
 pub const INTERRUPTED: u8 = 130;
@@ -66,20 +64,20 @@ pub const INTERRUPTED: u8 = 130;
 pub struct RunArgs {
     #[command(flatten)]
     new: NewLoopArgs,
-    /// Show the plan, the agents and the bound, and start nothing
+    /// Show the plan, the agents and the bound; start nothing
     #[arg(long)]
     dry_run: bool,
     /// Land the work on this branch, and leave the checkout alone; it is made if it does not exist
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// Who is asked: claude, codex, gemini, opencode, a name from aot.toml, or acp:COMMAND; ROLE=NAME for one role
-    /// (worker, probe, judge, coordinator). Without it: as aot.toml says, or the only one that is found
+    /// The agent to use: claude, codex, gemini, opencode, a name from aot.toml, or acp:COMMAND; ROLE=NAME for one role
+    /// (worker, probe, judge, coordinator). Default: what aot.toml says, or the only one that is found
     #[arg(long, value_name = "NAME", value_parser = AgentFlag::read)]
     agent: Vec<AgentFlag>,
     /// Stop when an agent's limit is reached, instead of waiting until it lifts
     #[arg(long)]
     no_park: bool,
-    /// Let a host's session drive it, step by step: this one, or the one that this command is typed in
+    /// Let a host's session drive the loop, step by step: the session with this id, or the current one
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dry_run", "branch", "agent", "no_park"])]
     session: Option<String>,
     #[command(flatten)]
@@ -89,7 +87,7 @@ pub struct RunArgs {
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 #[schemars(description = "Take the loop for this session, and say what to do first")]
 pub struct EnterArgs {
-    /// Take it from the session that it belongs to, because that one is gone
+    /// Take the loop over from a session that is gone
     #[arg(long)]
     #[serde(default)]
     take_over: bool,
@@ -115,9 +113,11 @@ impl Verb for RunArgs {
             return session::begin(invocation, session, self.enter.take_over);
         }
         let is_new = self.new.is_given();
-        if is_new && let Some(answer) = self.begin(invocation)? {
-            return Ok(answer);
-        }
+        let branch = match is_new.then(|| self.begin(invocation)).transpose()? {
+            Some(Begun::Over(answer)) => return Ok(answer),
+            Some(Begun::Agreed { branch }) => branch,
+            None => self.branch.clone(),
+        };
         self.new.refuse_without_goal()?;
         let mut store = invocation.store()?;
         if !self.dry_run {
@@ -130,7 +130,7 @@ impl Verb for RunArgs {
             Err(lacking) => return Ok(not_aligned(&lacking.missing, json!({"type": "not_aligned"}))),
         };
         let alone =
-            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), NO_AGENTS).is_empty();
+            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), Agents::NONE).is_empty();
         let team = workspace.team(&self.agent, &state, alone);
         if self.dry_run {
             return Ok(dry_run(aligned, &state, team.ok().as_ref()));
@@ -142,7 +142,8 @@ impl Verb for RunArgs {
         }
         let interrupts = listen()?;
         loop {
-            let ran = match drive(invocation, store, (&workspace, &team), self, &interrupts) {
+            let options = (self, branch.as_deref());
+            let ran = match drive(invocation, store, (&workspace, &team), options, &interrupts) {
                 // It was interrupted before the loop could begin.
                 Err(failure) if workspace.guard.interrupt().is_asked() => {
                     failure::complain(&failure.message());
@@ -166,9 +167,37 @@ impl Verb for RunArgs {
     }
 }
 
+/// What came of a new loop.
+enum Begun {
+    /// That was all.
+    Over(Answer),
+    /// It is written, and lands on this branch instead of the one that is checked out.
+    Agreed { branch: Option<String> },
+}
+
+impl Begun {
+    fn left() -> Begun {
+        print::line(align::LEFT);
+        Begun::Over(Answer::printed().with_exit(1))
+    }
+}
+
+/// Where a person wants the work to land.
+enum BranchAnswer {
+    /// On this branch, or on the one that is checked out.
+    LandOn(Option<String>),
+    Left,
+}
+
+/// Under this name it is kept that a person was asked.
+const LANDING: &str = "the branch to land on";
+
+/// How often a branch is asked for whose name makes no sense.
+const ASKED_AGAIN: usize = 5;
+
 impl RunArgs {
-    /// Agrees on the loop that the flags describe. `Some` if that is all there is to do.
-    fn begin(&self, invocation: &Invocation) -> Result<Option<Answer>, Failure> {
+    /// Agrees on the loop that the flags describe.
+    fn begin(&self, invocation: &Invocation) -> Result<Begun, Failure> {
         let path = align::new_loop_file(invocation)?;
         let over = match self.dry_run {
             true => None,
@@ -178,23 +207,65 @@ impl RunArgs {
         let workspace = Workspace::for_agreement(&path, Jobs::default())?;
         let state = &proposal.state;
         let alone =
-            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), NO_AGENTS).is_empty();
+            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), Agents::NONE).is_empty();
         let team = workspace.team(&self.agent, state, alone);
         let Some(over) = over else {
             let aligned = gate(state.clone()).expect("what is not whole was refused before");
-            return Ok(Some(dry_run(aligned, state, team.ok().as_ref())));
+            if invocation.format == OutputFormat::Text {
+                self.show_flight(&workspace, &team, &proposal);
+            }
+            return Ok(Begun::Over(dry_run(aligned, state, team.ok().as_ref())));
         };
         let team = team?;
+        if !proposal.is_done() {
+            require_agents(&team, state)?;
+        }
         if invocation.format == OutputFormat::Text {
             self.show_start(&workspace, &team);
-            if !self.new.is_agreed() && !terminal::says_yes("\nStart?") {
-                print::line(align::LEFT);
-                return Ok(Some(Answer::printed().with_exit(1)));
-            }
+        }
+        let asks = invocation.format == OutputFormat::Text && !self.new.is_agreed();
+        let branch = match asks {
+            true => self.ask_branch(&workspace),
+            false => BranchAnswer::LandOn(self.branch.clone()),
+        };
+        let BranchAnswer::LandOn(branch) = branch else { return Ok(Begun::left()) };
+        if asks && !terminal::says_yes("\nStart?") {
+            return Ok(Begun::left());
         }
         let agreed = align::accept(&path, proposal, over)?;
         agreed.warnings.iter().for_each(|warning| failure::complain(warning));
-        Ok(None)
+        Ok(Begun::Agreed { branch })
+    }
+
+    /// Asks once in a project whether the work may land on the branch that others begin at.
+    fn ask_branch(&self, workspace: &Workspace) -> BranchAnswer {
+        let (root, guard) = (&workspace.project.root, &workspace.guard);
+        let default =
+            default_branch(root, guard).filter(|name| checked_out(root, guard).as_ref() == Some(name));
+        let (None, Some(default)) = (&self.branch, default) else {
+            return BranchAnswer::LandOn(self.branch.clone());
+        };
+        let mut known = TypedAnswers::of(&workspace.project.state, LANDING);
+        if known.take(LANDING).as_ref() == Some(&default) {
+            return BranchAnswer::LandOn(None);
+        }
+        let question = format!(
+            "\nThe work lands on {default}, the default branch. Enter for yes, or the name of another branch: "
+        );
+        for _ in 0..ASKED_AGAIN {
+            let Typed::Line(line) = terminal::read_line(&question) else { return BranchAnswer::Left };
+            match line.to_ascii_lowercase().as_str() {
+                "" | "y" | "yes" => {
+                    // If it cannot be kept, it is asked again the next time.
+                    let _ = known.keep(LANDING, &default);
+                    return BranchAnswer::LandOn(None);
+                }
+                "n" | "no" => print::line("Name another branch; it is made if it does not exist."),
+                _ if is_branch_name(root, &line, guard) => return BranchAnswer::LandOn(Some(line)),
+                _ => print::line(&format!("`{line}` cannot be the name of a branch")),
+            }
+        }
+        BranchAnswer::Left
     }
 
     /// A loop that is completed, or in which nothing was done, makes room for the next one; any other needs `--force`, or a
@@ -219,22 +290,52 @@ impl RunArgs {
         }
     }
 
+    /// The same for a run that is only tried: an agent that is missing is said, and refuses nothing.
+    fn show_flight(&self, workspace: &Workspace, team: &Result<Team, Failure>, proposal: &Proposal) {
+        let missing = match team {
+            Ok(team) => {
+                self.show_start(workspace, team);
+                require_agents(team, &proposal.state).err()
+            }
+            Err(_) => None,
+        };
+        if let Some(failure) = missing.as_ref().or(team.as_ref().err()) {
+            on_page("agents", &format!("missing: {} ({})", failure.message(), failure.hint()));
+        }
+    }
+
     /// What the page of an agreement does not know: who works, and where the work lands.
     fn show_start(&self, workspace: &Workspace, team: &Team) {
         if !team.is_empty() {
-            print::line(&format!("agents     {}", agents_line(team)));
+            on_page("agents", &agents_line(team));
         }
         let checked_out = checked_out(&workspace.project.root, &workspace.guard);
         match (&self.branch, checked_out) {
-            (Some(branch), _) => print::line(&format!("branch     {branch}")),
+            (Some(branch), _) => on_page("branch", branch),
             (None, Some(branch)) => {
-                print::line(&format!(
-                    "branch     {branch}, which is checked out (--branch NAME for another)"
-                ));
+                let default = default_branch(&workspace.project.root, &workspace.guard);
+                let which = match default.as_ref() == Some(&branch) {
+                    true => "the default branch",
+                    false => "which is checked out",
+                };
+                on_page("branch", &format!("{branch}, {which} (--branch NAME for another)"));
             }
             (None, None) => {}
         }
     }
+}
+
+/// Refuses to agree on work that nobody is there for. The loop would halt with the same words, and leave its file behind.
+fn require_agents(team: &Team, state: &State) -> Result<(), Failure> {
+    let ledger = Ledger::open(state.clone(), jiff::Timestamp::now());
+    let lacking = plan::lacking(&ledger, driver::available_agents(team, state));
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let stop = converge::no_agent(lacking.clone());
+    Err(Failure::new(FailureKind::NotReady, "no_agent", stop.reason)
+        .with_hint("`aot agents` lists the agents that are known; install one, or name another: --agent NAME")
+        .with_detail("atoms", lacking))
 }
 
 /// How a run ended that was told.
@@ -248,7 +349,7 @@ fn drive(
     invocation: &Invocation,
     store: Store,
     (workspace, team): (&Workspace, &Team),
-    args: &RunArgs,
+    (args, branch): (&RunArgs, Option<&str>),
     interrupts: &Interrupts,
 ) -> Result<Halted, Failure> {
     let lock = driver::acquire(store.file().home())?;
@@ -259,7 +360,7 @@ fn drive(
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
     let besides = untried(team, &run_config.launcher);
     let live = invocation.format == OutputFormat::Text && terminal::draws_live();
-    let options = RunOptions { branch: args.branch.clone(), ticks: live.then_some(TICK) };
+    let options = RunOptions { branch: branch.map(str::to_owned), ticks: live.then_some(TICK) };
     let mut show = screen::RunScreen::new(Ink::of(Stream::Out), began);
     let mut bound_told = false;
     let least = store.state().map_or(0, |state| bound::least(state, &Graph::new(state)));
@@ -274,7 +375,7 @@ fn drive(
             if let Notice::Bound { bound } = &notice
                 && !bound_told
             {
-                print::line(&format!("bound    {}{besides}", screen::range(least, bound)));
+                say("bound", &format!("{}{besides}", screen::range(least, bound)));
                 bound_told = true;
             }
             if live {
@@ -338,22 +439,23 @@ fn listen() -> Result<Interrupts, Failure> {
 }
 
 fn head(state: &State, workspace: &Workspace, team: &Team) {
-    let goal = text::fit(&state.objective.goal, text::COLUMNS - 9);
+    let goal = text::fit(&state.objective.goal, terminal::page_columns() - 9);
     print::line(&format!("goal     {goal}"));
     let constraints = state.constraints();
-    print::line(&format!(
-        "plan     {} atoms, {} at a time, at most {} iterations",
-        state.atoms.len(),
+    let plan = format!(
+        "{}, {} at a time, at most {}",
+        text::counted(state.atoms.len() as u64, "atom"),
         constraints.max_parallel_agents,
-        constraints.max_iterations
-    ));
+        text::counted(constraints.max_iterations.into(), "iteration")
+    );
+    say("plan", &plan);
     if !team.is_empty() {
         print::line(&format!("agents   {}", agents_line(team)));
     }
     let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint_loop(state, &facts);
     for advice in advice.iter().take(ADVICE) {
-        print::line(&format!("lint     {}", text::fit(&lint::lines(advice), text::COLUMNS - 9)));
+        print::line(&format!("lint     {}", text::fit(&lint::lines(advice), terminal::page_columns() - 9)));
     }
     if advice.len() > ADVICE {
         print::line(&format!("         and {} more: aot lint", advice.len() - ADVICE));
@@ -361,13 +463,25 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
     let counts = aot_core::view::View::of(state).counts;
     let unresolved = counts.pending + counts.in_progress;
     if bound::too_tight(state, unresolved) {
-        print::line("warning  there are more atoms than the iterations left can work off");
+        say("warning", "there are more atoms than the iterations left can work off");
     }
+}
+
+/// The same on the page of an agreement.
+fn on_page(name: &str, text: &str) {
+    let lines = text::beside(name, agreement::INDENT, text, terminal::page_columns());
+    lines.iter().for_each(|line| print::line(line));
+}
+
+/// A line of a run, or several in a narrow window.
+fn say(name: &str, text: &str) {
+    let lines = text::beside(name, screen::INDENT, text, terminal::page_columns());
+    lines.iter().for_each(|line| print::line(line));
 }
 
 fn agents_line(team: &Team) -> String {
     let why = team.choice().map(|why| format!(", {why}")).unwrap_or_default();
-    text::fit(&format!("{}{why}", screen::team(team)), text::COLUMNS - 11)
+    text::fit(&format!("{}{why}", screen::team(team)), terminal::page_columns() - 11)
 }
 
 /// The order and the bound, which are the same without an agent.
@@ -377,7 +491,7 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
         Some(IsolationMode::InPlace) => Trees::Shared,
         Some(IsolationMode::Worktree | IsolationMode::None) | None => Trees::Separate,
     };
-    let agents = team.map_or(NO_AGENTS, |team| driver::available_agents(team, state));
+    let agents = team.map_or(Agents::NONE, |team| driver::available_agents(team, state));
     let settings =
         Settings { agents, dispatch: Dispatch::Rolling, trees, on_refused_start: OnRefusedStart::Park };
     let ahead = forecast(aligned, settings, jiff::Timestamp::now());
@@ -388,8 +502,10 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
     let parallel = state.constraints().max_parallel_agents;
     let widest = ahead.steps.iter().map(Vec::len).max().unwrap_or(0);
     let mut lines = screen::plan(Ink::of(Stream::Out), &ahead);
-    lines.push(format!("parallel {parallel} at a time are allowed, {widest} at a time can be used"));
-    lines.push(format!("bound    {}", screen::range(least, &total)));
+    let columns = terminal::page_columns();
+    let used = format!("{parallel} at a time are allowed, {widest} at a time can be used");
+    lines.extend(text::beside("parallel", screen::INDENT, &used, columns));
+    lines.extend(text::beside("bound", screen::INDENT, &screen::range(least, &total), columns));
     let mut object = bound_json(&total);
     object["type"] = json!("plan");
     object["least_agent_runs"] = json!(least);
@@ -473,9 +589,12 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
         Notice::Checked { item, outcome } => {
             vec![json!({"type": "checked", "item": item, "outcome": outcome})]
         }
-        Notice::Verified { verdict, red, took } => {
+        Notice::Verified { verdict, red, untracked, took, .. } => {
             let milliseconds = took.as_millis() as u64;
-            vec![json!({"type": "evaluated", "verdict": verdict, "red": red, "milliseconds": milliseconds})]
+            vec![json!({
+                "type": "evaluated", "verdict": verdict, "red": red, "untracked": untracked,
+                "milliseconds": milliseconds,
+            })]
         }
         Notice::Tampered { altered } => vec![json!({"type": "tampered", "changed": altered})],
         Notice::Waiting { job: id, waiting } => {
@@ -515,8 +634,13 @@ fn objects(notice: &Notice<'_>) -> Vec<Value> {
     all
 }
 
+/// Work in place has no commits of the project's that could be taken back.
+fn is_undoable(work: &LandedWork) -> bool {
+    work.commits > 0 && work.branch.is_some()
+}
+
 fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
-    let RunEnd { certificate, interrupted, altered, cleanup: _ } = ran;
+    let RunEnd { certificate, interrupted, altered, landed, cleanup: _ } = ran;
     let mut object = json!(certificate);
     object["type"] = json!("halted");
     let counts = aot_core::view::View::of(state).counts;
@@ -532,15 +656,19 @@ fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
     if !altered.is_empty() {
         object["changed"] = json!(altered);
     }
-    let mut lines = screen::halt(Ink::of(Stream::Out), certificate, state, took);
+    object["landed"] = json!(landed);
+    object["cost_usd"] = json!(state.control.spent.as_ref().map_or(0.0, |spent| spent.cost_usd));
+    object["undo"] = json!(landed.as_ref().filter(|work| is_undoable(work)).map(|_| "aot undo"));
     if let Some(branch) = &state.control.branch {
-        lines.push(format!("         the work is on branch {branch}: git merge {branch}"));
         object["branch"] = json!(branch);
     }
+    let mut lines = screen::halt(Ink::of(Stream::Out), certificate, state, landed.as_ref(), took);
     if certificate.verdict == StopKind::Completed {
         let steered = steered(state);
         lines.extend(
-            steered.iter().map(|one| text::fit(&format!("note     {}", one.describe()), text::COLUMNS)),
+            steered
+                .iter()
+                .map(|one| text::fit(&format!("note     {}", one.describe()), terminal::page_columns())),
         );
         object["steered"] = json!(steered);
     }

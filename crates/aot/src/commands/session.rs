@@ -5,7 +5,7 @@ use aot_core::coordinator::{CheckOutcome, JobOutcome, OnRefusedStart, StopMode};
 use aot_core::rules::{Change, Refusal, bound};
 use aot_core::state::{AtomId, Binding, LoopStatus, State};
 use aot_core::verdict::Jobs;
-use aot_runner::crew::RunConfig;
+use aot_runner::crew::{RunConfig, ScoreSource};
 use aot_runner::driver;
 use aot_runner::session::{self, SessionMemory, Started, StepReport};
 use aot_runner::store::Store;
@@ -43,12 +43,22 @@ pub fn owns(invocation: &Invocation) -> Result<bool, Failure> {
     }
 }
 
+/// Refuses a loop that belongs to a session.
+pub fn check_free(state: &State) -> Result<(), Failure> {
+    match &state.control.session {
+        Some(session) if has_one(state) => Err(owned(session)),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Lets `aot run` drive a loop that a session had.
 pub fn release(store: &mut Store, take_over: bool) -> Result<(), Failure> {
     let state = store.load()?.1;
-    let Some(session) = state.control.session.clone() else { return Ok(()) };
-    if has_one(state) && !take_over {
-        return Err(owned(&session));
+    if !take_over {
+        check_free(state)?;
+    }
+    if state.control.session.is_none() {
+        return Ok(());
     }
     store.change("take the loop from a session", jiff::Timestamp::now(), |ledger| {
         ledger.record(Change::SessionTaken { session: None });
@@ -88,14 +98,17 @@ pub fn begin(invocation: &Invocation, named: &str, take_over: bool) -> Result<An
             "the host alone knows what its agents cost: `max_cost_usd` and `max_tokens` do not bind them";
         report.seen.notes.push(text.into());
     }
+    let uncommitted = (!report.uncommitted.is_empty()).then(|| text::uncommitted(&report.uncommitted));
+    report.seen.notes.extend(uncommitted.clone());
     let line = format!("the loop is this session's: {}", screens::run::bound(&bound));
     let checks = state.objective.base_case.as_ref().map_or(0, |checks| checks.leaves().count());
-    let shown = text::entered(&screens::run::bound(&bound), &report.seen, checks);
+    let looked = report.looked.then_some((&report.seen, checks));
+    let shown = text::entered(&screens::run::bound(&bound), looked);
     let unjudged = (judged && !has_judge).then(|| text::NO_JUDGE.to_owned());
     report.seen.notes.extend(unjudged.clone());
     SessionMemory::change(&sidecar, &here, |memory| {
         memory.lines.push(shown);
-        memory.lines.extend(unjudged.map(|text| format!("aot: {text}")));
+        memory.lines.extend(unjudged.into_iter().chain(uncommitted).map(|text| format!("aot: {text}")));
     });
     Ok(answer(&report, &line, json!({"session": here, "bound": bound})))
 }
@@ -129,12 +142,39 @@ pub fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result
     if let Some(unproven) = report.unproven.as_ref().filter(|unproven| unproven.left > 0) {
         let (reason, left) = (why(&unproven.check), unproven.left);
         let message = format!("{id} is not resolved: {reason}");
+        let mend = match &unproven.check {
+            CheckOutcome::Pending { .. } => "have it judged (`aot judge` lists what waits)",
+            CheckOutcome::None
+            | CheckOutcome::Pass
+            | CheckOutcome::Fail { .. }
+            | CheckOutcome::Error { .. } => "let the worker mend it",
+        };
         return Err(Failure::refused("check_failed", message).with_hint(format!(
-            "its tree is as it was: let the worker mend it and resolve it again ({left} left), or give it up with \
-             `aot atom fail {id} --reason …`"
+            "its tree is as it was: {mend} and resolve it again ({left} left), or give it up with `aot atom fail {id} \
+             --reason …`"
         )));
     }
+    if let Some(reason) = &report.blocked {
+        return Err(blocked(invocation, id, reason));
+    }
     ended(id, &report)
+}
+
+/// Only the user can make room for the result: they are told, too.
+fn blocked(invocation: &Invocation, id: &AtomId, reason: &str) -> Failure {
+    if let (Ok(store), Some(session)) = (invocation.store(), place::session()) {
+        let line = text::blocked(id, reason);
+        remember(&store, &session, |memory| {
+            if !memory.lines.contains(&line) {
+                memory.lines.push(line);
+            }
+        });
+    }
+    Failure::refused("blocked", format!("{id} is done and its check passes, but it cannot land: {reason}"))
+        .with_hint(format!(
+            "its tree is as it was: go on with other atoms, and resolve {id} again when the user has committed or \
+             undone that; nothing else is to be done about it"
+        ))
 }
 
 pub fn fail(
@@ -185,12 +225,10 @@ pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Resul
 /// What a step needs from the world.
 pub fn run_config(invocation: &Invocation, state: &State) -> Result<RunConfig, Failure> {
     let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
-    let judged = |checks: &aot_core::state::Checks| checks.quality_items() > 0;
-    let alone = state.objective.base_case.as_ref().is_some_and(judged)
-        || state.atoms.values().any(|atom| atom.check.as_ref().is_some_and(judged));
-    // The workers are the host's. Only a judge may be an agent of ours; without one a person is asked.
-    let team = workspace.team(&[], state, alone).unwrap_or_default();
-    workspace.run_config(team, OnRefusedStart::Stop)
+    // The workers are the host's. Only a judge that was named may be an agent of ours; otherwise the host's verifier judges.
+    let team = workspace.team(&[], state, false).unwrap_or_default();
+    let run_config = workspace.run_config(team, OnRefusedStart::Stop)?;
+    Ok(RunConfig { scores: ScoreSource::HandedIn, ..run_config })
 }
 
 /// The loop, and what a step needs from the world.
@@ -230,7 +268,7 @@ fn why(check: &CheckOutcome) -> String {
         CheckOutcome::None | CheckOutcome::Pass => String::new(),
         CheckOutcome::Fail { reason } => format!("its check failed: {reason}"),
         CheckOutcome::Error { reason } => format!("its check cannot be run: {reason}"),
-        CheckOutcome::Pending { reason } => format!("its check waits for a person: {reason}"),
+        CheckOutcome::Pending { reason } => format!("its check waits for a judge or a person: {reason}"),
     }
 }
 
@@ -254,10 +292,14 @@ fn answer(report: &StepReport, line: &str, mut object: Value) -> Answer {
     object["notes"] = json!(report.seen.notes);
     object["halted"] = json!(report.halted);
     object["steered"] = json!(report.steered);
+    object["untracked"] = json!(report.untracked);
     let next = match &report.halted {
         Some(certificate) => {
-            let steered = report.steered.iter().map(|one| format!("\nnote: {}", one.describe()));
-            format!("{}{}", text::halted(certificate), steered.collect::<String>())
+            let steered = report.steered.iter().map(|one| one.describe());
+            let is_done = certificate.exit == 0 && !report.untracked.is_empty();
+            let untracked = is_done.then(|| text::untracked(&report.untracked));
+            let notes = steered.chain(untracked).map(|note| format!("\nnote: {note}"));
+            format!("{}{}", text::halted(certificate), notes.collect::<String>())
         }
         None => {
             let next = report.next.as_ref().map(text::instruction);
@@ -283,6 +325,14 @@ fn owned(session: &str) -> Failure {
 pub fn not_running() -> Failure {
     Failure::refused("at_rest", "the loop of this session is not running")
         .with_hint("`aot status` says why; `aot run --session` takes it up again")
+}
+
+/// A verb beside the steps has changed the loop of a session: the iteration's line tells it.
+pub fn note_changes(store: &Store, changes: &[Change]) {
+    let Some(state) = store.state().filter(|state| has_one(state)) else { return };
+    let session = state.control.session.clone().unwrap_or_default();
+    let (iteration, left) = (state.control.iteration, bound::hosted(state).agent_runs);
+    remember(store, &session, |memory| memory.note_changes(changes, iteration, left));
 }
 
 /// What is remembered of a session.

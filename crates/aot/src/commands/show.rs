@@ -15,7 +15,8 @@ use super::{Invocation, Verb};
 use crate::failure::Failure;
 use crate::mcp::answers::{LONGEST, first};
 use crate::print::Answer;
-use crate::text::{self, COLUMNS};
+use crate::terminal::page_columns;
+use crate::text;
 
 /// The parts of the state that can be asked for.
 const SECTIONS: [&str; 9] = [
@@ -149,14 +150,14 @@ fn draw(out: &mut dyn Write, state: &State) -> fmt::Result {
         LoopStatus::Stopped => "stopped",
         LoopStatus::Completed => "completed",
     };
-    writeln!(out, "goal     {}", text::fit(&state.objective.goal, COLUMNS - 9))?;
+    writeln!(out, "goal     {}", text::fit(&state.objective.goal, page_columns() - 9))?;
     writeln!(
         out,
         "loop     {status}, iteration {} of {}, stalled {} of {}",
         control.iteration, limits.max_iterations, control.stall_count, limits.max_stall_count
     )?;
     if let Some(reason) = &control.stop_reason {
-        writeln!(out, "reason   {}", text::fit(reason, COLUMNS - 9))?;
+        writeln!(out, "reason   {}", text::fit(reason, page_columns() - 9))?;
     }
     let graph = Graph::new(state);
     let widest = state.atoms.keys().map(|id| text::width(id.as_str())).max().unwrap_or(2).min(24);
@@ -170,7 +171,7 @@ fn draw(out: &mut dyn Write, state: &State) -> fmt::Result {
             AtomStatus::Resolved => "resolved",
         };
         let relations = relations(state, atom);
-        let room = COLUMNS.saturating_sub(2 + widest + 2 + 8 + 2);
+        let room = page_columns().saturating_sub(2 + widest + 2 + 8 + 2);
         let text = if relations.is_empty() {
             text::fit(&atom.description, room)
         } else {
@@ -194,7 +195,7 @@ fn draw(out: &mut dyn Write, state: &State) -> fmt::Result {
             })
             .collect();
         let line = format!("{name}: {}", choices.join(" | "));
-        writeln!(out, "  {}", text::fit(&line, COLUMNS - 2))?;
+        writeln!(out, "  {}", text::fit(&line, page_columns() - 2))?;
     }
     Ok(())
 }

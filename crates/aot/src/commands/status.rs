@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 
-use aot_core::rules::Change;
+use aot_core::coordinator::Agents;
+use aot_core::rules::{Change, bound};
 use aot_core::state::AtomId;
 use aot_core::verdict::Outcome;
 use aot_core::view::{BaseCaseCheck, View};
+use aot_runner::agents::AgentSettings;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
+use aot_runner::settings;
 use aot_runner::store::Store;
 use aot_runner::store::journal::JournalEntry;
+use aot_runner::tree::Project;
 use clap::Args;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -17,6 +21,7 @@ use serde_json::{Value, json};
 
 use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
+use crate::place;
 use crate::print::Answer;
 use crate::screens::ink::Ink;
 use crate::screens::status::{LastSeen, OutsideState, draw};
@@ -25,28 +30,42 @@ use crate::terminal::Stream;
 /// So many of the newest journal entries are searched for the start of what runs.
 const SEARCHED: usize = 500;
 
-/// Tell where the loop stands: what runs, what is next, what failed, what it can still cost
+/// Show where the loop stands: what runs, what is next, what failed, what it can still cost
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct StatusArgs {}
 
 impl Verb for StatusArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         let mut store = invocation.store()?;
-        let Some(view) = store.answers()?.view else {
+        let Some(mut view) = store.answers()?.view else {
             // Fails, with every mistake in the file and its place.
             store.load()?;
             return Ok(Answer::printed().with_exit(1));
         };
-        let lines = Kept::of(&workspace::project(&invocation.path()?)?).recent();
+        let project = workspace::project(&invocation.path()?)?;
+        let lines = Kept::of(&project).recent();
         let beside = OutsideState {
             now: Timestamp::now(),
             since: started(&store, &view.running),
             base_case: last_seen(&view.base_case, &lines),
             driver: aot_runner::driver::holder(store.file().home()),
         };
+        // Whoever drives it now may have been given agents on the command line.
+        if beside.driver.is_none() && view.least_agent_runs == 0 && !names_agents(&project) {
+            view.bound = bound::written(store.load()?.1, Agents::NONE);
+        }
         let text = || draw(&view, &beside, Ink::of(Stream::Out));
         Ok(Answer::lazy(invocation.format, text, || object(&view, &beside)))
     }
+}
+
+/// Whether `aot run` would ask agents although no atom needs one. Settings that cannot be read may name some.
+fn names_agents(project: &Project) -> bool {
+    let read = settings::read(Some(&project.root), place::user_settings().as_deref());
+    read.map_or(true, |read| {
+        let AgentSettings { default, roles, models: _, own: _ } = read.settings.agents;
+        default.is_some() || !roles.is_empty()
+    })
 }
 
 /// When each of these was last started, as far as the journal tells; without it that is left unsaid (D32).

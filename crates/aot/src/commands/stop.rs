@@ -12,7 +12,7 @@ use super::{Invocation, Verb, arguments, recorded_answer, session};
 use crate::failure::Failure;
 use crate::print::Answer;
 
-/// Ask the driver of a loop to stop
+/// Stop the loop: what runs finishes, nothing new starts
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct StopArgs {
     /// Why; it stands in the state file and in the report

@@ -19,7 +19,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::print::{Answer, OutputFormat};
 use crate::screens::ink::{Ink, Paint};
 use crate::terminal;
-use crate::text::{self, COLUMNS};
+use crate::text;
 
 /// Of an output so many lines are shown.
 const LINES_SHOWN: usize = 6;
@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// How many checks run at a time, unless the user says otherwise.
 const JOBS: NonZeroUsize = NonZeroUsize::new(8).expect("it is not zero");
 
-/// Run the base case and show the evidence
+/// Run the checks and show the evidence
 ///
 /// If `aot run --branch` lands the work on a branch of its own, that branch is looked at, in a worktree of it.
 ///
@@ -42,6 +42,10 @@ pub struct VerifyArgs {
     #[arg(long)]
     #[serde(default)]
     fresh: bool,
+    /// Ask no judge: `quality` stays pending
+    #[arg(long)]
+    #[serde(default)]
+    no_judge: bool,
     /// How many checks run at a time; 1 is strictly one after the other
     #[arg(long, value_name = "N", default_value_t = JOBS)]
     #[serde(skip, default = "jobs")]
@@ -77,7 +81,8 @@ impl Verb for VerifyArgs {
             }
             Some(checks) => checks,
         };
-        let look = workspace.look(state)?;
+        let judge = if self.no_judge { None } else { workspace.judge(state, base_case)? };
+        let look = workspace.look(state)?.with_judge(judge.as_deref());
         look.untampered(state)?;
         let occasion = if self.fresh { Occasion::LookAfresh } else { Occasion::Look };
         let seen =
@@ -159,7 +164,7 @@ pub fn object(seen: &Evaluation) -> Value {
             json!({
                 "item": leaf.name,
                 "path": leaf.path,
-                "type": leaf.kind(),
+                "type": leaf.check.kind(),
                 "outcome": outcome,
                 "evidence": evidence,
             })
@@ -350,7 +355,8 @@ impl Table<'_> {
 
     fn row(&mut self, mark: &str, paint: Paint, depth: usize, item: &str, aside: &str) {
         let indent = 2 * depth.min(10);
-        let room = COLUMNS - 9 - indent - if aside.is_empty() { 0 } else { text::width(aside) + 2 };
+        let room =
+            terminal::page_columns() - 9 - indent - if aside.is_empty() { 0 } else { text::width(aside) + 2 };
         let item = text::fit(item, room);
         let gap = room - text::width(&item);
         let (mark, aside) = (self.ink.paint(paint, &format!("{mark:<7}")), self.ink.paint(Paint::Dim, aside));
@@ -363,8 +369,8 @@ impl Table<'_> {
         let flat = text::plain(text);
         // What others printed keeps its lines; what we say is read whole.
         let parts = match flat.starts_with("| ") || flat.starts_with("$ ") {
-            true => vec![text::fit(&flat, COLUMNS - indent)],
-            false => text::wrapped(&flat, COLUMNS - indent),
+            true => vec![text::fit(&flat, terminal::page_columns() - indent)],
+            false => text::wrapped(&flat, terminal::page_columns() - indent),
         };
         for part in parts {
             let part = self.ink.paint(paint, &part);
@@ -389,7 +395,10 @@ impl Table<'_> {
         if !seen.changed.is_empty() {
             let named: Vec<&str> = seen.changed.iter().take(5).map(String::as_str).collect();
             let more = if seen.changed.len() > 5 { ", …" } else { "" };
-            self.line(&text::fit(&format!("The checks changed files: {}{more}", named.join(", ")), COLUMNS));
+            self.line(&text::fit(
+                &format!("The checks changed files: {}{more}", named.join(", ")),
+                terminal::page_columns(),
+            ));
         }
         for leaf in seen.waits_for_person() {
             if seen.verdict == Verdict::Pending {

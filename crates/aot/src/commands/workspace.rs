@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use aot_core::brief::Role;
 use aot_core::coordinator::OnRefusedStart;
 use aot_core::state::{Checks, IsolationMode, State};
 use aot_core::verdict::Jobs;
@@ -13,7 +14,7 @@ use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::{Altered, Seal};
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
 use aot_runner::confinement::{Area, Caging, CheckCage, Confined, Confinement, is_in_repository};
-use aot_runner::crew::{JudgeCommand, RunConfig};
+use aot_runner::crew::{JudgeCommand, LookingJudge, RunConfig, ScoreSource};
 use aot_runner::environment;
 use aot_runner::keys;
 use aot_runner::ports::Ports;
@@ -21,7 +22,7 @@ use aot_runner::process::Guard;
 use aot_runner::process::cage;
 use aot_runner::settings::{self, CageSettings, Fault, Settings};
 use aot_runner::store::home::Home;
-use aot_runner::tree::{BranchTree, IsolationRequest, Project, ProjectRepository, Tree};
+use aot_runner::tree::{BranchTree, IsolationRequest, Project, ProjectRepository, Tree, Undo};
 
 use super::trust::{self, Scope};
 use crate::failure::{self, Failure, FailureKind};
@@ -124,6 +125,7 @@ impl Workspace {
             project: self.project.clone(),
             guard: self.guard.clone(),
             judge,
+            scores: ScoreSource::Nowhere,
             cage: self.caging()?,
             confinement: self.confinement()?,
             team,
@@ -166,12 +168,39 @@ impl Workspace {
                 BranchTree::open(&self.project, wanted, &self.guard)?
             }
         };
-        Ok(Look { workspace: self, tree })
+        let judge = self.judge.as_ref().map(|judge| judge as &dyn Judge);
+        Ok(Look { workspace: self, tree, judge })
+    }
+
+    /// The judge that the settings name, if these checks need one: a command, or an agent.
+    pub fn judge(&self, state: &State, checks: &Checks) -> Result<Option<Box<dyn Judge>>, Failure> {
+        if let Some(judge) = &self.judge {
+            let CommandJudge { command, time, guard } = judge;
+            let judge = CommandJudge { command: command.clone(), time: *time, guard: guard.clone() };
+            return Ok(Some(Box::new(judge)));
+        }
+        if checks.quality_items() == 0 {
+            return Ok(None);
+        }
+        let team = self.team(&[], state, false)?;
+        let Some(agent) = team.member(Role::Judge, None).cloned() else { return Ok(None) };
+        let launcher = self.launcher()?;
+        self.network_for(&launcher)?;
+        let wall = Duration::from_secs(state.constraints().agent_timeout().seconds().max(1));
+        let idle = self.agent_idle();
+        Ok(Some(Box::new(LookingJudge { agent, launcher, wall, idle })))
+    }
+
+    /// What the loop has landed, to be taken back.
+    pub fn undo(&self, state: &State, branch: Option<&str>) -> Result<Undo, Failure> {
+        let wanted = IsolationRequest::of(state, self.confinement()?);
+        let commits = state.bindings.values().filter_map(|binding| binding.commit.clone());
+        Ok(Undo::open(&self.project, wanted, branch, &commits.collect::<Vec<_>>(), &self.guard)?)
     }
 
     /// The project's own folder, whatever branch the loop lands on.
     pub fn checkout(&self) -> Look<'_> {
-        Look { workspace: self, tree: None }
+        Look { workspace: self, tree: None, judge: self.judge.as_ref().map(|judge| judge as &dyn Judge) }
     }
 
     /// The best cage that holds here, of those that the settings want.
@@ -244,6 +273,7 @@ impl Workspace {
 pub struct Look<'w> {
     workspace: &'w Workspace,
     tree: Option<BranchTree>,
+    judge: Option<&'w dyn Judge>,
 }
 
 impl Drop for Look<'_> {
@@ -254,7 +284,13 @@ impl Drop for Look<'_> {
     }
 }
 
-impl Look<'_> {
+impl<'w> Look<'w> {
+    /// The same with this judge, or with none.
+    pub fn with_judge(mut self, judge: Option<&'w dyn Judge>) -> Look<'w> {
+        self.judge = judge;
+        self
+    }
+
     pub fn project(&self) -> &Project {
         self.tree.as_ref().map_or(&self.workspace.project, BranchTree::project)
     }
@@ -285,7 +321,7 @@ impl Look<'_> {
         Checker {
             project: self.project(),
             guard: &self.workspace.guard,
-            judge: self.workspace.judge.as_ref().map(|judge| judge as &dyn Judge),
+            judge: self.judge,
             jobs: self.workspace.jobs,
             confined,
         }

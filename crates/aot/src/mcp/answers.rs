@@ -14,6 +14,8 @@ pub struct ToolAnswer {
     pub error: bool,
     pub text: String,
     pub object: Value,
+    /// The whole object, if this one was cut.
+    pub cut: Option<Value>,
 }
 
 /// Follows every instruction, because the host does not see that a turn has ended.
@@ -62,7 +64,7 @@ pub fn of_object(mut object: Value) -> ToolAnswer {
         let (message, hint) = (field("message"), hint(&field("code"), &field("hint")));
         object["error"]["hint"] = json!(hint);
         let text = [message.trim_end_matches('.'), &capital(&hint)].join(". ");
-        return ToolAnswer { error: true, text, object };
+        return ToolAnswer { error: true, text, object, cut: None };
     }
     if object["success"] == json!(false) {
         let missing: Vec<&str> =
@@ -72,7 +74,7 @@ pub fn of_object(mut object: Value) -> ToolAnswer {
              added.",
             missing.join(", ")
         );
-        return ToolAnswer { error: true, text, object };
+        return ToolAnswer { error: true, text, object, cut: None };
     }
     if let Some(next) = object["next"].as_str().map(|next| next.to_owned() + TURNS) {
         object["next"] = json!(next);
@@ -81,8 +83,10 @@ pub fn of_object(mut object: Value) -> ToolAnswer {
         let brief = here(brief, tree);
         object["brief"] = json!(brief);
     }
+    let whole = object.clone();
     let object = within(object, LONGEST);
-    ToolAnswer { error: false, text: object.to_string(), object }
+    let cut = object.get("cut").is_some().then_some(whole);
+    ToolAnswer { error: false, text: object.to_string(), object, cut }
 }
 
 fn capital(sentence: &str) -> String {
@@ -105,13 +109,52 @@ fn hint(code: &str, hint: &str) -> String {
 
 /// A text that a verb drew for people.
 pub fn of_text(name: &str, text: &str) -> ToolAnswer {
-    let object = within(json!({ name: text }), LONGEST);
+    let whole = json!({ name: text });
+    let object = within(whole.clone(), LONGEST);
     let mut text = object[name].as_str().unwrap_or_default().to_owned();
-    if let Some(cut) = object.get("cut") {
+    let cut = object.get("cut").map(|cut| {
         text += &format!("\n… {cut}");
-    }
-    ToolAnswer { error: false, text, object }
+        whole
+    });
+    ToolAnswer { error: false, text, object, cut }
 }
+
+impl ToolAnswer {
+    /// Says by which name the rest of an answer that was cut is had.
+    pub fn with_rest(mut self, name: &str) -> ToolAnswer {
+        let hint =
+            format!("`rest` with `answer` {name}, `field` and `from` (what is shown so far) has the rest");
+        let before = self.object["cut"].to_string();
+        self.object["cut"]["hint"] = json!(hint);
+        let after = self.object["cut"].to_string();
+        self.text = match self.text.rfind(&before) {
+            Some(at) => format!("{}{after}{}", &self.text[..at], &self.text[at + before.len()..]),
+            None => self.object.to_string(),
+        };
+        self
+    }
+}
+
+/// A further part of a field of an answer that was cut.
+pub fn part(whole: &Value, field: &str, from: usize) -> Option<Value> {
+    let value = whole.get(field)?;
+    let (part, shown) = first(value, from, LONGEST - ROOM_FOR_CUT);
+    let (of, next) = (length(value), from + shown);
+    let next = (shown > 0 && next < of).then_some(next);
+    Some(json!({ field: part, "from": from, "shown": shown, "of": of, "next": next }))
+}
+
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Array(entries) => entries.len(),
+        Value::Object(entries) => entries.len(),
+        Value::String(text) => text.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+/// So much is left for what says how an answer was cut.
+const ROOM_FOR_CUT: usize = 300;
 
 /// The object, with its longest parts cut until it is short enough; `cut` says what is missing.
 fn within(mut object: Value, longest: usize) -> Value {
@@ -120,21 +163,15 @@ fn within(mut object: Value, longest: usize) -> Value {
         let Some(fields) = object.as_object() else { break };
         let lengths = fields.iter().filter(|(name, _)| *name != "cut" && !cut.contains_key(*name));
         let lengths = lengths.map(|(name, value)| (name.clone(), value.to_string().len()));
-        let Some((name, length)) = lengths.max_by_key(|(_, length)| *length) else { break };
-        let room = longest.saturating_sub(object.to_string().len() - length + 200);
+        let Some((name, bytes)) = lengths.max_by_key(|(_, length)| *length) else { break };
+        let room = longest.saturating_sub(object.to_string().len() - bytes + ROOM_FOR_CUT);
         let value = &object[&name];
         let (kept, shown) = first(value, 0, room);
-        let of = match value {
-            Value::Array(entries) => entries.len(),
-            Value::Object(entries) => entries.len(),
-            Value::String(text) => text.len(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        };
+        let of = length(value);
         cut.insert(name.clone(), json!({"shown": shown, "of": of}));
         object[name] = kept;
     }
     if !cut.is_empty() {
-        cut.insert("hint".into(), json!("`show` with `atom`, or with `section` and `from`, has the rest"));
         object["cut"] = Value::Object(cut);
     }
     object
@@ -163,7 +200,8 @@ pub fn first(value: &Value, from: usize, room: usize) -> (Value, usize) {
             (Value::Object(kept), count)
         }
         Value::String(text) => {
-            let kept: String = text.chars().take_while(|letter| fits(quoted(*letter))).collect();
+            let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+            let kept: String = text[from..].chars().take_while(|letter| fits(quoted(*letter))).collect();
             let length = kept.len();
             (json!(kept), length)
         }
@@ -199,6 +237,26 @@ mod tests {
                 && text["graph"].as_str().is_some_and(|text| text.len() > 25_000)
         );
         assert_eq!(within(json!({"a": [1, 2]}), LONGEST), json!({"a": [1, 2]}));
+    }
+
+    #[test]
+    fn the_parts_of_a_cut_answer_are_the_whole() {
+        let entries: Vec<Value> = (0..9_000).map(|id| json!({"id": format!("A{id}")})).collect();
+        let text = "ä\n".repeat(50_000);
+        let whole = json!({"atoms": entries, "graph": text, "n": 1});
+        for (field, joined) in [("atoms", json!(entries)), ("graph", json!(text))] {
+            let (mut list, mut words, mut from) = (Vec::new(), String::new(), Some(0));
+            while let Some(at) = from {
+                let part = part(&whole, field, at).expect("there is such a field");
+                assert!(part.to_string().len() <= LONGEST, "{}", part.to_string().len());
+                list.extend(part[field].as_array().into_iter().flatten().cloned());
+                words += part[field].as_str().unwrap_or_default();
+                from = part["next"].as_u64().map(|next| next as usize);
+            }
+            assert_eq!(if field == "atoms" { json!(list) } else { json!(words) }, joined);
+        }
+        assert_eq!(part(&whole, "nothing", 0), None);
+        assert_eq!(part(&whole, "atoms", 1 << 40).expect("a part")["next"], Value::Null);
     }
 
     #[test]

@@ -9,10 +9,12 @@ mod prompts;
 mod requests;
 mod resources;
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,9 +25,9 @@ use aot_runner::store::home::Home;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
     GetPromptResponse, GetPromptResult, Implementation, JsonRpcMessage, ListPromptsResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, PromptArgument, PromptMessage,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, Role,
-    ServerCapabilities, ServerConfig, ToolAnnotations,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, PromptArgument,
+    PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
+    Role, ServerCapabilities, ServerConfig, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -65,7 +67,37 @@ pub struct Server {
     pub session: String,
     /// Ends every call when it is turned off.
     pub switch: Switch,
+    pub cut: CutAnswers,
 }
+
+/// The last answers that were too long to be given whole, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct CutAnswers(Arc<Mutex<VecDeque<(u64, Value)>>>);
+
+impl CutAnswers {
+    /// Keeps an answer, and returns its number.
+    fn keep(&self, whole: Value) -> u64 {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = kept.back().map_or(1, |(number, _)| number + 1);
+        if kept.len() >= CUT_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((number, whole));
+        number
+    }
+
+    fn part(&self, number: u64, field: &str, from: usize) -> Option<Value> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, whole) = kept.iter().find(|(kept, _)| *kept == number)?;
+        answers::part(whole, field, from)
+    }
+}
+
+/// So many answers are kept for whoever wants the rest of one.
+const CUT_KEPT: usize = 8;
+
+/// A call is told to be under way this often, if the client wants to know.
+const PROGRESS: Duration = Duration::from_secs(2);
 
 /// Serves until standard input ends.
 pub fn serve(server: Server) -> Result<(), String> {
@@ -206,8 +238,10 @@ impl Server {
             drop(wire);
             answer
         });
+        let telling = tokio::spawn(tell_progress(context.clone(), tool.to_owned()));
         let answer = running.await;
         watching.abort();
+        telling.abort();
         answer.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
@@ -222,6 +256,20 @@ impl Server {
             (AnswerForm::Text, Some(text)) => of_text(tool.name, text),
             (AnswerForm::Text | AnswerForm::Object, _) => of_object(object),
         }
+    }
+
+    fn rest(&self, arguments: &Map<String, Value>) -> CallToolResult {
+        let number = arguments.get("answer").and_then(Value::as_u64);
+        let field = arguments.get("field").and_then(Value::as_str);
+        let from = arguments.get("from").and_then(Value::as_u64).and_then(|from| usize::try_from(from).ok());
+        let part = match (number, field, from) {
+            (Some(number), Some(field), Some(from)) => self.cut.part(number, field, from),
+            (None, ..) | (_, None, _) | (.., None) => None,
+        };
+        result_of(of_object(part.unwrap_or_else(|| {
+            let hint = format!("the last {CUT_KEPT} answers that were cut are kept: call the tool again");
+            error_object("no_rest", "there is no such answer, or no such field in it", &hint)
+        })))
     }
 
     async fn read(&self, source: Source, context: &RequestContext<RoleServer>) -> Result<String, String> {
@@ -241,6 +289,21 @@ impl Server {
         plain_file::read(home.state(), STATE_BYTES)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .map_err(|error| missing(&format!("{}: {error}", path.display())))
+    }
+}
+
+/// Tells a client that gave a token that its call is still under way, so that it does not give up on it.
+async fn tell_progress(context: RequestContext<RoleServer>, tool: String) {
+    let Some(token) = context.meta.get_progress_token() else { return };
+    let began = std::time::Instant::now();
+    loop {
+        tokio::time::sleep(PROGRESS).await;
+        let seconds = began.elapsed().as_secs();
+        let told = ProgressNotificationParam::new(token.clone(), seconds as f64)
+            .with_message(format!("{tool} has been running for {seconds} s"));
+        if context.peer.notify_progress(told).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -269,7 +332,8 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(TOOLS.iter().map(described).collect()))
+        let tools = TOOLS.iter().map(described).chain([described_rest()]);
+        Ok(ListToolsResult::with_all_items(tools.collect()))
     }
 
     async fn call_tool(
@@ -281,18 +345,19 @@ impl ServerHandler for Server {
             let why = format!("the request is longer than {LONGEST_CALL} bytes, and nothing was done");
             return Err(ErrorData::invalid_request(why, None));
         }
+        let arguments = request.arguments.unwrap_or_default();
+        if request.name == REST {
+            return Ok(self.rest(&arguments).into());
+        }
         let Some(tool) = call::named(&request.name) else {
             let why = format!("there is no tool `{}`", request.name);
             return Err(ErrorData::invalid_params(why, None));
         };
-        let answer = self.answer(tool, &request.arguments.unwrap_or_default(), &context).await;
-        let content = vec![ContentBlock::text(answer.text)];
-        let mut result = match answer.error {
-            true => CallToolResult::error(content),
-            false => CallToolResult::success(content),
-        };
-        result.structured_content = Some(answer.object);
-        Ok(result.into())
+        let mut answer = self.answer(tool, &arguments, &context).await;
+        if let Some(whole) = answer.cut.take() {
+            answer = answer.with_rest(&self.cut.keep(whole).to_string());
+        }
+        Ok(result_of(answer).into())
     }
 
     async fn list_resources(
@@ -355,6 +420,37 @@ impl ServerHandler for Server {
         let message = PromptMessage::new_text(Role::User, text);
         Ok(GetPromptResult::new(vec![message]).with_description(prompt.description).into())
     }
+}
+
+fn result_of(answer: ToolAnswer) -> CallToolResult {
+    let content = vec![ContentBlock::text(answer.text)];
+    let mut result = match answer.error {
+        true => CallToolResult::error(content),
+        false => CallToolResult::success(content),
+    };
+    result.structured_content = Some(answer.object);
+    result
+}
+
+/// The tool that has the rest of an answer. No verb: the server keeps what it has cut.
+const REST: &str = "rest";
+
+fn described_rest() -> rmcp::model::Tool {
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "answer": {"type": "integer", "minimum": 1, "description": "The number of the answer, as its `cut` says"},
+            "field": {"type": "string", "description": "The field that was cut"},
+            "from": {"type": "integer", "minimum": 0, "description": "Where to begin: how much was shown before"},
+        },
+        "required": ["answer", "field", "from"],
+        "additionalProperties": false,
+    });
+    let schema = schema.as_object().cloned().unwrap_or_default();
+    let title = "The rest of an answer";
+    let hints = ToolAnnotations::with_title(title).read_only(true).destructive(false).idempotent(true);
+    let about = "The rest of an answer that was too long: its `cut` says which fields, and how much of each was shown.";
+    rmcp::model::Tool::new(REST, about, schema).with_title(title).with_annotations(hints.open_world(false))
 }
 
 fn described(tool: &Tool) -> rmcp::model::Tool {

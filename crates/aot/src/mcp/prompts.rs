@@ -66,7 +66,7 @@ up again.",
         title: "Change the direction",
         description: "Interrupt the loop at once and change its direction",
         argument: "change",
-        argument_description: "What is to be different",
+        argument_description: "What should be different",
         text: "\
 1. Call `redirect` with `hold`: everything is interrupted, results of what ran are discarded.
 2. `status` and `graph`: show the goal, what is unresolved and the latest failures in a few lines.

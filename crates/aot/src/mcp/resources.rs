@@ -35,7 +35,7 @@ pub const RESOURCES: [Resource; 3] = [
         uri: "aot://graph",
         name: "graph",
         title: "The graph",
-        description: "What waits for what, what was decomposed into what, which ways there are",
+        description: "What waits for what, what was decomposed into what, which alternatives there are",
         kind: "text/plain",
         source: Source::Text("graph"),
     },

@@ -8,11 +8,16 @@ use aot_core::state::{
 use aot_core::verdict::Outcome;
 use aot_core::view::View;
 
+use super::clock;
 use super::ink::{Ink, Paint};
 use super::run;
-use crate::text::{self, COLUMNS};
+use crate::text;
 
-const INDENT: usize = 11;
+/// Where the text beside a name begins.
+pub const INDENT: usize = 11;
+
+/// The columns of the word for how a check stands.
+const STANDING: usize = 11;
 
 /// Checks nested deeper are counted.
 const DEPTH: usize = 6;
@@ -41,8 +46,8 @@ pub fn page(state: &State, beside: &AgreementExtras, ink: Ink, columns: usize) -
     page.checks(objective.base_case.as_ref());
     page.list("protected", &objective.protected);
     page.list("trees", &trees(objective.isolation.as_ref()));
-    page.list("belongs", &beside.scope.included);
-    page.list("does not", &beside.scope.excluded);
+    page.list("in scope", &beside.scope.included);
+    page.list("excluded", &beside.scope.excluded);
     page.atoms(state);
     let asked = beside.clarifications.iter().map(|asked| format!("{} {}", asked.question, asked.answer));
     page.list("asked", &asked.collect::<Vec<_>>());
@@ -57,7 +62,13 @@ pub fn page(state: &State, beside: &AgreementExtras, ink: Ink, columns: usize) -
         limits.max_wall_time()
     );
     page.part("limits", Paint::Plain, &limits);
-    page.part("bound", Paint::Plain, &run::bound(&bound::written(state, Agents::ALL)));
+    // Which agents there are is not known here.
+    let bound = bound::written(state, Agents::ALL);
+    let told = match bound::least(state, &Graph::new(state)) {
+        0 => format!("no atom needs an agent; at most {}", clock::span(bound.seconds)),
+        _ => run::bound(&bound),
+    };
+    page.part("bound", Paint::Plain, &told);
     page.text
 }
 
@@ -125,8 +136,8 @@ pub fn standing(seen: &[Option<Outcome>]) -> String {
     };
     for (number, word) in [
         (count(Some(Outcome::Pass)), "already true"),
-        (count(Some(Outcome::Error)), "impossible to run"),
-        (count(Some(Outcome::Pending)) + count(None), "for a person or a judge to say"),
+        (count(Some(Outcome::Error)), "unable to run"),
+        (count(Some(Outcome::Pending)) + count(None), "up to a person or a judge"),
     ] {
         if number > 0 {
             told += &format!(", {number} {} {word}", verb(number));
@@ -136,7 +147,12 @@ pub fn standing(seen: &[Option<Outcome>]) -> String {
 }
 
 /// How a check stands before any work: `red      npm test: exit 1, No module named pytest`.
-pub fn check_now(item: &str, outcome: Option<Outcome>, why: &str, last_line: Option<&str>) -> String {
+pub fn check_now(
+    item: &str,
+    outcome: Option<Outcome>,
+    (why, last_line): (&str, Option<&str>),
+    columns: usize,
+) -> String {
     let word = match outcome {
         Some(Outcome::Pass) => "passes",
         Some(Outcome::Fail) => "red",
@@ -148,8 +164,12 @@ pub fn check_now(item: &str, outcome: Option<Outcome>, why: &str, last_line: Opt
         (_, Some(last)) if !why.contains(last) => format!(": {why}, {last}"),
         _ => format!(": {why}"),
     };
-    let told = text::plain(&format!("{item}{}", why.trim_end_matches([':', ' '])));
-    text::fit(&format!("{:<INDENT$}{word:<11}{}", "now", told.replace('\n', " ")), COLUMNS)
+    let flat = |text: &str| text::plain(text).replace('\n', " ");
+    let (item, why) = (flat(item), flat(why.trim_end_matches([':', ' '])));
+    // What a check said is worth more than the end of a long command.
+    let room = columns.saturating_sub(INDENT + STANDING);
+    let item = text::fit(&item, room.saturating_sub(text::width(&why)).max(room / 3));
+    text::fit(&format!("{:<INDENT$}{word:<STANDING$}{item}{why}", "now"), columns)
 }
 
 /// A check in a line.
@@ -297,10 +317,25 @@ mod tests {
             ),
             (
                 vec![Some(Error), Some(Pending), None, Some(Fail)],
-                "1 of 4 checks is red now, 1 is impossible to run, 2 are for a person or a judge to say",
+                "1 of 4 checks is red now, 1 is unable to run, 2 are up to a person or a judge",
             ),
         ] {
             assert_eq!(standing(&seen), told);
         }
+    }
+
+    #[test]
+    fn what_a_check_said_is_not_cut_for_a_long_command() {
+        let line =
+            |item: &str, said: &str, columns| check_now(item, Some(Outcome::Fail), (said, None), columns);
+        assert_eq!(line("npm test", "exit 1", 40), "now        red        npm test: exit 1");
+        assert_eq!(
+            line("npm run build && npm run test:all", "exit 127, no such file", 60),
+            "now        red        npm run build…: exit 127, no such file"
+        );
+        assert_eq!(
+            line("a command that is long", &"said ".repeat(20), 40),
+            "now        red        a com…: said said…"
+        );
     }
 }

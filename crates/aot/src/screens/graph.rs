@@ -73,8 +73,8 @@ impl<'p> Picture<'p> {
             0 => format!("{resolved} of {live} resolved"),
             claimed => format!("{resolved} of {live} resolved, {claimed} of them claimed"),
         };
-        let goal = self.ink.fit(&self.state.objective.goal, COLUMNS - told.len() - 2);
-        let gap = COLUMNS - told.len() - text::width(&goal);
+        let goal = self.ink.fit(&self.state.objective.goal, self.ink.columns.saturating_sub(told.len() + 2));
+        let gap = self.ink.columns.saturating_sub(told.len() + text::width(&goal));
         format!("{}{:gap$}{told}\n\n", self.ink.paint(Paint::Bold, &goal), "")
     }
 
@@ -93,11 +93,12 @@ impl<'p> Picture<'p> {
             Critical::Yes => self.ink.paint(Paint::Yellow, self.ink.sign("▸", "!")),
             Critical::No => " ".to_owned(),
         };
-        let name = self.ink.fit(&name, COLUMNS / 3);
-        let notes = self.ink.fit(&notes, NOTES);
+        let name = self.ink.fit(&name, self.ink.columns / 3);
         let taken = 2 + text::width(&lines) + 2 + text::width(&name) + 2;
+        let most = NOTES.min(self.ink.columns.saturating_sub(taken + 2));
+        let notes = self.ink.fit(&notes, most.min(self.ink.columns * 9 / 20));
         let aside = if notes.is_empty() { 0 } else { text::width(&notes) + 2 };
-        let room = COLUMNS.saturating_sub(taken + aside);
+        let room = self.ink.columns.saturating_sub(taken + aside);
         let text = self.ink.fit(&text, room);
         let gap = room.saturating_sub(text::width(&text));
         let (name, text) = match paint {
@@ -250,20 +251,33 @@ impl<'p> Picture<'p> {
             (has(&[DisplayStatus::Failed]), DisplayStatus::Failed, "failed"),
         ] {
             if is_there {
-                legend.push(format!("{} {word}", self.ink.mark(standing)));
+                legend.push((self.ink.mark(standing), word));
             }
         }
         if !self.critical.is_empty() {
             let sign = self.ink.paint(Paint::Yellow, self.ink.sign("▸", "!"));
-            legend.push(format!("{sign} longest path left"));
+            legend.push((sign, "longest path left"));
         }
-        let mut foot = format!("\n{}\n", legend.join("   "));
+        let mut foot = "\n".to_owned();
+        let mut taken = 0;
+        for (mark, word) in &legend {
+            let width = text::width(word) + 2;
+            let gap = match taken {
+                0 => "",
+                _ if taken + 3 + width > self.ink.columns => "\n",
+                _ => "   ",
+            };
+            taken = if gap == "   " { taken + 3 + width } else { width };
+            foot += &format!("{gap}{mark} {word}");
+        }
+        foot.push('\n');
         for cycle in self.graph.cycles(self.state).into_iter().take(RINGS_TOLD) {
             let when = match cycle.closes {
                 Closes::Now | Closes::SinceBacktrack => "wait for one another: nothing of it can start",
                 Closes::OnSwitch => "would wait for one another with another choice",
             };
-            let names = self.ink.fit(&cycle.names.join(", "), COLUMNS - when.len() - 1);
+            let names =
+                self.ink.fit(&cycle.names.join(", "), self.ink.columns.saturating_sub(when.len() + 1));
             foot.push_str(&self.ink.paint(Paint::Yellow, &format!("{names} {when}")));
             foot.push('\n');
         }
@@ -279,7 +293,8 @@ enum Critical {
 
 /// Nodes in the order of the outline, and edges: what an atom depends on, its children, a group's choices.
 pub fn object(state: &State) -> Value {
-    let ink = Ink { colour: super::ink::Colour::Off, alphabet: super::ink::Alphabet::Ascii };
+    let ink =
+        Ink { colour: super::ink::Colour::Off, alphabet: super::ink::Alphabet::Ascii, columns: COLUMNS };
     let picture = Picture::of(state, ink);
     let graph = &picture.graph;
     let mut nodes = Vec::new();

@@ -35,13 +35,15 @@ pub enum Alphabet {
 pub struct Ink {
     pub colour: Colour,
     pub alphabet: Alphabet,
+    /// The room for a line.
+    pub columns: usize,
 }
 
 impl Ink {
     pub fn of(stream: Stream) -> Ink {
         let colour = if terminal::colourful(stream) { Colour::On } else { Colour::Off };
         let alphabet = if terminal::shows_unicode() { Alphabet::Unicode } else { Alphabet::Ascii };
-        Ink { colour, alphabet }
+        Ink { colour, alphabet, columns: terminal::page_columns() }
     }
 
     pub fn paint(self, paint: Paint, text: &str) -> String {

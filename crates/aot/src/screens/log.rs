@@ -10,10 +10,9 @@ use jiff::tz::TimeZone;
 use super::clock;
 use super::ink::{Ink, Paint};
 use super::words::{concerns, sentence};
-use crate::text::{self, COLUMNS};
+use crate::text;
 
 const INDENT: usize = 18;
-const ROOM: usize = COLUMNS - INDENT;
 
 /// Of one text so many lines are shown.
 const LINES_SHOWN: usize = 3;
@@ -87,7 +86,7 @@ pub fn draw_kept(kept: &[KeptWork], most: usize, ink: Ink) -> String {
     let mut text = String::from("\nwork that did not land, kept for a week:\n");
     for work in kept.iter().skip(kept.len().saturating_sub(most)) {
         let line = format!("  {} in iteration {}: {}", work.atom, work.attempt, headline(&work.reason));
-        text += &format!("{}\n    {}\n", ink.fit(&line, COLUMNS), ink.paint(Paint::Dim, &work.reference));
+        text += &format!("{}\n    {}\n", ink.fit(&line, ink.columns), ink.paint(Paint::Dim, &work.reference));
     }
     text + &format!("look at it: git show {}\n", last.reference)
 }
@@ -235,7 +234,7 @@ impl LogPage<'_> {
             match line {
                 LogLine::Told(told) => self.sentence(told, &mut head),
                 LogLine::Output(line) => {
-                    let line = self.ink.fit(&format!("| {}", text::plain(line)), ROOM);
+                    let line = self.ink.fit(&format!("| {}", text::plain(line)), self.ink.columns - INDENT);
                     let line = format!("{:INDENT$}{line}", "");
                     self.line(&self.ink.paint(Paint::Dim, &line));
                 }
@@ -245,12 +244,12 @@ impl LogPage<'_> {
 
     fn sentence(&mut self, told: &str, head: &mut String) {
         let plain = text::plain(told);
-        let wrapped = text::wrapped(&plain, ROOM);
+        let wrapped = text::wrapped(&plain, self.ink.columns - INDENT - 2);
         let cut = wrapped.len() > LINES_SHOWN;
         for (place, part) in wrapped.iter().take(LINES_SHOWN).enumerate() {
             let more = if cut && place + 1 == LINES_SHOWN { self.ink.sign(" …", " ~") } else { "" };
             let head = std::mem::replace(head, " ".repeat(INDENT));
-            let part = self.ink.fit(part, ROOM - 2);
+            let part = self.ink.fit(part, self.ink.columns - INDENT - 2);
             self.line(&format!("{}{part}{more}", self.ink.paint(Paint::Dim, &head)));
         }
     }
@@ -277,8 +276,9 @@ impl LogPage<'_> {
     }
 
     fn aside(&mut self, text: &str) {
-        let line = format!("{:INDENT$}({text})", "");
-        self.line(&self.ink.paint(Paint::Dim, &line));
+        for line in text::beside("", INDENT, &format!("({text})"), self.ink.columns) {
+            self.line(&self.ink.paint(Paint::Dim, &line));
+        }
     }
 
     fn line(&mut self, line: &str) {

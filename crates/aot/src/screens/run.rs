@@ -15,17 +15,20 @@ use aot_runner::checks::seal::Altered;
 use aot_runner::confinement::CheckCage;
 use aot_runner::message::Notice;
 use aot_runner::process::cage;
-use aot_runner::tree::TreeKind;
+use aot_runner::tree::{LandedWork, TreeKind};
 
 use super::clock;
 use super::ink::{Ink, Paint};
-use crate::text::{self, COLUMNS};
+use crate::text::{self, counted};
 
 /// So many red checks, tried atoms and branches are told at a halt.
 const TOLD: usize = 8;
 
 /// So many lines of an output that showed a failure are told at a halt.
 const OUTPUT_SHOWN: usize = 6;
+
+/// Where the text beside a name begins.
+pub const INDENT: usize = 9;
 
 /// So many steps of a forecast are shown.
 const STEPS: usize = 30;
@@ -67,7 +70,9 @@ impl RunScreen {
             }
             Notice::Ground { kind, branch, cage, checks } => {
                 let open = (*checks == CheckCage::None).then(|| CHECKS_OPEN.to_owned());
-                [ground(*kind, *branch, *cage)].into_iter().chain(open).collect()
+                let work = ground(*kind, *branch, *cage);
+                let work = text::beside("work", INDENT, &work, self.ink.columns);
+                work.into_iter().chain(open).collect()
             }
             Notice::Edited { state } => self.edited(state).into_iter().collect(),
             Notice::Started { job, state } => {
@@ -82,7 +87,7 @@ impl RunScreen {
                 Vec::new()
             }
             Notice::Mends { job, reason } => {
-                vec![self.row("↻", "@", Paint::Dim, &who(&job.task), &format!("goes on: {reason}"))]
+                vec![self.row("↻", "@", Paint::Dim, &who(&job.task), &format!("mends it: {reason}"))]
             }
             Notice::AgentEnded { job, agent, used, took } => {
                 self.doing.retain(|(known, _)| Some(known) != job.as_ref());
@@ -111,9 +116,16 @@ impl RunScreen {
                 )]
             }
             Notice::Checked { .. } | Notice::Tick | Notice::Bound { .. } => Vec::new(),
-            Notice::Verified { verdict, red, took } => {
+            Notice::Verified { verdict, red, untracked, took, .. } => {
                 self.verifying = false;
-                self.verified(*verdict, red, *took)
+                let mut lines = self.verified(*verdict, red, *took);
+                if !untracked.is_empty() {
+                    let named =
+                        untracked.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+                    let text = format!("the checks could see files that no commit has: {named}");
+                    lines.push(self.row("!", "!", Paint::Yellow, "note", &text));
+                }
+                lines
             }
             Notice::Tampered { altered } => {
                 let told = altered.iter().take(TOLD).map(Altered::describe);
@@ -177,8 +189,8 @@ impl RunScreen {
         let control = &state.control;
         let text = match (control.stop_requested, control.stop_now, control.redirect_requested) {
             (_, _, true) => "a redirect is under way: everything is interrupted".to_owned(),
-            (true, true, false) => "asked to stop now: what runs is killed".to_owned(),
-            (true, false, false) => "asked to stop: what runs finishes, nothing new starts".to_owned(),
+            (true, true, false) => "stopping now: what runs is killed".to_owned(),
+            (true, false, false) => "stopping: what runs finishes, nothing new starts".to_owned(),
             (false, _, false) => return None,
         };
         let reason = control.stop_reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -190,7 +202,7 @@ impl RunScreen {
         let description = state.atoms.get(atom).map_or("", |atom| &atom.description);
         let text = match &job.task {
             Task::Work(_) => format!("starts: {description}"),
-            Task::Probe(_) => format!("is looked at first: {description}"),
+            Task::Probe(_) => format!("is probed first: {description}"),
             Task::Check(_) => format!("is checked: {description}"),
             Task::Replan => return None,
         };
@@ -200,19 +212,19 @@ impl RunScreen {
     /// What an agent came back with that no change tells.
     fn event(&self, event: &Event) -> Option<String> {
         if let Event::Replanned { answer: Answer::Failed { reason }, .. } = event {
-            let text = format!("no other plan: {}", headline(reason));
+            let text = format!("no new plan: {}", headline(reason));
             return Some(self.row("!", "!", Paint::Yellow, "plan", &text));
         }
         let Event::Ended { job, outcome, .. } = event else { return None };
         let (paint, text) = match (outcome, &job.task) {
             (JobOutcome::Probed { feasible: Feasibility::Feasible, findings, .. }, _) => {
-                (Paint::Cyan, format!("can be done: {}", headline(findings)))
+                (Paint::Cyan, format!("is feasible: {}", headline(findings)))
             }
             (JobOutcome::Probed { feasible: Feasibility::Infeasible, findings, .. }, _) => {
-                (Paint::Yellow, format!("cannot be done as it is: {}", headline(findings)))
+                (Paint::Yellow, format!("is not feasible as described: {}", headline(findings)))
             }
             (JobOutcome::Failed { reason } | JobOutcome::TooLarge { reason }, Task::Probe(_)) => {
-                (Paint::Yellow, format!("the probe brought nothing: {}", headline(reason)))
+                (Paint::Yellow, format!("the probe failed: {}", headline(reason)))
             }
             (
                 JobOutcome::Done { .. }
@@ -296,7 +308,10 @@ impl RunScreen {
                     "!",
                     Paint::Yellow,
                     "stall",
-                    &format!("no progress: {stall_count} of {most}"),
+                    &format!(
+                        "no progress for {} (limit {most})",
+                        counted((*stall_count).into(), "iteration")
+                    ),
                 ))
             }
             Change::PlanRefused { reason } => {
@@ -351,7 +366,7 @@ impl RunScreen {
         let at = short(self.began.elapsed());
         let sign = self.ink.paint(paint, self.ink.sign(unicode, ascii));
         let who = format!("{who:<5}");
-        let room = COLUMNS.saturating_sub(7 + 2 + 1 + 1 + text::width(&who) + 1);
+        let room = self.ink.columns.saturating_sub(7 + 2 + 1 + 1 + text::width(&who) + 1);
         let text = self.ink.fit(text, room);
         format!("{}  {sign} {who} {text}", self.ink.paint(Paint::Dim, &format!("{at:>7}")))
             .trim_end()
@@ -381,7 +396,7 @@ fn ground(kind: TreeKind, branch: Option<&str>, cage: cage::Kind) -> String {
         cage::Kind::Landlock => "caged by landlock",
         cage::Kind::None => "no cage holds workers in (aot doctor)",
     };
-    format!("work     {place}; {cage}")
+    format!("{place}; {cage}")
 }
 
 /// A span of time in few characters.
@@ -415,10 +430,10 @@ pub fn range(least: u64, most: &Bound) -> String {
 
 /// The order in which atoms would start.
 pub fn plan(ink: Ink, forecast: &Forecast) -> Vec<String> {
-    let mut lines = vec!["order, if each succeeds at once and all take equally long:".to_owned()];
+    let mut lines = text::wrapped("order, if each succeeds at once and all take equally long:", ink.columns);
     for (number, atoms) in forecast.steps.iter().enumerate().take(STEPS) {
         let named: Vec<&str> = atoms.iter().map(AtomId::as_str).collect();
-        lines.push(ink.fit(&format!("{:>5}  {}", number + 1, named.join("  ")), COLUMNS));
+        lines.push(ink.fit(&format!("{:>5}  {}", number + 1, named.join("  ")), ink.columns));
     }
     if forecast.steps.len() > STEPS {
         lines.push(format!("       and {} more steps", forecast.steps.len() - STEPS));
@@ -426,8 +441,28 @@ pub fn plan(ink: Ink, forecast: &Forecast) -> Vec<String> {
     lines
 }
 
+/// What the loop has landed, and how to take it back; nothing if it has landed nothing.
+fn landed(work: &LandedWork) -> Option<String> {
+    let LandedWork { branch, commits, files, insertions, deletions } = work;
+    let size = format!("{}, +{insertions} -{deletions} lines", counted(*files as u64, "file"));
+    match (commits, branch) {
+        (0, _) => None,
+        (commits, Some(branch)) => {
+            let commits = counted(*commits as u64, "commit");
+            Some(format!("{commits} on {branch}: {size}; aot undo takes it all back"))
+        }
+        (commits, None) => Some(format!("{} in place: {size}", counted(*commits as u64, "change"))),
+    }
+}
+
 /// What a halt says.
-pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) -> Vec<String> {
+pub fn halt(
+    ink: Ink,
+    certificate: &Certificate,
+    state: &State,
+    work: Option<&LandedWork>,
+    took: Duration,
+) -> Vec<String> {
     use aot_core::rules::certificate::StopKind;
     let (paint, word) = match &certificate.verdict {
         StopKind::Completed => (Paint::Green, "DONE"),
@@ -442,14 +477,17 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
         StopKind::NoAgent { .. } => (Paint::Red, "NO AGENT"),
     };
     let reason = certificate.verdict.below_headline(&certificate.reason);
-    let mut lines = vec![String::new(), format!("{}  {reason}", ink.paint(paint, word))];
+    let mut told = text::wrapped(&format!("{word}  {}", text::plain(reason)), ink.columns);
+    told[0] = told[0].replacen(word, &ink.paint(paint, word), 1);
+    let mut lines = vec![String::new()];
+    lines.extend(told);
     let counts = Counts::of(state);
-    let claimed = if counts.claimed > 0 { format!(" ({})", counts.proof()) } else { String::new() };
+    let proof = if counts.resolved > 0 { format!(" ({})", counts.proof()) } else { String::new() };
     let spent = state.control.spent.clone().unwrap_or_default();
     let mends = if spent.mends > 0 { format!(" ({} of them mends)", spent.mends) } else { String::new() };
     let (resolved, all) = counts.progress();
     let mut figures = vec![
-        format!("{resolved} of {all} atoms resolved{claimed}"),
+        format!("{resolved} of {all} atoms resolved{proof}"),
         counted(u64::from(certificate.iterations), "iteration"),
         format!("{}{mends}", counted(certificate.agent_runs, "agent run")),
     ];
@@ -460,7 +498,12 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
         figures.push(format!("{:.2} USD", spent.cost_usd));
     }
     figures.push(short(took));
-    lines.push(figures.join(", "));
+    lines.extend(text::wrapped(&figures.join(", "), ink.columns));
+    let landed = work.and_then(landed);
+    lines.extend(landed.into_iter().flat_map(|told| text::beside("landed", INDENT, &told, ink.columns)));
+    if let (Some(branch), Some(_)) = (&state.control.branch, work.filter(|work| work.commits > 0)) {
+        lines.push(format!("merge    git merge {branch}"));
+    }
     if certificate.exit == 0 {
         return lines;
     }
@@ -470,23 +513,24 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
         }
     };
     for red in certificate.red.iter().take(TOLD) {
-        lines.push(ink.fit(&format!("  red    {}: {}", red.item, headline(&red.reason)), COLUMNS));
+        lines.push(ink.fit(&format!("  red    {}: {}", red.item, headline(&red.reason)), ink.columns));
         lines.extend(ending(ink, &red.reason));
     }
     more(&mut lines, certificate.red.len());
     for tried in certificate.tried.iter().take(TOLD) {
         let last = tried.reasons.last().map_or("", String::as_str);
-        let times = counted(tried.attempts as u64, "time");
-        lines.push(ink.fit(&format!("  tried  {} {times}: {}", tried.atom, headline(last)), COLUMNS));
+        let times = text::times(tried.attempts);
+        lines.push(ink.fit(&format!("  tried  {} {times}: {}", tried.atom, headline(last)), ink.columns));
         lines.extend(ending(ink, last));
     }
     more(&mut lines, certificate.tried.len());
     for branch in certificate.branches.iter().take(TOLD) {
         let choices: Vec<&str> = branch.choices.iter().map(AtomId::as_str).collect();
-        lines.push(ink.fit(&format!("  left   {}: {}", branch.group, choices.join(", ")), COLUMNS));
+        lines.push(ink.fit(&format!("  left   {}: {}", branch.group, choices.join(", ")), ink.columns));
     }
     more(&mut lines, certificate.branches.len());
-    lines.extend(certificate.next.iter().map(|next| format!("  next   {next}")));
+    let next = certificate.next.iter();
+    lines.extend(next.flat_map(|next| text::beside("  next", INDENT, next, ink.columns)));
     lines
 }
 
@@ -494,11 +538,10 @@ pub fn halt(ink: Ink, certificate: &Certificate, state: &State, took: Duration) 
 fn ending(ink: Ink, reason: &str) -> Vec<String> {
     let lines: Vec<&str> = reason.lines().skip(1).collect();
     let shown = &lines[lines.len().saturating_sub(OUTPUT_SHOWN)..];
-    shown.iter().map(|line| ink.paint(Paint::Dim, &ink.fit(&format!("         | {line}"), COLUMNS))).collect()
-}
-
-fn counted(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    shown
+        .iter()
+        .map(|line| ink.paint(Paint::Dim, &ink.fit(&format!("         | {line}"), ink.columns)))
+        .collect()
 }
 
 /// Who is asked in which role, in one line.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::clock;
 use super::ink::{Ink, Paint};
-use crate::text::{self, COLUMNS};
+use crate::text;
 
 /// So many lines are shown of each list at most; the rest is counted.
 const SHOWN: usize = 4;
@@ -24,8 +24,11 @@ const LINES: usize = 23;
 const CHOICES_SHOWN: usize = 6;
 
 const BAR: usize = 34;
+
+/// A shorter bar tells nothing.
+const NARROW_BAR: usize = 12;
+
 const INDENT: usize = 14;
-const ROOM: usize = COLUMNS - INDENT;
 
 /// What is known besides the state, and may be missing.
 #[derive(Debug)]
@@ -78,7 +81,7 @@ struct StatusPage {
 
 impl StatusPage {
     fn head(&mut self, view: &View, beside: &OutsideState) {
-        let goal = self.ink.fit(&view.goal, COLUMNS);
+        let goal = self.ink.fit(&view.goal, self.ink.columns);
         self.line(&self.ink.paint(Paint::Bold, &goal));
         let (word, paint) = match view.status {
             LoopStatus::Pending => ("pending", Paint::Plain),
@@ -98,11 +101,14 @@ impl StatusPage {
             (None, LoopStatus::Running) => Some(", no driver: aot run".into()),
             (None, LoopStatus::Pending | LoopStatus::Stopped | LoopStatus::Completed) => None,
         };
-        let rest = self.ink.fit(&format!("{rest}{}", driver.unwrap_or_default()), COLUMNS - word.len());
-        self.line(&format!("{}{rest}", self.ink.paint(paint, word)));
+        let line = self.ink.shown(&text::plain(&format!("{word}{rest}{}", driver.unwrap_or_default())));
+        for (place, line) in text::wrapped(&line, self.ink.columns).iter().enumerate() {
+            let painted = self.ink.paint(paint, word);
+            self.line(&if place == 0 { line.replacen(word, &painted, 1) } else { line.clone() });
+        }
         match (view.status, &view.stop_reason) {
             (LoopStatus::Stopped, Some(reason)) => {
-                let lines = text::wrapped(reason, COLUMNS);
+                let lines = text::wrapped(reason, self.ink.columns);
                 let cut = lines.len() > 3;
                 for line in lines.iter().take(3) {
                     self.line(&self.ink.paint(Paint::Red, line));
@@ -115,14 +121,14 @@ impl StatusPage {
                 self.line("a redirect is under way: everything is interrupted");
             }
             (LoopStatus::Running, _) if view.stop_requested => {
-                self.line("a stop was asked for: what runs finishes, nothing new starts");
+                self.line("stopping: what runs finishes, nothing new starts");
             }
             (LoopStatus::Pending | LoopStatus::Running | LoopStatus::Stopped | LoopStatus::Completed, _) => {}
         }
         if let Some(until) = &view.parked_until {
             let why = view.parked_reason.as_deref().unwrap_or("no agent can start");
             let until = clock::time(until.at(), &TimeZone::system());
-            self.line(&self.ink.fit(&format!("parked until {until}: {why}"), COLUMNS));
+            self.line(&self.ink.fit(&format!("parked until {until}: {why}"), self.ink.columns));
         }
         self.line("");
     }
@@ -134,7 +140,13 @@ impl StatusPage {
             (counts.pending, "pending", self.ink.sign("░", "-"), DisplayStatus::Pending),
             (counts.dormant, "dormant", self.ink.sign("·", "."), DisplayStatus::Dormant),
         ];
-        let widths = shares(parts.map(|(count, ..)| count));
+        let (resolved, all) = counts.progress();
+        let claimed = if counts.claimed > 0 { format!(": {}", counts.proof()) } else { String::new() };
+        let progress = format!("{resolved} of {all} atoms resolved{claimed}");
+        let beside = self.ink.columns.saturating_sub(text::width(&progress) + 2).min(BAR);
+        // In a narrow window the bar has a line of its own.
+        let (bar, gap) = if beside < NARROW_BAR { (BAR, "\n") } else { (beside, "  ") };
+        let widths = shares(parts.map(|(count, ..)| count), bar);
         let mut bar = String::new();
         for ((_, _, sign, standing), width) in parts.iter().zip(widths) {
             let paint = match standing {
@@ -153,15 +165,14 @@ impl StatusPage {
             .filter(|(count, ..)| *count > 0)
             .map(|(count, word, ..)| format!("{count} {word}"))
             .collect();
-        let (resolved, all) = counts.progress();
-        let claimed = if counts.claimed > 0 { format!(": {}", counts.proof()) } else { String::new() };
-        self.line(&format!("{bar}  {resolved} of {all} atoms resolved{claimed}"));
+        format!("{bar}{gap}{progress}").lines().for_each(|line| self.line(line));
         let parents = match parents {
             0 => String::new(),
             1 => "; 1 is a parent".to_owned(),
             many => format!("; {many} are parents"),
         };
-        self.line(&format!("{}{parents}", told.join(", ")));
+        let told = text::wrapped(&format!("{}{parents}", told.join(", ")), self.ink.columns);
+        told.iter().for_each(|line| self.line(line));
         self.line("");
     }
 
@@ -192,11 +203,7 @@ impl StatusPage {
 
     fn failures(&mut self, view: &View) {
         let rows = view.failures.first.iter().take(self.shown).map(|failing| {
-            let times = match failing.times {
-                1 => "once".to_owned(),
-                2 => "twice".to_owned(),
-                many => format!("{many} times"),
-            };
+            let times = text::times(failing.times);
             (self.ink.mark(DisplayStatus::Failed), &failing.atom, failing.reason.as_str(), times)
         });
         let rows: Vec<_> = rows.collect();
@@ -209,7 +216,7 @@ impl StatusPage {
         for (place, (mark, id, text, aside)) in rows.iter().enumerate() {
             let id = self.ink.fit(id.as_str(), widest);
             let aside_width = if aside.is_empty() { 0 } else { text::width(aside) + 2 };
-            let room = ROOM.saturating_sub(2 + widest + 2 + aside_width);
+            let room = self.room().saturating_sub(2 + widest + 2 + aside_width);
             let text = self.ink.fit(text, room);
             let gap = room.saturating_sub(text::width(&text));
             let aside = self.ink.paint(Paint::Dim, aside);
@@ -258,8 +265,11 @@ impl StatusPage {
             parts.push((Paint::Dim, format!("{} untried", named(&group.untried))));
         }
         let mut line = String::new();
-        let mut room = ROOM;
+        let mut room = self.room();
         for (place, (paint, part)) in parts.iter().enumerate() {
+            if room == 0 {
+                break;
+            }
             let before = if place == 0 { format!("{}: ", group.group) } else { "; ".to_owned() };
             let before = self.ink.fit(&before, room);
             room -= text::width(&before).min(room);
@@ -283,8 +293,9 @@ impl StatusPage {
         let ago = latest.map(|at| format!(", last looked at {} ago", clock::since(at, beside.now)));
         let paint = if green == count { Paint::Green } else { Paint::Plain };
         let branch = view.branch.as_ref().map(|branch| format!(" on branch {branch}")).unwrap_or_default();
-        let line =
-            self.ink.fit(&format!("{green} of {count} green{branch}{}", ago.unwrap_or_default()), ROOM);
+        let line = self
+            .ink
+            .fit(&format!("{green} of {count} green{branch}{}", ago.unwrap_or_default()), self.room());
         self.row("checks", &self.ink.paint(paint, &line));
         if view.status == LoopStatus::Completed {
             return;
@@ -294,7 +305,7 @@ impl StatusPage {
             let mark = self.ink.mark(DisplayStatus::Failed);
             self.row(
                 "",
-                &format!("{mark} {}", self.ink.fit(&format!("{}: {}", seen.item, seen.why), ROOM - 2)),
+                &format!("{mark} {}", self.ink.fit(&format!("{}: {}", seen.item, seen.why), self.room() - 2)),
             );
         }
         self.more(red.len().min(self.shown), red.len());
@@ -302,37 +313,50 @@ impl StatusPage {
 
     fn cost(&mut self, view: &View) {
         let spent = &view.spent;
-        let runs =
-            |count: u64| if count == 1 { "1 agent run".to_owned() } else { format!("{count} agent runs") };
+        let runs = |count: u64| match count {
+            0 => "no agent run".to_owned(),
+            count => text::counted(count, "agent run"),
+        };
         let money = |usd: f64| format!("{usd:.2} USD");
         let tokens = |count: u64| format!("{count} tokens");
         if *spent != aot_core::state::Spent::default() {
             let mut parts = vec![runs(spent.agent_runs), clock::span(spent.seconds)];
             parts.extend((spent.cost_usd > 0.0).then(|| money(spent.cost_usd)));
             parts.extend((spent.tokens > 0).then(|| tokens(spent.tokens)));
-            self.row("spent", &parts.join(", "));
+            self.rows("spent", Paint::Plain, &parts.join(", "));
         }
         if view.status != LoopStatus::Completed {
             let bound = &view.bound;
             let mut parts = vec![runs(bound.agent_runs), clock::span(bound.seconds)];
             parts.extend(bound.cost_usd.map(money));
             parts.extend(bound.tokens.map(tokens));
-            self.row("left at most", &parts.join(", "));
+            self.rows("left at most", Paint::Plain, &parts.join(", "));
         }
     }
 
     fn steps(&mut self, view: &View) {
         if view.status == LoopStatus::Pending && !view.missing.is_empty() {
             let missing = format!("missing: {}", view.missing.join(", "));
-            self.row("not aligned", &self.ink.fit(&missing, ROOM));
+            self.row("not aligned", &self.ink.fit(&missing, self.room()));
         }
         for (place, step) in view.next_steps.iter().take(self.shown).enumerate() {
-            let step = self.ink.fit(step, ROOM);
-            self.row(if place == 0 { "next" } else { "" }, &self.ink.paint(Paint::Bold, &step));
+            self.rows(if place == 0 { "next" } else { "" }, Paint::Bold, step);
         }
         if let (LoopStatus::Completed, Some(branch)) = (view.status, &view.branch) {
-            let step = self.ink.fit(&format!("git merge {branch}"), ROOM);
+            let step = self.ink.fit(&format!("git merge {branch}"), self.room());
             self.row("next", &self.ink.paint(Paint::Bold, &step));
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.ink.columns - INDENT
+    }
+
+    /// A text that is read or typed as a whole, and so is not cut.
+    fn rows(&mut self, label: &str, paint: Paint, text: &str) {
+        for (place, line) in text::wrapped(text, self.room()).iter().enumerate() {
+            let line = self.ink.paint(paint, &self.ink.shown(line));
+            self.row(if place == 0 { label } else { "" }, &line);
         }
     }
 
@@ -348,15 +372,15 @@ impl StatusPage {
 }
 
 /// Cells of the bar: in proportion, and at least one for whatever there is.
-fn shares(counts: [usize; 4]) -> [usize; 4] {
+fn shares(counts: [usize; 4], bar: usize) -> [usize; 4] {
     let all: usize = counts.iter().sum();
     let mut widths = counts.map(|count| match count {
         0 => 0,
-        _ => (count * BAR / all.max(1)).max(1),
+        _ => (count * bar / all.max(1)).max(1),
     });
-    while widths.iter().sum::<usize>() != BAR && all > 0 {
+    while widths.iter().sum::<usize>() != bar && all > 0 {
         let widest = (0..widths.len()).max_by_key(|at| widths[*at]).expect("there are four");
-        match widths.iter().sum::<usize>() > BAR {
+        match widths.iter().sum::<usize>() > bar {
             true => widths[widest] -= 1,
             false => widths[widest] += 1,
         }
@@ -371,7 +395,7 @@ mod tests {
     #[test]
     fn the_bar_is_always_full_and_shows_whatever_there_is() {
         for counts in [[1, 0, 0, 0], [999, 1, 0, 0], [1, 1, 1, 1], [0, 1, 10_000, 3], [7, 7, 7, 0]] {
-            let widths = shares(counts);
+            let widths = shares(counts, BAR);
             assert_eq!(widths.iter().sum::<usize>(), BAR, "{counts:?}");
             for (count, width) in counts.iter().zip(widths) {
                 assert_eq!(*count > 0, width > 0, "{counts:?}");

@@ -28,7 +28,7 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
             Some("the checks alone say when it is done".into())
         }
         Change::WorkWanted { atoms } => {
-            Some(format!("{} has to be done, although the checks may hold", listed(atoms)))
+            Some(format!("{} will be done, although the checks may pass already", listed(atoms)))
         }
         Change::Parked { until, reason } => {
             let until = clock::time(until.at(), &TimeZone::system());
@@ -62,7 +62,10 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
             Some(with(&format!("{atom} is resolved{nothing}"), Some(&binding.summary)))
         }
         Change::AtomReset { atom } if fails_in(atom, step) => None,
-        Change::AtomReset { atom } => Some(format!("{atom} is to be done again")),
+        Change::AtomReset { atom } => Some(format!("{atom} will be done again")),
+        Change::ResultNotBelieved { atom, .. } => {
+            Some(format!("{atom} was typed into the file as resolved, and was not believed"))
+        }
         Change::AtomReturned { atom, reason } => {
             Some(with(&format!("{atom} is returned without a failure"), Some(reason)))
         }
@@ -100,6 +103,12 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
         Change::GroupRemoved { group } => Some(format!("{group} is no longer a group")),
         Change::ChoiceAdded { group, choice } => Some(format!("{group} has one more way, {choice}")),
         Change::ChoiceRemoved { group, choice } => Some(format!("{choice} is no longer a way of {group}")),
+        Change::SpeculationSet { group, speculative: true } => {
+            Some(format!("the choices of {group} are tried at once"))
+        }
+        Change::SpeculationSet { group, speculative: false } => {
+            Some(format!("the choices of {group} are tried one after the other"))
+        }
         Change::ChoicesOrdered { group, choices } => {
             Some(format!("{group} tries its ways in the order {}", listed(choices)))
         }
@@ -166,6 +175,7 @@ pub fn concerns<'c>(change: &'c Change, step: &'c [Change]) -> Vec<&'c AtomId> {
         | Change::AtomStarted { atom, .. }
         | Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
+        | Change::ResultNotBelieved { atom, .. }
         | Change::AtomReturned { atom, .. }
         | Change::AtomNotStarted { atom, .. }
         | Change::DependenciesSet { atom, .. }
@@ -206,6 +216,7 @@ pub fn concerns<'c>(change: &'c Change, step: &'c [Change]) -> Vec<&'c AtomId> {
         | Change::StallCleared
         | Change::CountMoved { .. }
         | Change::GroupRemoved { .. }
+        | Change::SpeculationSet { .. }
         | Change::GoalSet { .. }
         | Change::BaseCaseSet { .. }
         | Change::BackgroundIntentSet { .. }

@@ -20,7 +20,7 @@ fn a_failing_test_suite() {
         "failing-tests",
         &[
             "red, as it should be before any work",
-            "A1    goes on: A1: sh tests/run.sh: exit 1",
+            "A1    mends it: A1: sh tests/run.sh: exit 1",
             "2 agent runs (1 of them mends)",
             "ok      the discount begins at 10000",
         ],

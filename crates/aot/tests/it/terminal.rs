@@ -29,6 +29,11 @@ impl Terminal {
     }
 
     pub fn with(repo: &Repo, words: &[&str], environment: &[(&str, &str)]) -> Terminal {
+        Terminal::running(&repo.command(words), environment, 80)
+    }
+
+    /// Runs this command in a window of so many columns.
+    pub fn running(plain: &Command, environment: &[(&str, &str)], columns: u16) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .expect("a pseudo-terminal");
         grantpt(&master).expect("ours");
@@ -36,13 +41,12 @@ impl Terminal {
         let name = ptsname(&master, Vec::new()).expect("it has a name");
         let slave =
             File::options().read(true).write(true).open(name.to_str().expect("a path")).expect("it opens");
-        resize(&master, 80);
+        resize(&master, columns);
         // As every terminal of today does: a letter is one, however many bytes it has.
         let mut modes = tcgetattr(&slave).expect("a terminal");
         modes.input_modes |= InputModes::IUTF8;
         tcsetattr(&slave, OptionalActions::Now, &modes).expect("it takes it");
         // The program becomes the leader of a session that has this terminal, so that keys become signals.
-        let plain = repo.command(words);
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(plain.get_program()).args(plain.get_args());
         command.current_dir(plain.get_current_dir().expect("it has one")).env_clear();
@@ -159,4 +163,44 @@ pub fn plain(bytes: &[u8]) -> String {
         }
     }
     plain
+}
+
+/// What is left on the screen: lines that were drawn over are gone.
+pub fn screen(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    let mut is_back = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' if chars.next_if_eq(&'[').is_some() => {
+                let mut sequence = String::new();
+                for c in chars.by_ref() {
+                    sequence.push(c);
+                    if ('@'..='~').contains(&c) {
+                        break;
+                    }
+                }
+                if let Some(up) = sequence.strip_suffix('A').and_then(|up| up.parse::<usize>().ok()) {
+                    lines.truncate(lines.len().saturating_sub(up).max(1));
+                }
+                if sequence == "J" && is_back {
+                    lines.last_mut().expect("there is always one").clear();
+                }
+            }
+            '\r' => is_back = true,
+            '\n' => {
+                lines.push(String::new());
+                is_back = false;
+            }
+            c => {
+                let line = lines.last_mut().expect("there is always one");
+                if std::mem::take(&mut is_back) {
+                    line.clear();
+                }
+                line.push(c);
+            }
+        }
+    }
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }

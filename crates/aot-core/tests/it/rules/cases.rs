@@ -1,6 +1,7 @@
 //! The cases that broke a naive reading of the rules, each by its number.
 
 use aot_core::coordinator::{Event, RedirectLock, UnrecordedLanding};
+use aot_core::rules::backoff::{self, Waits};
 use aot_core::rules::{Ledger, Refusal, decompose};
 use aot_core::state::{AtomId, AtomStatus, Binding, Closes, Graph};
 
@@ -130,7 +131,12 @@ fn cases_26_and_27_look_before_a_halt() {
         ),
         ("case 26", "m=1; s=1; A; B", "A+ B- B- v-", "#3 stall 2 halt stalled | red 1"),
         // Nothing has changed since the last look: it is not repeated.
-        ("case 26", "m=1; s=1; B", "B- B-", "#2 stall 1 halt stalled"),
+        (
+            "case 26",
+            "m=1; s=1; B",
+            "B- B-",
+            "#2 stall 1 halt stalled | reason stalled: 1 iteration without progress",
+        ),
         // An exhausted group, the iteration limit, a deadlock, money; not the time.
         ("case 27", "m=1; G=A|B; L <- A", "A- B-", "#2 stall 1 halt exhausted"),
         ("case 27", "m=1; L; G=A|B", "L+ A- B-", "#3 stall 1 | verify"),
@@ -264,6 +270,9 @@ fn case_33_what_the_world_refuses_is_no_attempt() {
         ),
         // All that was started at once waits once.
         ("case 33", "m=3; N=1; A; B; C", "A> B>", "#1 stall 0 | C | parked 1s no space left"),
+        // The longest wait counts.
+        ("case 33", "m=3; N=1; A; B; C", "A> B<", "#1 stall 0 | B C | parked 30s boom"),
+        ("case 33", "m=3; N=1; A; B; C", "A< B>", "#1 stall 0 | A C | parked 30s boom"),
         ("case 33", "m=3; N=1; A; B; C", "A> B> C>", "#0 stall 0 | - | runs 0"),
         // What runs goes on, and what could not be started is tried again in the same iteration.
         ("case 33", "m=2; N=1; A; B; C", "A> B+", "#1 stall 0 | - | done B | runs 1"),
@@ -336,6 +345,23 @@ fn case_33_what_the_world_refuses_is_no_attempt() {
         ("case 33", "agents=wc; N=2; A", "A+ v- r>> wait1 r>>", "#1 stall 0 halt needs_person | exit 17"),
         ("case 33", "impatient; m=1; A", "A>>", "#0 stall 0 halt needs_person | exit 17"),
     ]);
+}
+
+#[test]
+fn case_33_the_longest_wait_counts_and_the_first_of_equals() {
+    for (first, second, expected) in [
+        (Waits::World, Waits::World, "1s first"),
+        (Waits::World, Waits::Provider, "30s second"),
+        (Waits::Provider, Waits::World, "30s first"),
+    ] {
+        let mut ledger = Ledger::open(parse("A").0, start());
+        backoff::park(&mut ledger, first, 0, "first", None);
+        backoff::park(&mut ledger, second, 0, "second", None);
+        let control = &ledger.state().control;
+        let until = control.parked_until.as_ref().expect("it is parked").at();
+        let why = control.parked_reason.as_deref().unwrap_or_default();
+        assert_eq!(format!("{}s {why}", until.duration_since(start()).as_secs()), expected, "D12");
+    }
 }
 
 #[test]

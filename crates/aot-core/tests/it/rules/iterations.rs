@@ -3,6 +3,7 @@
 
 use aot_core::rules::bound;
 use aot_core::rules::plan::Agents;
+use aot_core::state::Graph;
 
 use super::world::{World, parse, table};
 
@@ -151,7 +152,49 @@ fn the_bound_is_the_formula() {
         // A judge of the attempt in flight may still be asked, and asked again, after each mend.
         ("D8", "m=1; N=1; A%", "", "#1 stall 0 | A | bound 8"),
         ("D8", "m=1; N=2; A%; B", "", "#1 stall 0 | A | bound 17"),
+        // Each of A and a choice that has no atom yet may be worked on, and each choice beside another.
+        ("D8", "m=9; N=1; G=A|:B", "", "#1 stall 0 | A | bound 11"),
     ]);
+}
+
+#[test]
+fn what_is_left_where_a_host_drives() {
+    // A turn: two agents for each of 2m-1 attempts, one that coordinates, one that looks at the checks.
+    for (graph, agents) in [("m=1; A", 4), ("m=2; A", 8), ("m=3; A", 12)] {
+        assert_eq!(bound::turn(&parse(graph).0), agents, "D8: {graph}");
+    }
+    // N((2m-1)2 + 1 + 2Q), one agent more for each turn, and what an attempt in flight may still begin.
+    for (graph, script, agent_runs) in
+        [("m=1; N=2; usd=5; tok=9; A", "v-", 3 + 1 + 2), ("m=1; N=9; usd=5; tok=9; A", "v-", 24 + 1 + 9)]
+    {
+        let left = bound::hosted(&World::play(graph, script).file);
+        assert_eq!((left.agent_runs, left.cost_usd, left.tokens), (agent_runs, None, None), "D8: {graph}");
+    }
+}
+
+#[test]
+fn the_least_that_success_needs() {
+    for (graph, script, least) in [
+        ("A; B", "v_", 2),
+        ("m=1; A; B", "A+", 1),
+        // A command needs no agent, a parent is its children, and a choice that sleeps is not needed.
+        ("A; B$", "v_", 1),
+        ("A -> B, C", "v_", 2),
+        ("G=A|B|C; D", "v_", 2),
+        // One of a race is enough, and one judge for each item.
+        ("Q=2; A||B||C; D; E", "v_", 3 + 2),
+    ] {
+        let state = World::play(graph, script).file;
+        assert_eq!(bound::least(&state, &Graph::new(&state)), least, "D12: {graph}");
+    }
+    let (mut state, _) = parse("G=A|B; A -> C, D; E");
+    assert_eq!(bound::least(&state, &Graph::new(&state)), 3, "D12");
+    state.or_groups["G"].failed = vec!["A".into(), "B".into()];
+    assert_eq!(
+        bound::least(&state, &Graph::new(&state)),
+        1,
+        "D12: what lies under a failed choice is not done"
+    );
 }
 
 #[test]

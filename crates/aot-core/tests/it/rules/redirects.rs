@@ -2,7 +2,7 @@
 
 use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::{Change, Ledger, apply};
-use aot_core::state::{Check, Checks, Confirmation, CorrectionKind, Fingerprint, Stamp, State};
+use aot_core::state::{AtomStatus, Check, Checks, Confirmation, CorrectionKind, Fingerprint, Stamp, State};
 
 use super::world::{World, parse, start, table};
 
@@ -37,6 +37,12 @@ fn the_trail_by_kind() {
         ("req 3.4", "m=1; s=9; A", "A- fix(A->B,C)", "#3 stall 0 | B | trail A- user | atoms A,B,C"),
         ("req 3.4", "m=1; s=9; A; B", "A- fix(A<-B)", "#3 stall 0 | B | trail A- user | needs A:B"),
         ("req 3.4", "m=1; s=9; A -> B", "B- fix(~A)", "#3 stall 0 | A | trail B- user | atoms A"),
+        (
+            "D31",
+            "m=1; s=9; A; B",
+            "A- fix(A!otherwise)",
+            "#3 stall 0 | A | trail A- user | corrections DagAdjustment",
+        ),
         // A child that is removed leaves its parent with the others.
         ("req 3.4", "m=1; s=9; A -> B, C", "fix(-C)", "#2 stall 0 | B | atoms A,B | left 2"),
         ("req 3.4", "m=1; s=9; A -> B, C", "fix(-C) B+", "#2 stall 0 | verify | done A B"),
@@ -148,6 +154,48 @@ fn corrections_that_exclude_each_other_are_refused() {
         ("req 3.4", "m=1; s=9; A; B; C", "A+ fix(A:new;-C)", "#3 stall 0 | B | atoms A,B | summary A:new"),
         ("req 3.4", "m=1; G=A|B; H=C|D", "fix(G=B;H=D)", "#2 stall 0 | B"),
     ]);
+}
+
+#[test]
+fn a_refusal_names_the_corrections_that_exclude_each_other() {
+    for (graph, script, corrections, expected) in [
+        ("G=A|B|C", "", "G=B;G=C", "G taking B and G taking C exclude each other over `G`"),
+        ("A; B; C", "", "C<-B;-B", "C depending on B and removing B exclude each other over `B`"),
+        ("A; B", "A+", "A:new;A!", "another result of A and doing A again exclude each other over `A`"),
+        // Each is fine by itself, and one is gone when both are made.
+        (
+            "G=A|B; P -> A, B; C",
+            "",
+            "G=B;~P",
+            "G taking B and another correction exclude each other over `G`",
+        ),
+        ("A; B; C", "A+ B+", "A:new;B:newer", ""),
+        ("A; B; C", "", "B<-A;C<-A", ""),
+    ] {
+        let world = World::play(graph, script);
+        let mut ledger = Ledger::open(world.file.clone(), world.now);
+        redirect::interrupt(&mut ledger);
+        let wanted = corrections.split(';').map(|text| world.correction(text)).collect();
+        let refused = redirect::redirect(&mut ledger, wanted).err();
+        let told = refused.map(|refusal| refusal.to_string()).unwrap_or_default();
+        assert_eq!(told, expected, "req 3.4: {graph}, {corrections}");
+    }
+}
+
+#[test]
+fn a_loop_of_a_host_is_interrupted_without_a_stall() {
+    let state = World::play("m=2; A; B; C", "A-").file;
+    let stalls = state.control.stall_count;
+    let mut ledger = Ledger::open(state, start());
+    redirect::interrupt(&mut ledger);
+    redirect::interrupt(&mut ledger);
+    let asked = |change: &&Change| matches!(change, Change::RedirectRequested);
+    let (state, changes) = ledger.close();
+    assert_eq!(changes.iter().filter(asked).count(), 1, "D16");
+    let in_progress = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress).count();
+    let control = &state.control;
+    assert!(control.redirect_requested && control.open.is_none() && in_progress == 0, "D16: {control:?}");
+    assert_eq!(control.stall_count, stalls, "D16");
 }
 
 #[test]
@@ -307,7 +355,7 @@ fn a_correction_says_what_it_was() {
         ("G=A|B", "fix(G|C)", "added the choice C to G"),
         ("G=A|B", "fix(G=B)", "G: B (chosen by the user)"),
         ("A; B", "A+ fix(A:new)", "A: new"),
-        ("A; B", "A+ fix(A!)", "A is to be done again"),
+        ("A; B", "A+ fix(A!)", "A will be done again"),
     ];
     for (graph, script, expected) in rows {
         let world = World::play(graph, script);

@@ -2,11 +2,13 @@
 //! (D15), and a host that dispatches by itself.
 
 use aot_core::coordinator::{CheckOutcome, Event, JobOutcome, RedirectLock, Usage};
-use aot_core::rules::certificate::next_steps;
-use aot_core::rules::gate;
-use aot_core::state::{AtomStatus, Checks, Fingerprint, LoopStatus, State};
+use aot_core::rules::certificate::{Certificate, next_steps};
+use aot_core::rules::evaluate::{self, BaseCase, Evaluations};
+use aot_core::rules::{Change, Ledger, gate, redirect};
+use aot_core::state::{AtomStatus, Check, Checks, Fingerprint, LoopStatus, State};
+use serde_json::Value;
 
-use super::world::{World, parse, table};
+use super::world::{World, parse, start, table};
 
 #[test]
 fn stops_in_their_order() {
@@ -33,6 +35,9 @@ fn stops_in_their_order() {
         ("D13", "m=2; A; B", "tampered", "#1 stall 0 halt tampered | exit 16 | killed A B"),
         // It kills also what a stop lets finish; the stop is what is told.
         ("D13", "m=2; A; B", "stop tampered", "#1 stall 0 halt stopped_by_hand | exit 10 | killed A B"),
+        // The more urgent of two reasons, whichever came first.
+        ("D13", "m=2; A; B", "A/ tampered", "#1 stall 0 halt tampered | exit 16 | killed B"),
+        ("D13", "m=2; A; B", "redirect tampered abandoned", "#1 stall 0 halt redirect_interrupted | exit 10"),
         // The base case before an exhausted group.
         ("D13", "m=1; each; G=A|B", "A- v- B- v+", "#2 stall 1 halt completed"),
         ("D13", "m=1; each; G=A|B", "A- v- B- v-", "#2 stall 1 halt exhausted"),
@@ -470,6 +475,38 @@ fn hand_edits_are_kept_and_recorded() {
     world.edit(state);
     assert_eq!(world.tell("#1 stall 0 | L | done C"), "#1 stall 0 | L | done C", "D2");
 
+    // A result that the program proves, or that follows from other results, is not a person's to write.
+    let wrote = World::play("m=2; A; B; C; D -> E", "").file;
+    let not_believed = |wrote: &State, edit: fn(&mut State)| {
+        let mut edited = wrote.clone();
+        edit(&mut edited);
+        for atom in ["A", "B", "D", "E"] {
+            edited.atoms[atom].status = AtomStatus::Resolved;
+        }
+        let told = redirect::unproven_results(wrote, &edited).into_iter().map(|change| match change {
+            Change::ResultNotBelieved { atom, status } => format!("{atom} {}", status.word()),
+            other => panic!("{other:?}"),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(not_believed(&wrote, |_| ()), "D pending", "D3: a parent resolves by itself");
+    let mut proven = wrote.clone();
+    proven.atoms["A"].check = Some(Checks::Single(Check::Command { value: "true".into() }));
+    assert_eq!(not_believed(&proven, |_| ()), "A in_progress, D pending", "D22");
+    let unchecked = |state: &mut State| state.atoms["A"].check = None;
+    assert_eq!(
+        not_believed(&proven, unchecked),
+        "A in_progress, D pending",
+        "D22: not without its check either"
+    );
+    let mut hosted = wrote.clone();
+    hosted.control.session = Some("s".into());
+    assert_eq!(
+        not_believed(&hosted, |_| ()),
+        "A in_progress, B in_progress, D pending, E pending",
+        "a session"
+    );
+
     // The base case is not to be touched.
     let mut world = World::play("m=2; A; B", "");
     let mut state = world.file.clone();
@@ -533,6 +570,80 @@ fn the_gate_names_what_is_missing() {
 }
 
 #[test]
+fn an_evaluation_may_come_before_the_next_iteration() {
+    let (done, open) = (AtomStatus::Resolved, AtomStatus::Pending);
+    let used = Some(1);
+    for (iteration, base_case, status, outdated, evaluated_in, running, expected) in [
+        (1, BaseCase::Unknown, open, false, None, 0, false),
+        (0, BaseCase::Unknown, open, false, None, 0, true),
+        (1, BaseCase::Due, open, false, None, 0, true),
+        (1, BaseCase::Unknown, open, false, None, 1, true),
+        (1, BaseCase::Unknown, open, true, None, 0, true),
+        (1, BaseCase::Unknown, done, false, None, 0, true),
+        // Each iteration has one.
+        (1, BaseCase::Due, done, true, used, 1, false),
+        (1, BaseCase::Evaluating { number: 1 }, open, false, used, 0, true),
+    ] {
+        let (mut state, _) = parse("A");
+        state.control.iteration = iteration;
+        state.atoms["A"].status = status;
+        let evaluations = Evaluations { outdated, evaluated_in, ..Evaluations::default() };
+        let ledger = Ledger::open(state, start());
+        let row = format!("D8: #{iteration} {base_case:?} {status:?} {evaluations:?} {running}");
+        assert_eq!(evaluate::may_come(&ledger, &base_case, &evaluations, running), expected, "{row}");
+    }
+}
+
+#[test]
+fn what_nobody_said_is_filled_in() {
+    type Spoil = fn(&mut State);
+    let rows: [(Spoil, &str); 6] = [
+        (|_| {}, ""),
+        (|state| state.objective.background_intent = " ".into(), "objective.background_intent"),
+        (|state| state.objective.deliverables.clear(), "objective.deliverables"),
+        (|state| state.objective.definition_of_done.clear(), "objective.definition_of_done"),
+        (|state| state.objective.constraints.max_wall_time = None, "objective.constraints.max_wall_time"),
+        (|state| state.atoms.clear(), "atoms"),
+    ];
+    for (spoil, expected) in rows {
+        let (mut state, _) = parse("wall=60; A");
+        spoil(&mut state);
+        let (filled, names) = gate::completed(state);
+        assert_eq!(names.join(" "), expected, "D18");
+        assert!(gate::gate(filled).is_ok(), "D18: {expected}");
+    }
+    let (mut state, _) = parse("A");
+    state.objective.constraints.max_wall_time = None;
+    state.objective.goal = " Let it be ".into();
+    state.atoms.clear();
+    let (mut filled, _) = gate::completed(state);
+    assert_eq!(filled.constraints().max_wall_time().seconds(), 7200, "D12");
+    assert_eq!(filled.atoms["A1"].description, "Let it be");
+    filled.objective.goal = " ".into();
+    filled.atoms.clear();
+    assert_eq!(gate::completed(filled).1, [""; 0], "nothing is made of a goal that was not said");
+}
+
+#[test]
+fn the_json_of_a_certificate_names_its_verdict() {
+    for (graph, script, json) in [
+        ("A", "A+ v?", r#"{"verdict":"needs_person"}"#),
+        ("m=1; G=A|B", "A- B-", r#"{"group":"G","verdict":"exhausted"}"#),
+        ("usd=5; A", "cost5 A-", r#"{"verdict":"budget","what":"money"}"#),
+    ] {
+        let world = World::play(graph, script);
+        let certificate = world.certificate();
+        let written = serde_json::to_value(certificate).expect("it can be written");
+        let expected: Value = serde_json::from_str(json).expect("it is JSON");
+        for (key, value) in expected.as_object().expect("it is an object") {
+            assert_eq!(&written[key], value, "D13: {graph}");
+        }
+        assert_eq!(written.get("kind"), None, "D13: {graph}");
+        assert_eq!(serde_json::from_value::<Certificate>(written).as_ref().ok(), Some(certificate));
+    }
+}
+
+#[test]
 fn a_certificate_says_what_to_do_next() {
     table(&[
         (
@@ -574,7 +685,7 @@ fn a_certificate_says_what_to_do_next() {
             "D13",
             "m=1; s=1; D; E <- D; G=A|B; H=X|Y",
             "D- D- A+ D- X+ D-",
-            "#6 stall 1 halt stalled | next aot or switch G B --reason …; aot or switch H Y --reason …; aot redirect; aot run",
+            "#6 stall 1 halt stalled | next aot or switch G B --reason …; aot or switch H Y --reason …; aot redirect --redo D \"what to do differently\"; aot run",
         ),
         (
             "D13",
@@ -587,6 +698,19 @@ fn a_certificate_says_what_to_do_next() {
         ("D13", "wall=60; A", "wait60", "#1 stall 0 halt budget | next aot redirect --set max_wall_time=…"),
         ("D13", "A <- B; B <- A", "", "#0 stall 0 halt deadlock | next aot redirect --remove A; aot graph"),
         ("D13", "A", "A+ v?", "#1 stall 0 halt needs_person | next aot confirm \"C0\"; aot run"),
+        (
+            "D13",
+            "A",
+            "A+ v?%",
+            "#1 stall 0 halt needs_person | next name an agent as `judge` in aot.toml; aot confirm \"C1\"; aot run",
+        ),
+        ("D13", "A", "A+ v!", "#1 stall 0 halt needs_person | next aot verify; aot run"),
+        (
+            "D13",
+            "A",
+            "A+ vx",
+            "#1 stall 0 halt needs_person | next commit or undo what is uncommitted; aot run",
+        ),
         ("D13", "agents=; A", "", "#0 stall 0 halt no_agent | next aot agents; aot run --agent NAME"),
     ]);
     // What an older program stopped has no verdict: the graph shows what holds until a redirect (D15).

@@ -1,12 +1,13 @@
 //! What fails a choice (D10), the strategy ladder (D11), probes, and changes of the plan.
 
 use aot_core::coordinator::{Event, Feasibility, JobOutcome, Usage};
-use aot_core::rules::memory::Memory;
+use aot_core::rules::memory::{AtomMemory, Forget, Infeasible, Memory};
 use aot_core::rules::order::{self, Cost, ProbeFinding};
+use aot_core::rules::plan::{Agents, DispatchInputs, Presence, Slots};
 use aot_core::rules::replan::PlanChange;
-use aot_core::rules::{Ledger, backtrack, replan, reshape};
+use aot_core::rules::{Ledger, backtrack, plan, replan, reshape};
 use aot_core::state::{
-    AtomId, Check, Checks, Item, NewAtom, Quality, SelectionCause, State, TrailEntry, Wants,
+    AtomId, Check, Checks, Item, NewAtom, Quality, SelectionCause, Spent, State, TrailEntry, Wants,
 };
 
 use super::world::{World, ids, parse, start, table};
@@ -32,7 +33,112 @@ fn two_failures_that_tell_the_same_climb_the_ladder() {
         ("D34", "m=1; s=9; G=A|B; C <- A", "A+ C-- C--", "#4 stall 2 | B | failed G:A"),
         // Whoever takes the loop up again may have mended it.
         ("D34", "m=1; s=9; A", "A-- A-- crash v-", "#3 stall 0 | A"),
+        // Another atom that tells the same is another story, and so is another plan, of this atom.
+        ("D34", "m=2; s=9; A; B", "A-- B--", "#2 stall 0 | A B"),
+        ("D34", "m=2; s=9; A; B", "B- A-- B-- A-", "#3 stall 1 | A B"),
+        ("D34", "agents=wc; m=1; s=9; A; B", "A-- A-- r(A<-B) B+ A--", "#5 stall 1 | A"),
+        ("D34", "agents=wc; m=2; s=9; A; B", "A-- B-- B-- A. r(B<-A) A--", "#4 stall 2 | replan | why A-"),
     ]);
+}
+
+#[test]
+fn what_is_not_feasible_goes_to_the_plan_while_the_plan_may_change() {
+    let told = Some(Infeasible::Told(None));
+    let nobody = Agents { coordinator: Presence::Absent, ..Agents::ALL };
+    for (graph, stall_count, iteration, agents, infeasible, expected) in [
+        ("s=3; N=9; A", 0, 0, Agents::ALL, None, true),
+        ("s=3; N=9; A", 2, 8, Agents::ALL, None, true),
+        ("s=3; N=9; A", 3, 8, Agents::ALL, None, false),
+        ("s=3; N=9; A", 2, 9, Agents::ALL, None, false),
+        ("s=3; N=9; A", 0, 0, nobody, None, false),
+        ("s=3; N=9; A", 0, 0, Agents::ALL, told, false),
+        ("s=3; N=9; G=A|B", 0, 0, Agents::ALL, None, false),
+    ] {
+        let (mut state, _) = parse(graph);
+        (state.control.stall_count, state.control.iteration) = (stall_count, iteration);
+        let mut memory = Memory::default();
+        memory.entry(&"A".into()).infeasible = infeasible;
+        let (slots, spent) = (Slots { parallel: 1, taken: 0, agents: 0 }, Spent::default());
+        let (running, replanned, probed): (&[AtomId], &[AtomId], &[AtomId]) = (&[], &[], &[]);
+        let inputs =
+            DispatchInputs { running, replanned, memory: &memory, probed, agents, slots, spent: &spent };
+        let ledger = Ledger::open(state, start());
+        let row = format!("D11: {graph}, stall {stall_count}, #{iteration}, {agents:?}, {memory:?}");
+        assert_eq!(plan::replans_before_work(&ledger, &inputs, 0), expected, "{row}");
+    }
+}
+
+#[test]
+fn one_failure_since_the_plan_changed_tells_nothing_twice() {
+    let id = AtomId::from("A");
+    let mut memory = Memory::default();
+    for (script, same) in [("A-", false), ("A- A-", true)] {
+        let world = World::play("m=1; s=9; A", script);
+        memory.entry(&id).fails_the_same = true;
+        assert_eq!(plan::fails_the_same(world.coordinator.ledger(), &memory, &id), same, "D34: {script}");
+    }
+}
+
+/// What is left of all that can be remembered of an atom.
+#[test]
+fn what_is_remembered_of_an_atom_ends_with_its_cause() {
+    let (id, other) = (AtomId::from("A"), AtomId::from("B"));
+    let finding = ProbeFinding { feasible: Feasibility::Feasible, cost: None, findings: "easy".into() };
+    let known = AtomMemory {
+        too_large: Some("too large".into()),
+        infeasible: Some(Infeasible::ToBeTold("no".into())),
+        return_reason: Some("it came back".into()),
+        fails_the_same: true,
+        check_errors: 1,
+        awaiting_person: Some("look".into()),
+        finding: Some(finding),
+    };
+    for (what, kept) in [
+        (Forget::Resolved(&id), ""),
+        (Forget::Failed(&id), "too_large infeasible"),
+        (Forget::Replanned(&id), "infeasible returned same errors person finding"),
+        (Forget::StateReplaced, "too_large returned"),
+        (Forget::Failed(&other), "too_large infeasible returned same errors person finding"),
+    ] {
+        let mut memory = Memory::default();
+        assert!(!memory.anything_awaits_person());
+        *memory.entry(&id) = known.clone();
+        assert!(memory.anything_awaits_person());
+        memory.forget(what);
+        let left = memory.of(&id).cloned().unwrap_or_default();
+        let words = [
+            (left.too_large.is_some(), "too_large"),
+            (left.infeasible.is_some(), "infeasible"),
+            (left.return_reason.is_some(), "returned"),
+            (left.fails_the_same, "same"),
+            (left.check_errors > 0, "errors"),
+            (left.awaiting_person.is_some(), "person"),
+            (left.finding.is_some(), "finding"),
+        ];
+        let words: Vec<&str> = words.iter().filter(|(is_left, _)| *is_left).map(|(_, word)| *word).collect();
+        assert_eq!(words.join(" "), kept, "{what:?}");
+        assert_eq!(memory.too_large().count(), usize::from(left.too_large.is_some()), "{what:?}");
+        assert_eq!(memory.infeasible().count(), usize::from(left.infeasible.is_some()), "{what:?}");
+        assert_eq!(memory.anything_awaits_person(), left.awaiting_person.is_some(), "{what:?}");
+    }
+}
+
+#[test]
+fn a_choice_is_beside_the_selected_one_while_it_is_left() {
+    for (failed, selected, choice, expected) in [
+        ("", "A", "B", true),
+        ("B", "A", "B", false),
+        ("B", "A", "C", true),
+        ("", "B", "C", false),
+        ("", "A", "D", false),
+        ("", "X", "B", false),
+    ] {
+        let (mut state, _) = parse("G=A|B|C|:D; X");
+        state.or_groups["G"].failed = failed.split_whitespace().map(AtomId::from).collect();
+        let ledger = Ledger::open(state, start());
+        let actual = order::is_beside(&ledger, &selected.into(), &choice.into());
+        assert_eq!(actual, expected, "D10: {failed:?} {selected} {choice}");
+    }
 }
 
 #[test]

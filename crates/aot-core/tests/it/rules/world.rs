@@ -12,8 +12,8 @@
 //! **Script**, words: `A+` succeeds and lands, `A=` is done and asks to land, `A^` landed, `A%` conflict, `A-` failed,
 //! `A*` red check, `A~` check error, `A&` check pending, `A.` lost, `A#` too large, `A<` start refused, `A>` not started,
 //! `A>>` and `A>>2` setup failed in one way and another, `A^>` not landed, `A/` not logged in, `A//` no program; `A?+`, `A?-`, `A?.` a probe's answer, `A?+1` to `A?+5` with a cost, `A?<`, `A?>` and `A?/` as above; `A@1-` the same for
-//! attempt 1, however late. `v+`, `v-`, `v-3`, `v?`, `v!`, `v.` the base
-//! case; the first evaluation of a process, and one before a halt that is expected, are red unless the script says one
+//! attempt 1, however late. `v+`, `v-`, `v-3`, `v?` (`v?%` also for a
+//! judge), `v!`, `v.` the base case; the first evaluation of a process, and one before a halt that is expected, are red unless the script says one
 //! (`v_` leaves it under way). `r0`, `r-`, `r<`, `r>`, `r>>`, `r/`, `r//`, `r(…)` the plan: `A->B,C` cut,
 //! `~A` uncut, `+X` or `+X<-A` new, `A|X` alternative, `A<-B` rewired, `^G` abandoned. `stop`, `now`, `redirect`,
 //! `redirected`, `fix(…)` a whole redirect, `abandoned`, `tampered`, `crash`, `crash(A)` with A's commit found, `wait60`, `ask(A)`, `turn`, `edit` (the
@@ -237,6 +237,10 @@ impl World {
         self.halt.is_some()
     }
 
+    pub fn certificate(&self) -> &Certificate {
+        self.halt.as_ref().expect("the loop has halted")
+    }
+
     pub fn is_parked(&self) -> bool {
         self.file.control.parked_until.is_some()
     }
@@ -325,7 +329,7 @@ impl World {
         self.send(Event::Redirected { state });
     }
 
-    fn correction(&self, text: &str) -> CorrectionRequest {
+    pub fn correction(&self, text: &str) -> CorrectionRequest {
         let new = |name: &str| NewAtom {
             id: Some(name.into()),
             description: format!("do {name}"),
@@ -360,7 +364,10 @@ impl World {
             return CorrectionRequest::Withdraw { parent: name.into() };
         }
         if let Some(name) = text.strip_suffix('!') {
-            return CorrectionRequest::Redo { atom: name.into() };
+            return CorrectionRequest::Redo { atom: name.into(), hint: String::new() };
+        }
+        if let Some((name, hint)) = text.split_once('!') {
+            return CorrectionRequest::Redo { atom: name.into(), hint: hint.into() };
         }
         if let Some((parent, children)) = text.split_once("->") {
             let children = children.split(',').filter(|name| !name.is_empty()).map(new).collect();
@@ -425,12 +432,22 @@ impl World {
 
     fn evaluated(&mut self, rest: &str) {
         let number = self.verify.take().expect("an evaluation is under way");
-        let red = |count: usize| {
-            (0..count).map(|n| RedCheck { item: format!("C{n}"), reason: "red".into() }).collect()
+        let items = |kinds: &[CheckKind]| {
+            let red = |(n, kind): (usize, &CheckKind)| RedCheck {
+                item: format!("C{n}"),
+                kind: Some(*kind),
+                reason: "red".into(),
+            };
+            kinds.iter().enumerate().map(red).collect()
         };
+        let red = |count: usize| items(&vec![CheckKind::Command; count]);
         let evaluation = match rest {
             "+" => Evaluation::Passed,
-            "?" => Evaluation::Pending { items: red(1) },
+            "?" => Evaluation::Pending { items: items(&[CheckKind::Assertion]) },
+            "?%" => {
+                let kinds = [CheckKind::Quality, CheckKind::Assertion, CheckKind::Quality];
+                Evaluation::Pending { items: items(&kinds) }
+            }
             "!" => Evaluation::Error { items: red(1) },
             "." => Evaluation::Lost { reason: "lost".into() },
             "x" => Evaluation::Prevented { reason: "dirty".into() },

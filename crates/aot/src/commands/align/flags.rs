@@ -1,9 +1,11 @@
 //! An agreement from the flags of a command line.
 
-use aot_core::state::{Agreement, Check, Checks, Item, NewAtom, State, Wants};
+use aot_core::contract;
+use aot_core::state::{Agreement, Check, Checks, GroupName, Item, NewAtom, State, Wants};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::commands::arguments;
 use crate::commands::limits::LimitArgs;
@@ -11,7 +13,7 @@ use crate::failure::Failure;
 
 #[derive(Clone, Debug, Default, PartialEq, Args, Deserialize, JsonSchema)]
 pub struct AgreementArgs {
-    /// The aim in a sentence (default: the first line of the request)
+    /// The goal in a sentence (default: the first line of what you want)
     #[arg(long, value_name = "TEXT")]
     #[schemars(required)]
     goal: Option<String>,
@@ -19,18 +21,19 @@ pub struct AgreementArgs {
     #[arg(long, value_name = "TEXT")]
     #[schemars(required)]
     intent: Option<String>,
-    /// What is to be there in the end; may be given several times
+    /// What should exist when it's done; may be given several times
     #[arg(long, value_name = "TEXT")]
     deliverable: Vec<String>,
     /// When it is done, in words
     #[arg(long, value_name = "TEXT")]
     #[schemars(required)]
     done: Option<String>,
-    /// A command that succeeds when it is done; may be given several times, like all checks
+    /// A command that succeeds when it is done; may be given several times, like all checks. Or a check as it stands in the
+    /// file, as JSON: {"item": "…", "group": […]}, {"item": "…", "check": {"type": "quality", …}}
     #[arg(long, value_name = "COMMAND")]
     #[serde(default)]
     check: Vec<String>,
-    /// A command that must not succeed
+    /// A command that must fail when it is done
     #[arg(long, value_name = "COMMAND")]
     #[serde(default)]
     not_check: Vec<String>,
@@ -38,28 +41,32 @@ pub struct AgreementArgs {
     #[arg(long, value_name = "GLOB")]
     #[serde(default)]
     file: Vec<String>,
-    /// A file or glob that must not be there
+    /// A file or glob that must not exist when it is done
     #[arg(long, value_name = "GLOB")]
     #[serde(default)]
     not_file: Vec<String>,
-    /// Something that a person confirms in the end
+    /// Something that a person confirms when it is done
     #[arg(long, value_name = "TEXT")]
     #[serde(default)]
     assert: Vec<String>,
-    /// A piece of work: "what is to be done <- A1,A2", or a JSON object with the keys of an atom
+    /// A piece of work: "what to do <- A1,A2", or a JSON object with the keys of an atom
     #[arg(long, value_name = "DESCRIPTION")]
     #[serde(deserialize_with = "arguments::atom_words")]
     #[schemars(with = "Vec<arguments::AtomObject>")]
     atom: Vec<String>,
+    /// An OR group whose choices are tried at once
+    #[arg(long, value_name = "GROUP")]
+    #[serde(default)]
+    speculative: Vec<String>,
     /// Files that no worker may change
     #[arg(long, value_name = "GLOB")]
     #[serde(default)]
     protect: Vec<String>,
-    /// What belongs to it, where somebody might think otherwise
+    /// What is in scope, where that is not obvious
     #[arg(long, value_name = "TEXT")]
     #[serde(default)]
     include: Vec<String>,
-    /// What does not belong to it
+    /// What is out of scope
     #[arg(long, value_name = "TEXT")]
     #[serde(default)]
     exclude: Vec<String>,
@@ -78,9 +85,10 @@ pub fn agreement(request: &str, flags: &AgreementArgs, limits: &LimitArgs) -> Re
     for limit in limits.limits()? {
         objective.constraints = limit.within(objective.constraints.clone());
     }
-    let items = checks(flags);
+    let items = checks(flags)?;
     objective.base_case = (!items.is_empty()).then_some(Checks::Checklist(items));
     agreement.atoms = flags.atom.iter().map(|words| atom("--atom", words)).collect::<Result<_, _>>()?;
+    agreement.speculative = flags.speculative.iter().map(GroupName::new).collect();
     agreement.scope.included = flags.include.clone();
     agreement.scope.excluded = flags.exclude.clone();
     if agreement.request.is_empty() {
@@ -116,6 +124,7 @@ pub fn over(state: &State, given: &Agreement) -> State {
     }
     theirs.protected.extend(ours.protected.iter().cloned());
     new.plan_more(&given.atoms);
+    new.race(&given.speculative);
     new
 }
 
@@ -142,9 +151,34 @@ pub fn command(value: &str) -> Item {
     Item { item: value.clone(), wants: Wants::Check(Check::Command { value }) }
 }
 
-fn checks(flags: &AgreementArgs) -> Vec<Item> {
+/// A check of `--check`: a command, or what stands in a file, as JSON.
+fn check(words: &str) -> Result<Item, Failure> {
+    let is_json = words.trim_start().strip_prefix('{').is_some_and(|rest| rest.trim_start().starts_with('"'));
+    if !is_json {
+        return Ok(command(words));
+    }
+    let hint = r#"give an object like {"item": "It reads well", "check": {"type": "quality", "criteria": "…", "pass_threshold": 4}}"#;
+    let mut object: Value =
+        serde_json::from_str(words).map_err(|error| Failure::input("--check", error, hint))?;
+    if object["item"].is_null() {
+        let name = object["value"].as_str().or(object["criteria"].as_str()).unwrap_or("quality").to_owned();
+        object = json!({"item": name, "check": object});
+    }
+    let text = json!({"checklist": [object]}).to_string();
+    match contract::bring_checks(text.clone().into_bytes()) {
+        Ok(Checks::Checklist(mut items)) if items.len() == 1 => Ok(items.remove(0)),
+        Ok(_) => Err(Failure::input("--check", "it is no single check", hint)),
+        Err(findings) => {
+            let problem =
+                findings.first().map_or("it cannot be read".to_owned(), |first| first.message.clone());
+            Err(Failure::input("--check", problem, hint))
+        }
+    }
+}
+
+fn checks(flags: &AgreementArgs) -> Result<Vec<Item>, Failure> {
     let named = |name: String, check: Check| Item { item: name, wants: Wants::Check(check) };
-    let mut items: Vec<Item> = flags.check.iter().map(|value| command(value)).collect();
+    let mut items: Vec<Item> = flags.check.iter().map(|words| check(words)).collect::<Result<_, _>>()?;
     items.extend(
         flags
             .not_check
@@ -163,7 +197,7 @@ fn checks(flags: &AgreementArgs) -> Vec<Item> {
     items.extend(
         flags.assert.iter().map(|value| named(value.clone(), Check::Assertion { value: value.clone() })),
     );
-    items
+    Ok(items)
 }
 
 /// A part of the agreement that may be left out, as the page calls it.

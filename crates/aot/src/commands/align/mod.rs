@@ -14,6 +14,7 @@ use aot_core::contract::{self, Document, Reading, Severity};
 use aot_core::rules::{Change, Refusal, gate};
 use aot_core::state::{Agreement, Background, Clarification, State};
 use aot_core::verdict::Jobs;
+use aot_runner::answers::TypedAnswers;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
 use aot_runner::checks::seal::Seal;
 use aot_runner::driver;
@@ -46,7 +47,7 @@ use trees::Provided;
 use trial::TrialResult;
 
 pub use flags::atom;
-pub use talk::{answered, check_in_words};
+pub use talk::{Answering, answered, check_in_words};
 
 /// What a new loop is made from. `aot align` takes it, and `aot run GOAL`.
 #[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
@@ -106,10 +107,10 @@ fn agreed() -> bool {
 pub const FILE_HINT: &str = "name a state file, a YAML file with its keys, or `-` for standard input";
 
 /// The answer to an agent's question where nobody can be asked and the agent suggests none.
-const UNANSWERED: &str = "Not answered: decide, and say in the definition of done what you assumed.";
+const UNANSWERED: &str = "Not answered: decide yourself, and say what you assumed.";
 
 /// What a person reads who leaves the dialogue.
-pub const LEFT: &str = "nothing was agreed on, and nothing was written";
+pub const LEFT: &str = "nothing was written";
 
 impl Verb for AlignArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
@@ -178,6 +179,13 @@ pub struct Proposal {
     notes: Vec<String>,
 }
 
+impl Proposal {
+    /// Whether every check passes already, so that nothing has to be done.
+    pub fn is_done(&self) -> bool {
+        self.tried.all_pass
+    }
+}
+
 /// Reads the agreement, completes it, runs its checks once, and shows the page. An agreement that is not whole is refused.
 pub fn propose(
     invocation: &Invocation,
@@ -203,7 +211,7 @@ pub fn propose(
     let tried = trial::run(invocation, path, &state, no_run)?;
     if invocation.format == OutputFormat::Text {
         let ink = Ink::of(Stream::Out);
-        print::line(&ink.shown(draft.page(ink, text::COLUMNS).trim_end()));
+        print::line(&ink.shown(draft.page(ink, ink.columns).trim_end()));
         print_notes(&notes);
         print_trial(&tried);
     }
@@ -254,19 +262,21 @@ fn proposed(args: &AlignArgs, path: &Path) -> Result<Draft, Failure> {
     let agent = DialogueAgent::find(&args.dialogue_agent, &workspace, &agreement.state(), None)?;
     let Some(agent) = agent else { return new.draft() };
     let found = habits::look(&workspace.project.root).describe();
-    let mut answer = |questions: &[Inquiry]| {
-        let answers = questions.iter().map(|Inquiry { question, suggested }| Clarification {
-            question: question.clone(),
-            answer: suggested.first().cloned().unwrap_or_else(|| UNANSWERED.to_owned()),
-        });
-        Ok(answers.collect())
-    };
     let ask = |brief: &Brief| agent.ask(brief);
-    match talk::counselled(&ask, &found, &agreement, None, &mut answer)? {
+    match talk::counselled(&ask, &found, &agreement, None, &mut as_suggested)? {
         Ok(draft) => Ok(draft),
         Err(problem) => Err(Failure::new(FailureKind::NotReady, "no_proposal", problem)
             .with_hint("say it by flags instead: `aot align GOAL --check COMMAND --yes`")),
     }
+}
+
+/// What an agent's questions are answered with where nobody can be asked: with what it suggests itself.
+pub fn as_suggested(questions: &[Inquiry]) -> Result<Vec<Clarification>, Failure> {
+    let answers = questions.iter().map(|Inquiry { question, suggested }| Clarification {
+        question: question.clone(),
+        answer: suggested.first().cloned().unwrap_or_else(|| UNANSWERED.to_owned()),
+    });
+    Ok(answers.collect())
 }
 
 /// With a person at the terminal.
@@ -276,6 +286,7 @@ fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<An
     let habits = habits::look(&workspace.project.root);
     let new = &args.new;
     let agreement = flags::agreement(&new.request.join(" "), &new.agreement, &new.limits)?;
+    dialogue.remember(TypedAnswers::of(path, &agreement.request));
     let agent = match new.from {
         Some(_) => None,
         None => DialogueAgent::find(&args.dialogue_agent, &workspace, &agreement.state(), Some(&dialogue))?,
@@ -304,6 +315,7 @@ fn converse(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<An
     let over = if new.force { Some(ExistingFile::BackUp) } else { may_replace(&dialogue, path)? };
     let Some(over) = over else { return Ok(declined(&dialogue)) };
     let written = dialogue.undisturbed(|| write(path, &agreed, over))?;
+    dialogue.forget();
     // The person has seen it before saying yes.
     let tried = TrialResult::default();
     Ok(answer(path, &agreed.draft.whole()?, &tried, &written))
@@ -327,9 +339,7 @@ pub fn may_replace(dialogue: &Dialogue, path: &Path) -> Result<Option<ExistingFi
 
 fn warn_of_progress(draft: &Draft) {
     if draft.progress_left_out {
-        failure::complain(
-            "warning: it tells of work done; a loop that begins has done none, so that is left out",
-        );
+        failure::complain("warning: the work done in this file is left out; a new loop begins with none");
     }
 }
 
@@ -342,11 +352,18 @@ pub struct Draft {
     pub progress_left_out: bool,
 }
 
+/// Refuses to race in a group that there is not.
+fn knows_groups(state: &State, agreement: &Agreement) -> Result<(), Failure> {
+    let unknown = agreement.speculative.iter().find(|group| !state.or_groups.contains_key(*group));
+    unknown.map_or(Ok(()), |group| Err(Refusal::UnknownGroup(group.clone()).into()))
+}
+
 impl Draft {
     pub fn of(agreement: &Agreement) -> Result<Draft, Failure> {
         if let Some(id) = agreement.taken_twice() {
             return Err(Refusal::IdTaken(id.clone()).into());
         }
+        knows_groups(&agreement.state(), agreement)?;
         let document = contract::draft(agreement).map_err(failure::not_written)?;
         Ok(Draft { document, name: "the agreement".into(), progress_left_out: false })
     }
@@ -374,10 +391,11 @@ impl Draft {
     /// What the flags say besides.
     fn with_flags(self, given: &Agreement, limits: &LimitArgs) -> Result<Draft, Failure> {
         let old = self.state()?;
-        if let Some(id) = given.taken_twice() {
+        if let Some(id) = given.taken_beside(&old) {
             return Err(Refusal::IdTaken(id.clone()).into());
         }
         let mut new = flags::over(&old, given);
+        knows_groups(&new, given)?;
         for limit in limits.limits()? {
             new.objective.constraints = limit.within(new.objective.constraints);
         }
@@ -513,11 +531,9 @@ fn write(path: &Path, agreed: &Agreed, over: ExistingFile) -> Result<Written, Fa
 /// What a person should know of the trees.
 fn print_notes(notes: &[String]) {
     for note in notes {
-        let mut name = "note";
-        for line in text::wrapped(note, text::COLUMNS - 11) {
-            print::line(&format!("{name:<11}{line}"));
-            name = "";
-        }
+        text::beside("note", agreement::INDENT, note, terminal::page_columns())
+            .iter()
+            .for_each(|line| print::line(line));
     }
 }
 
@@ -537,7 +553,7 @@ fn answer(path: &Path, state: &State, tried: &TrialResult, written: &Written) ->
     let Written { loop_id, backup, ignored_in, warnings } = written;
     let mut lines = vec![format!("\nagreed: {}", path.display())];
     if let Some(backup) = backup {
-        lines.push(format!("the one before is kept in {}", backup.display()));
+        lines.push(format!("the previous loop is kept in {}", backup.display()));
     }
     if ignored_in.is_some() {
         lines.push("git ignores it from now on (info/exclude); `git add -f` shares it".into());

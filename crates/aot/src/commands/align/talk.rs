@@ -6,7 +6,9 @@ use std::path::Path;
 use aot_core::brief::{self, AlignAnswer, AlignRequest, Inquiry};
 use aot_core::contract;
 use aot_core::rules::gate;
-use aot_core::state::{Agreement, Background, Check, Checks, Clarification, Item, NewAtom, State, Wants};
+use aot_core::state::{
+    Agreement, Background, Check, Checks, Clarification, Item, NewAtom, Objective, State, Wants,
+};
 use aot_core::verdict::Steering;
 use aot_runner::checks::steered::open_steering;
 use aot_runner::editor::{self, Edited};
@@ -15,8 +17,8 @@ use aot_runner::habits::Habits;
 use super::trees::Provided;
 use super::trial::{self, TrialResult};
 use super::{Agreed, Draft, flags, print_notes, print_trial};
-use crate::commands::Invocation;
 use crate::commands::dialogue_agent::Ask;
+use crate::commands::{Invocation, limits};
 use crate::dialogue::Dialogue;
 use crate::failure::Failure;
 use crate::place;
@@ -56,7 +58,9 @@ impl std::fmt::Debug for AlignDialogue<'_> {
 impl AlignDialogue<'_> {
     /// From what the flags said to what somebody has said yes to; `None` if they said no.
     pub fn agree(&self, mut agreement: Agreement) -> Result<Option<Agreed>, Failure> {
-        self.dialogue.tell("Enter takes what is suggested. Ctrl-C leaves everything as it was.");
+        self.dialogue.tell(
+            "Enter takes what is suggested, `back` returns to the question before, Ctrl-C leaves everything as it was.",
+        );
         if agreement.request.is_empty() {
             agreement.request = self.dialogue.ask("\nWhat do you want?", None)?;
         }
@@ -78,7 +82,7 @@ impl AlignDialogue<'_> {
                 Ok(draft) => return Ok(draft),
                 Err(failure) => self.dialogue.tell(&format!("\n{}", failure.message())),
             }
-            agreement = self.part(AgreementPart::Atoms, agreement, Again::Yes)?;
+            agreement = self.part(AgreementPart::Atoms, agreement)?;
         }
         Draft::of(&agreement)
     }
@@ -106,13 +110,15 @@ impl AlignDialogue<'_> {
             let missing = gate::missing(&checked.state()?);
             if missing.is_empty() {
                 let checks = state.objective.base_case.clone();
-                if seen.as_ref().is_none_or(|(looked_at, _)| *looked_at != checks) {
-                    let state = checked.state()?;
-                    seen = Some((checks, trial::run(self.invocation, self.path, &state, self.no_run)?));
-                }
-                if let Some((_, seen)) = &seen {
-                    print_trial(seen);
-                }
+                let whole = checked.state()?;
+                let tried = match seen.take() {
+                    Some((looked_at, tried)) if looked_at == checks => {
+                        trial::lint_again(self.path, &whole, tried)?
+                    }
+                    Some(_) | None => trial::run(self.invocation, self.path, &whole, self.no_run)?,
+                };
+                print_trial(&tried);
+                seen = Some((checks, tried));
             } else {
                 self.dialogue.tell(&format!("\nStill missing: {}", missing.join(", ")));
             }
@@ -173,13 +179,17 @@ impl AlignDialogue<'_> {
     fn changed(&self, draft: &Draft, state: &State) -> Result<Draft, Failure> {
         let agreement = agreement_of(draft, state);
         if let Some(ask) = self.ask {
-            let words = self.dialogue.ask("What is to be different?", None)?;
+            let words = self.dialogue.or_back(|| self.dialogue.ask("What should be different?", None))?;
+            let Some(words) = words else { return Ok(draft.clone()) };
             if let Some(draft) = self.counselled(ask, &agreement, Some((draft.document.text(), &words)))? {
                 return Ok(draft);
             }
         }
-        let part = self.dialogue.choose("Which part?", &PARTS)?;
-        let changed = self.part(part, agreement, Again::Yes)?;
+        let asked = self.dialogue.or_back(|| {
+            let part = self.dialogue.choose("Which part? `back` leaves it as it is.", &PARTS)?;
+            Ok((part, self.part(part, agreement)?))
+        })?;
+        let Some((part, changed)) = asked else { return Ok(draft.clone()) };
         let mut new = state.clone();
         new.objective = changed.objective.clone();
         if part == AgreementPart::Atoms {
@@ -214,86 +224,107 @@ impl AlignDialogue<'_> {
         }
     }
 
-    /// Everything that the flags did not say, one part after the other.
+    /// Everything that the flags did not say, one part after the other, and back.
     fn prompted(&self, mut agreement: Agreement) -> Result<Agreement, Failure> {
-        for (_, part) in PARTS {
-            agreement = self.part(part, agreement, Again::No)?;
+        let parts = PARTS.iter().map(|(_, part)| *part);
+        let open: Vec<AgreementPart> = parts.filter(|part| !part.is_said(&agreement)).collect();
+        let mut at = 0;
+        while let Some(part) = open.get(at) {
+            match self.dialogue.or_back(|| self.part(*part, agreement.clone()))? {
+                Some(answered) => {
+                    agreement = answered;
+                    at += 1;
+                }
+                None if at == 0 => self.dialogue.tell("  There is no question before this one."),
+                None => {
+                    self.dialogue.offer_again();
+                    at -= 1;
+                }
+            }
         }
         Ok(agreement)
     }
 
-    fn part(
-        &self,
-        part: AgreementPart,
-        mut agreement: Agreement,
-        again: Again,
-    ) -> Result<Agreement, Failure> {
+    fn part(&self, part: AgreementPart, mut agreement: Agreement) -> Result<Agreement, Failure> {
         let dialogue = self.dialogue;
         let objective = &mut agreement.objective;
-        let open = |text: &str| again == Again::Yes || text.trim().is_empty();
         match part {
-            AgreementPart::Goal if open(&objective.goal) => {
+            AgreementPart::Goal => {
                 let derived = flags::goal_of(&agreement.request);
                 let suggested = standing(&objective.goal).or(standing(&derived)).map(str::to_owned);
                 objective.goal = dialogue.ask("\nThe goal, in a sentence", suggested.as_deref())?;
             }
-            AgreementPart::Why if open(&objective.background_intent) => {
+            AgreementPart::Why => {
                 let suggested =
                     standing(&objective.background_intent).unwrap_or(gate::DEFAULT_INTENT).to_owned();
                 objective.background_intent = dialogue.ask("\nWhy do you want it?", Some(&suggested))?;
             }
-            AgreementPart::Result if open(&objective.deliverables) => {
+            AgreementPart::Result => {
                 let suggested =
                     standing(&objective.deliverables).unwrap_or(gate::DEFAULT_DELIVERABLES).to_owned();
                 objective.deliverables =
                     dialogue.ask("\nWhat should exist when it's done?", Some(&suggested))?;
             }
-            AgreementPart::Checks if again == Again::Yes || objective.base_case.is_none() => {
+            AgreementPart::Checks => {
                 let items = self.checks()?;
                 objective.base_case = Some(Checks::Checklist(items));
             }
-            AgreementPart::Done if open(&objective.definition_of_done) => {
+            AgreementPart::Done => {
                 let derived = in_words(objective.base_case.as_ref());
                 let suggested = standing(&objective.definition_of_done).unwrap_or(&derived).to_owned();
                 objective.definition_of_done =
                     dialogue.ask("\nWhen is it done, in words?", Some(&suggested))?;
             }
-            AgreementPart::Protected if again == Again::Yes || objective.protected.is_empty() => {
-                let found =
-                    if self.habits.tests.is_empty() { "none".into() } else { self.habits.tests.join(", ") };
-                let question =
-                    "\nWhich files may no worker change? Globs with commas between them, or `none`";
-                let said = dialogue.ask(question, Some(&found))?;
-                let globs = said.split(',').map(str::trim).filter(|glob| !glob.is_empty() && *glob != "none");
-                objective.protected = globs.map(str::to_owned).collect();
-                let steering = open_steering(objective);
-                if !steering.is_empty() && self.protects(&steering)? {
-                    objective.protected.extend(steering.into_iter().flat_map(|one| one.globs));
-                    objective.protected.dedup();
-                }
-            }
-            AgreementPart::Outside if again == Again::Yes || agreement.scope.excluded.is_empty() => {
+            AgreementPart::Protected => self.protected(objective)?,
+            AgreementPart::Outside => {
                 agreement.scope.excluded = dialogue
-                    .ask_for_several("\nWhat does not belong to it? A line each; an empty line ends it")?;
+                    .ask_for_several("\nWhat is out of scope? One per line; an empty line ends it")?;
             }
-            AgreementPart::Atoms if again == Again::Yes || agreement.atoms.is_empty() => {
-                agreement.atoms = self.atoms(&agreement.objective.goal)?;
-            }
-            AgreementPart::Goal
-            | AgreementPart::Why
-            | AgreementPart::Result
-            | AgreementPart::Checks
-            | AgreementPart::Done
-            | AgreementPart::Protected
-            | AgreementPart::Outside
-            | AgreementPart::Atoms => {}
+            AgreementPart::Atoms => agreement.atoms = self.atoms(&agreement.objective.goal)?,
+            AgreementPart::Limits => self.limits(objective)?,
         }
         Ok(agreement)
     }
 
+    fn protected(&self, objective: &mut Objective) -> Result<(), Failure> {
+        let found = if objective.protected.is_empty() { &self.habits.tests } else { &objective.protected };
+        let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+        let question = "\nWhich files may no worker change? Globs with commas between them, or `none`";
+        loop {
+            let said = self.dialogue.ask(question, Some(&found))?;
+            let globs = said.split(',').map(str::trim).filter(|glob| !glob.is_empty() && *glob != "none");
+            objective.protected = globs.map(str::to_owned).collect();
+            let steering = open_steering(objective);
+            if steering.is_empty() {
+                return Ok(());
+            }
+            let Some(protects) = self.dialogue.or_back(|| self.protects(&steering))? else {
+                self.dialogue.offer_again();
+                continue;
+            };
+            if protects {
+                objective.protected.extend(steering.into_iter().flat_map(|one| one.globs));
+                objective.protected.dedup();
+            }
+            return Ok(());
+        }
+    }
+
+    /// Each line is a limit; one that cannot be read is told, and the others count.
+    fn limits(&self, objective: &mut Objective) -> Result<(), Failure> {
+        let lines = self.dialogue.ask_for_several(&format!("\n{LIMITS}"))?;
+        for line in lines {
+            match limits::assigned(&line) {
+                Ok(limit) => objective.constraints = limit.within(objective.constraints.clone()),
+                Err(failure) => self.dialogue.tell(&format!("{} ({})", failure.message(), failure.hint())),
+            }
+        }
+        Ok(())
+    }
+
     /// Whether files that decide how the checks run are to be protected, too.
     fn protects(&self, steering: &[Steering]) -> Result<bool, Failure> {
-        self.dialogue.tell("\nA worker could also turn a check green by adding or changing how it runs:");
+        self.dialogue.tell("\nA worker could also turn a check green by changing these files:");
         for Steering { tool, globs } in steering {
             let shown = globs.iter().filter(|glob| !glob.contains('{')).take(STEERING_SHOWN);
             let shown = shown.map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -301,21 +332,20 @@ impl AlignDialogue<'_> {
             let more = if globs.len() > STEERING_SHOWN { ", …" } else { "" };
             self.dialogue.tell(&format!("  {tool}: {shown}{more}"));
         }
-        let question = "Protect these? With `no`, what is changed of them is named when it is done.";
+        let question = "Protect these, too? With `no`, changes to them are reported at the end.";
         self.dialogue.choose(question, &[("yes", true), ("no", false)])
     }
 
     /// What proves it: numbers of what was found, commands, and a few words for the other kinds.
     fn checks(&self) -> Result<Vec<Item>, Failure> {
         let found = &self.habits.commands;
-        self.dialogue.tell("\nWhat proves that it is done? A line each; an empty line ends it.");
+        self.dialogue.tell("\nWhat proves that it is done? One per line; an empty line ends it.");
         for (number, habit) in found.iter().enumerate() {
             self.dialogue.say(&format!("  {:>2}  {}  ({})", number + 1, habit.command, habit.from));
         }
         let numbers = if found.is_empty() { "" } else { "A number takes one of these. " };
         let question = format!(
-            "{numbers}A command has to succeed; `not COMMAND` has to fail; `file GLOB` has to exist; `confirm TEXT` is asked \
-             of a person."
+            "{numbers}`COMMAND` must succeed; `not COMMAND` must fail; `file GLOB` must exist; `confirm TEXT` asks a person."
         );
         let mut question = question.as_str();
         loop {
@@ -340,8 +370,8 @@ impl AlignDialogue<'_> {
     }
 
     fn atoms(&self, goal: &str) -> Result<Vec<NewAtom>, Failure> {
-        let question = "\nThe pieces of work, a line each; they are A1, A2, … in this order, and `<- A1,A2` behind one says \
-                        what it needs. An empty line ends it; without any, the goal is the one piece.";
+        let question = "\nThe pieces of work, one per line: A1, A2, … in this order; `<- A1,A2` at the end says what one depends \
+                        on. An empty line ends it; with none, the goal is the only piece.";
         let lines = self.dialogue.ask_for_several(question)?;
         let atoms: Vec<NewAtom> =
             lines.iter().map(|line| flags::atom("a piece of work", line)).collect::<Result<_, _>>()?;
@@ -361,9 +391,10 @@ enum AgreementPart {
     Protected,
     Outside,
     Atoms,
+    Limits,
 }
 
-const PARTS: [(&str, AgreementPart); 8] = [
+const PARTS: [(&str, AgreementPart); 9] = [
     ("goal", AgreementPart::Goal),
     ("why", AgreementPart::Why),
     ("result", AgreementPart::Result),
@@ -372,12 +403,30 @@ const PARTS: [(&str, AgreementPart); 8] = [
     ("protected", AgreementPart::Protected),
     ("outside", AgreementPart::Outside),
     ("atoms", AgreementPart::Atoms),
+    ("limits", AgreementPart::Limits),
 ];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Again {
-    Yes,
-    No,
+/// How the limits are asked for.
+const LIMITS: &str = "Which limits? One per line, like `max_iterations=30`; an empty line ends it. There are max_iterations, \
+                      max_parallel_agents, max_stall_count, agent_timeout, check_timeout, max_wall_time, max_cost_usd and \
+                      max_tokens; a time is written like `4h`.";
+
+impl AgreementPart {
+    /// Whether the flags said it, or it is not asked for unless somebody wants it to be different.
+    fn is_said(self, agreement: &Agreement) -> bool {
+        let Agreement { objective, atoms, scope, request: _, speculative: _, clarifications: _ } = agreement;
+        match self {
+            AgreementPart::Goal => !objective.goal.trim().is_empty(),
+            AgreementPart::Why => !objective.background_intent.trim().is_empty(),
+            AgreementPart::Result => !objective.deliverables.trim().is_empty(),
+            AgreementPart::Checks => objective.base_case.is_some(),
+            AgreementPart::Done => !objective.definition_of_done.trim().is_empty(),
+            AgreementPart::Protected => !objective.protected.is_empty(),
+            AgreementPart::Outside => !scope.excluded.is_empty(),
+            AgreementPart::Atoms => !atoms.is_empty(),
+            AgreementPart::Limits => true,
+        }
+    }
 }
 
 /// Answers an agent's questions: a person does, or the agent's own suggestions.
@@ -435,7 +484,7 @@ pub fn answered(dialogue: &Dialogue, questions: &[Inquiry]) -> Result<Vec<Clarif
             dialogue.tell(&format!("  {}  {suggestion}", number + 1));
         }
         let hint = if suggested.is_empty() { "In your own words:" } else { "A number, or your own words:" };
-        let said = dialogue.ask(hint, suggested.first().map(String::as_str))?;
+        let said = dialogue.ask_about(question, hint, suggested.first().map(String::as_str))?;
         let chosen = said.parse::<usize>().ok().and_then(|number| suggested.get(number.checked_sub(1)?));
         let answer = chosen.cloned().unwrap_or(said);
         answers.push(Clarification { question: question.clone(), answer });
@@ -470,7 +519,9 @@ fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement
     }
     if !given.atoms.is_empty() {
         proposal.atoms.clone_from(&given.atoms);
+        proposal.speculative.clear();
     }
+    proposal.speculative.extend(given.speculative.iter().cloned());
     proposal.scope.included.extend(given.scope.included.iter().cloned());
     proposal.scope.excluded.extend(given.scope.excluded.iter().cloned());
     proposal
@@ -480,10 +531,12 @@ fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement
 fn agreement_of(draft: &Draft, state: &State) -> Agreement {
     let Background { clarifications, scope } = contract::background(&draft.document);
     let atoms = state.atoms.values().cloned().map(NewAtom::from);
+    let racing = state.or_groups.iter().filter(|(_, entry)| entry.is_speculative());
     Agreement {
         request: contract::request(&draft.document).to_owned(),
         objective: state.objective.clone(),
         atoms: atoms.collect(),
+        speculative: racing.map(|(name, _)| name.clone()).collect(),
         clarifications,
         scope,
     }

@@ -4,7 +4,7 @@ use aot_core::contract;
 use aot_core::state::{Check, Checks, Isolation, IsolationMode, State};
 use aot_runner::confinement::is_in_repository;
 use aot_runner::process::Guard;
-use aot_runner::tree::{TreeNeeds, needs};
+use aot_runner::tree::{TreeNeeds, commit_hooks, needs};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,8 +67,10 @@ impl TreeArgs {
             true => needs(root, &commands(&state), guard),
             false => TreeNeeds::default(),
         };
+        let hooks = if has_trees { commit_hooks(root, guard) } else { Vec::new() };
         if self.is_empty() && found.share.is_empty() && found.copy.is_empty() {
-            let notes = said.map(|isolation| missing(root, &isolation)).unwrap_or_default();
+            let mut notes = said.map(|isolation| missing(root, &isolation)).unwrap_or_default();
+            notes.extend(hooks_note(&hooks));
             return Ok(Provided { draft, notes });
         }
         let given = |flags: &[String], found: Vec<String>, said: Vec<String>| match flags {
@@ -87,11 +89,18 @@ impl TreeArgs {
         let mut notes = found.notes;
         notes.retain(|note| isolation.share.iter().any(|path| note.starts_with(path.as_str())));
         notes.extend(missing(root, &isolation));
+        notes.extend(hooks_note(&hooks));
         let mut new = state.clone();
         new.objective.isolation = (isolation != Isolation::default()).then_some(isolation);
         let document = contract::write(&draft.document, &state, &new).map_err(failure::not_written)?;
         Ok(Provided { draft: Draft { document, ..draft }, notes })
     }
+}
+
+/// What a person should know of hooks that do not run.
+fn hooks_note(hooks: &[&str]) -> Option<String> {
+    let hooks = (!hooks.is_empty()).then(|| hooks.join(", "))?;
+    Some(format!("git hooks do not run on the commits of a loop ({hooks}); a check can run what they run"))
 }
 
 /// Everything that the loop is going to run.
@@ -109,5 +118,5 @@ fn commands(state: &State) -> Vec<&str> {
 fn missing(root: &Path, isolation: &Isolation) -> Vec<String> {
     let paths = isolation.share.iter().chain(&isolation.copy);
     let missing = paths.filter(|path| root.join(path).symlink_metadata().is_err());
-    missing.map(|path| format!("{path} does not exist, so that no tree has it")).collect()
+    missing.map(|path| format!("{path} does not exist, so no worker's tree has it")).collect()
 }

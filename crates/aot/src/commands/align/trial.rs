@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use aot_core::state::State;
-use aot_core::verdict::{Advice, CheckTree, Jobs, lint_loop};
+use aot_core::verdict::{Advice, CheckTree, Jobs, LintFacts, Outcome, lint_loop};
 use aot_runner::checks::facts;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
 use serde_json::{Value, json};
@@ -16,15 +16,20 @@ use crate::commands::workspace::{Workspace, unreadable_project};
 use crate::failure::Failure;
 use crate::place;
 use crate::screens::agreement;
+use crate::terminal;
 
 #[derive(Clone, Debug, Default)]
 pub struct TrialResult {
     /// How the checks stand, in a sentence; absent if they were not run.
     pub standing: Option<String>,
+    /// The checks were run, and each passed.
+    pub all_pass: bool,
     pub checks: Vec<Value>,
     /// How each check stands, a line each, with the last line that it printed.
     pub lines: Vec<String>,
     pub advice: Vec<Advice>,
+    /// What the linter was told.
+    facts: LintFacts,
     /// Evidence that the loop is to know from the beginning: checks that used up their time.
     pub to_keep: Vec<EvidenceLine>,
 }
@@ -40,7 +45,7 @@ pub fn run(
     let hollow = state.objective.base_case.as_ref().is_none_or(|checks| checks.has_empty_set());
     if no_run || hollow {
         let facts = facts::still(state, &workspace.project, &programs);
-        return Ok(TrialResult { advice: lint_loop(state, &facts), ..TrialResult::default() });
+        return Ok(TrialResult { advice: lint_loop(state, &facts), facts, ..TrialResult::default() });
     }
     // Evidence belongs to a loop, and there is none yet.
     let scratch = place::Scratch::make()?;
@@ -60,15 +65,27 @@ pub fn run(
         let last =
             evidence.and_then(|seen| seen.output.as_ref()?.last_lines(1).first().map(|it| (*it).to_owned()));
         let why = evidence.map(|seen| seen.why.clone()).unwrap_or_default();
-        let line = agreement::check_now(&leaf.name, *outcome, &why, last.as_deref());
+        let line =
+            agreement::check_now(&leaf.name, *outcome, (&why, last.as_deref()), terminal::page_columns());
         (json!({"item": leaf.name, "outcome": outcome, "why": why, "last_line": last}), line)
     });
     let (checks, lines) = seen.unzip();
     Ok(TrialResult {
         standing: Some(agreement::standing(&facts.seen)),
+        all_pass: facts.seen.iter().all(|outcome| *outcome == Some(Outcome::Pass)),
         checks,
         lines,
         advice: lint_loop(state, &facts),
         to_keep: kept.into_iter().filter(|line| line.evidence.out_of_time).collect(),
+        facts,
     })
+}
+
+/// The same checks, where something else of the agreement has changed: only the linter looks again.
+pub fn lint_again(path: &Path, state: &State, before: TrialResult) -> Result<TrialResult, Failure> {
+    let workspace = Workspace::for_agreement(path, Jobs(NonZeroUsize::MIN))?;
+    let LintFacts { seen, wrote, refused, out_of_time, .. } = before.facts;
+    let still = facts::still(state, &workspace.project, &place::search_path());
+    let facts = LintFacts { seen, wrote, refused, out_of_time, ..still };
+    Ok(TrialResult { advice: lint_loop(state, &facts), facts, ..before })
 }

@@ -24,8 +24,8 @@ use crate::place;
 use crate::print::Answer;
 use crate::screens::clock;
 use crate::screens::ink::{Ink, Paint};
-use crate::terminal::Stream;
-use crate::text::{self, COLUMNS};
+use crate::terminal::{Stream, page_columns};
+use crate::text;
 
 /// Less than this on the disk is little.
 const LITTLE_ROOM: u64 = 1 << 30;
@@ -36,7 +36,7 @@ const INDENT: usize = 17;
 /// Columns for what was tried in a cage.
 const TRIED: usize = 47;
 
-/// Tell what is here and what holds, by trying it: git, locks, processes, the cage of workers, agents, the plugin
+/// Check this machine by trying things: git, locks, processes, the workers' cage, agents, the plugin
 ///
 /// Exits with 0 if nothing essential is missing, and 1 otherwise.
 #[derive(Debug, Args)]
@@ -105,17 +105,18 @@ impl Verb for DoctorArgs {
         let is_well = found.iter().all(|finding| finding.mark != Mark::Problem);
         let mut lines: Vec<String> = found.iter().map(rendered).collect();
         if !trials.is_empty() {
-            lines.push(format!("\nIn the {} cage, tried on this machine, a worker", ladder.kind));
+            lines.push(String::new());
+            lines.extend(wrapped(&format!("In the {} cage, tried on this machine, a worker", ladder.kind)));
             lines.extend(chapters(&trials));
         }
-        lines.push(match (is_well, agents.is_one_ready) {
-            (true, true) => "\nNothing essential is missing.".into(),
+        lines.push(String::new());
+        lines.extend(wrapped(match (is_well, agents.is_one_ready) {
+            (true, true) => "Nothing essential is missing.",
             (true, false) => {
-                "\nNothing essential is missing, except an agent: without one, only atoms with a\n`run` command are solved."
-                    .into()
+                "Nothing essential is missing, except an agent: without one, only atoms with a `run` command are solved."
             }
-            (false, _) => "\nSomething essential is missing; see the hints.".into(),
-        });
+            (false, _) => "Something essential is missing; see the hints.",
+        }));
         let json = json!({
             "healthy": is_well,
             "agent_ready": agents.is_one_ready,
@@ -375,9 +376,9 @@ fn rendered(finding: &Finding) -> String {
         Mark::Note => ("!", Paint::Yellow),
         Mark::Problem => ("✗", Paint::Red),
     };
-    let mut said = text::wrapped(&finding.said, COLUMNS - INDENT);
+    let mut said = text::wrapped(&finding.said, page_columns() - INDENT);
     if let Some(remedy) = &finding.remedy {
-        said.extend(text::wrapped(&format!("hint: {remedy}"), COLUMNS - INDENT));
+        said.extend(text::wrapped(&format!("hint: {remedy}"), page_columns() - INDENT));
     }
     let lines = said.iter().enumerate().map(|(place, line)| match place {
         0 => format!(
@@ -391,11 +392,15 @@ fn rendered(finding: &Finding) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+fn wrapped(text: &str) -> Vec<String> {
+    text::wrapped(text, page_columns())
+}
+
 /// The trials by what they show.
 fn chapters(trials: &[Trial]) -> Vec<String> {
     let chapter = |head: &str, belongs: &dyn Fn(&Trial) -> bool| {
         let lines: Vec<String> = trials.iter().filter(|trial| belongs(trial)).map(tried).collect();
-        let head = (!lines.is_empty()).then(|| head.to_owned());
+        let head = if lines.is_empty() { Vec::new() } else { wrapped(head) };
         head.into_iter().chain(lines).collect::<Vec<_>>()
     };
     let is_claimed = |trial: &Trial| trial.holds != Holds::NotClaimed;
@@ -424,7 +429,11 @@ fn tried(trial: &Trial) -> String {
         None => trial.what.clone(),
     };
     let line = format!("{:<TRIED$}{happened}", text::fit(&what, TRIED - 1));
-    format!("  {} {}", Ink::of(Stream::Out).paint(paint, mark), text::fit(line.trim_end(), COLUMNS - 4))
+    format!(
+        "  {} {}",
+        Ink::of(Stream::Out).paint(paint, mark),
+        text::fit(line.trim_end(), page_columns() - 4)
+    )
 }
 
 /// What the system said, without its number.

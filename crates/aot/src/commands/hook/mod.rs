@@ -186,6 +186,8 @@ fn post_tool_use(input: &HookInput, store: &Store) {
 struct Untold {
     lines: Vec<String>,
     end: Option<Certificate>,
+    /// What is to be said of files that no commit has.
+    untracked: Option<String>,
 }
 
 impl Untold {
@@ -195,12 +197,16 @@ impl Untold {
         if note.end_to_show.is_none() && note.lines.is_empty() && note.news.is_empty() {
             return Untold::default();
         }
-        let (mut lines, news, end) = step::remember(store, &input.session_id, |note| {
-            (std::mem::take(&mut note.lines), std::mem::take(&mut note.news), note.end_to_show.take())
+        let (mut lines, news, end, untracked) = step::remember(store, &input.session_id, |note| {
+            let (lines, news) = (std::mem::take(&mut note.lines), std::mem::take(&mut note.news));
+            (lines, news, note.end_to_show.take(), std::mem::take(&mut note.untracked))
         });
         lines.extend(news.iter().map(text::iteration));
         lines.extend(end.as_ref().map(|end| format!("aot: {}", text::halted(end))));
-        Untold { lines, end }
+        let untracked = (!untracked.is_empty() && end.as_ref().is_some_and(|end| end.exit == 0))
+            .then(|| format!("aot: {}", text::untracked(&untracked)));
+        lines.extend(untracked.clone());
+        Untold { lines, end, untracked }
     }
 
     fn for_user(&self) -> Option<String> {
@@ -209,7 +215,10 @@ impl Untold {
 
     /// For a hook that the user does not see.
     fn whole(&self) -> Words {
-        let model = self.end.as_ref().map(|end| format!("aot: {}", text::halted(end)));
+        let model = self.end.as_ref().map(|end| {
+            let untracked = self.untracked.as_ref().map(|text| format!("\n{text}"));
+            format!("aot: {}{}", text::halted(end), untracked.unwrap_or_default())
+        });
         Words { model, user: self.for_user() }
     }
 }

@@ -5,7 +5,7 @@ use aot_core::hook::{Denial, HostRole, Instruction, ReadyAtom, TurnReport};
 use aot_core::rules::Change;
 use aot_core::rules::certificate::{Budget, Certificate, RedCheck, StopKind};
 use aot_core::rules::plan::ReplanReason;
-use aot_core::state::{Check, Checks, Graph, LoopStatus, State};
+use aot_core::state::{AtomId, Check, Checks, Graph, LoopStatus, State};
 use aot_runner::session::IterationNews;
 
 /// How many characters of a text that others wrote are repeated.
@@ -58,6 +58,7 @@ pub fn denial(denial: &Denial) -> String {
         Denial::VerifierRunsChecks => {
             "the verifier runs the checks of the base case and reads; `aot verify` runs them all".into()
         }
+        Denial::OnlyVerifierJudges(role) => of(role, "does not judge: aot-verifier does"),
         Denial::NeedsPerson(role) => of(role, "does not speak for a person: end and say what is needed"),
         Denial::StartsNoAgents(role) => of(role, "starts no agents"),
         Denial::StartsNoLoopAgents(role) => of(role, "starts no agents of the loop"),
@@ -101,6 +102,13 @@ pub fn instruction(next: &Instruction) -> String {
         text += "Every atom is resolved, and the program saw these checks of the base case fail:\n";
         text += &red_list(&next.red);
     }
+    for item in next.to_judge.iter().take(LISTED) {
+        let item = aot_runner::checks::quoted(item);
+        text += &format!(
+            "Have it judged: start aot-verifier with the prompt \"Judge: `aot judge {item}` is your brief; hand the scores \
+             in.\", and end your turn when it has answered.\n"
+        );
+    }
     for note in next.notes.iter().take(LISTED) {
         text += &format!("Note: {}\n", shortened(note));
     }
@@ -122,7 +130,12 @@ pub fn instruction(next: &Instruction) -> String {
         text += "A stop was asked for: nothing new may start. End your turn when nothing is in progress.";
         return text;
     }
-    next.replan.iter().take(LISTED).for_each(|why| text += &change_of_plan(why));
+    // What nobody has judged needs a verifier, and no other plan.
+    let replan = next
+        .replan
+        .iter()
+        .filter(|why| next.to_judge.len() < next.red.len() || !matches!(why, ReplanReason::Red { .. }));
+    replan.take(LISTED).for_each(|why| text += &change_of_plan(why));
     if !next.ready.is_empty() {
         let at_once = (next.max_parallel_agents as usize).clamp(1, LISTED).min(next.ready_count);
         text += &format!("Ready, the first {at_once} at a time:\n");
@@ -194,16 +207,46 @@ fn proof(checks: &Checks) -> String {
     parts.join("; ")
 }
 
-/// For a loop that cannot be completed as it is.
-pub const NO_JUDGE: &str =
-    "the base case has a `quality` check, and there is no judge: name an agent as `judge` in aot.toml";
+/// For a loop whose judge is an agent of the session.
+pub const NO_JUDGE: &str = "the base case has a `quality` check, and there is no judge: aot-verifier scores it in this \
+                            session; an agent named as `judge` in aot.toml would do so from outside";
+
+/// For a user whose checkout has edits.
+pub fn uncommitted(paths: &[String]) -> String {
+    format!(
+        "uncommitted changes in {}: work that touches them cannot land, and the loop is completed only on what is \
+         committed. Commit them, or type `git stash`",
+        first_of(paths)
+    )
+}
+
+/// For a user whose loop is done with files that only this folder has.
+pub fn untracked(paths: &[String]) -> String {
+    format!(
+        "no commit has these files, and the checks could see them: {}. Commit what belongs to it",
+        first_of(paths)
+    )
+}
+
+fn first_of(paths: &[String]) -> String {
+    let more = match paths.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", paths[..paths.len().min(LISTED)].join(", "))
+}
+
+/// For a user whose edits keep a result from landing.
+pub fn blocked(atom: &AtomId, reason: &str) -> String {
+    format!("aot: {atom} is done and cannot land: {}. Commit or undo that, and it lands", shortened(reason))
+}
 
 /// For a user who is asked before each edit.
 pub const EDITS_ASK: &str = "aot: in this mode every edit of a worker asks you, below `.aot/trees`; shift+tab accepts \
                              edits for this session";
 
 /// While a person changes the direction.
-pub const HELD: &str = "aot: the loop is held for your change. Say what is to be different, or type `/aot:redirect cancel` \
+pub const HELD: &str = "aot: the loop is held for your change. Say what should be different, or type `/aot:redirect cancel` \
                         to let it go on as it was.";
 
 /// Asks the session for a coordinator, while its loop runs and has none. The user sees it too, so it is one sentence.
@@ -219,8 +262,9 @@ fn position(iteration: u32, max_iterations: u32, unresolved: usize) -> String {
     format!("iteration {iteration} of {max_iterations}, {unresolved} left")
 }
 
-/// What the user reads before the first agent starts.
-pub fn entered(bound: &str, seen: &TurnReport, checks: usize) -> String {
+/// What the user reads before the first agent starts: the bound, and how the checks stand if they were looked at.
+pub fn entered(bound: &str, looked: Option<(&TurnReport, usize)>) -> String {
+    let Some((seen, checks)) = looked else { return format!("aot: {bound}") };
     let red: Vec<String> = seen.red.iter().take(LISTED).map(|red| shortened(&red.item)).collect();
     let looked = match (checks, red.len()) {
         (_, 0) => "no check is red".to_owned(),
@@ -257,6 +301,19 @@ pub fn iteration(news: &IterationNews) -> String {
         _ => None,
     });
     named(returned.collect(), "pending again");
+    // The children of a decomposition are added right before it.
+    let is_child = |at: usize, id: &AtomId| {
+        let next = news.changes[at..].iter().find_map(|change| match change {
+            Change::Decomposed { children, .. } => Some(children),
+            _ => None,
+        });
+        next.is_some_and(|children| children.contains(id))
+    };
+    let added = changes().enumerate().filter_map(|(at, change)| match change {
+        Change::AtomAdded { atom } if !is_child(at, &atom.id) => Some(atom.id.as_str()),
+        _ => None,
+    });
+    named(added.collect(), "added");
     for change in changes() {
         match change {
             Change::ChoiceSelected { group, choice, .. } => {

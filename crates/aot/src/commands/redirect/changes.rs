@@ -36,53 +36,53 @@ pub const FLAGS: [&str; 15] = [
 
 #[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
 pub struct ChangeArgs {
-    /// Another goal
+    /// The new goal
     #[arg(long, value_name = "TEXT")]
     goal: Option<String>,
-    /// Another base case, from a YAML file; `-` for standard input
+    /// The new checks, from a YAML file; `-` for standard input
     #[arg(long, value_name = "FILE")]
     #[serde(default, deserialize_with = "checks")]
     #[schemars(schema_with = "arguments::checks_schema")]
     base_case: Option<ChecksSource>,
-    /// Another reason why it is wanted
+    /// Why it is wanted
     #[arg(long, value_name = "TEXT")]
     intent: Option<String>,
-    /// Something else that is to be there in the end
+    /// What should exist when it's done
     #[arg(long, value_name = "TEXT")]
     deliverables: Option<String>,
-    /// Another meaning of done, in words
+    /// When it is done, in words
     #[arg(long, value_name = "TEXT")]
     done: Option<String>,
-    /// A new atom: "what is to be done <- A1,A2", or a JSON object with the keys of an atom
+    /// A new atom: "what to do <- A1,A2", or a JSON object with the keys of an atom
     #[arg(long, value_name = "DESCRIPTION")]
     #[serde(default, deserialize_with = "arguments::atom_words")]
     #[schemars(with = "Vec<arguments::AtomObject>")]
     add: Vec<String>,
-    /// Take a pending atom out
+    /// Remove a pending atom
     #[arg(long, value_name = "ATOM")]
     #[serde(default)]
     remove: Vec<String>,
-    /// Take this way of an OR group
+    /// Select this alternative of an OR group
     #[arg(long, value_name = "GROUP=ATOM")]
     #[serde(default, deserialize_with = "arguments::selections")]
     #[schemars(with = "Vec<arguments::Selection>")]
     select: Vec<String>,
-    /// One more way of an OR group, tried last
+    /// Add an alternative to an OR group, tried last
     #[arg(long, num_args = 2, allow_hyphen_values = true, value_names = ["GROUP", "DESCRIPTION"])]
     #[serde(default, deserialize_with = "arguments::new_choices")]
     #[schemars(with = "Vec<arguments::NewChoice>")]
     add_choice: Vec<String>,
-    /// All that an atom depends on from now on: "A5 <- A1,A2"
+    /// Everything an atom depends on from now on: "A5 <- A1,A2"
     #[arg(long, value_name = "ATOM <- ATOMS")]
     #[serde(default, deserialize_with = "arguments::dependencies")]
     #[schemars(with = "Vec<arguments::Dependencies>")]
     depends: Vec<String>,
-    /// Another summary of what a resolved atom came to; what rests on it is done again
+    /// Correct the summary of a resolved atom; what depends on it is done again
     #[arg(long, num_args = 2, allow_hyphen_values = true, value_names = ["ATOM", "SUMMARY"])]
     #[serde(default, deserialize_with = "arguments::rebindings")]
     #[schemars(with = "Vec<arguments::Rebinding>")]
     rebind: Vec<String>,
-    /// Do a resolved atom again, and what rests on it
+    /// Do an atom again, and what depends on it; TEXT is a hint, and with a hint the atom may still be open
     #[arg(long, value_name = "ATOM")]
     #[serde(default)]
     redo: Vec<String>,
@@ -94,7 +94,7 @@ pub struct ChangeArgs {
     #[arg(long, value_name = "GLOB")]
     #[serde(default)]
     unprotect: Vec<String>,
-    /// The base case and the protected files, as they are now, are what is agreed on
+    /// Accept the checks and the protected files as they are now
     #[arg(long)]
     #[serde(skip)]
     accept: bool,
@@ -183,7 +183,7 @@ pub fn read(args: &ChangeArgs, limits: &LimitArgs, reason: &str) -> Result<Chang
             artifacts: None,
         });
     }
-    corrections.extend(args.redo.iter().map(|id| CorrectionRequest::Redo { atom: AtomId::new(id.trim()) }));
+    corrections.extend(args.redo.iter().map(|id| redo(id, reason)));
     corrections.extend(args.remove.iter().map(|id| CorrectionRequest::RemoveAtom(AtomId::new(id.trim()))));
     Ok(Changes {
         corrections,
@@ -195,6 +195,10 @@ pub fn read(args: &ChangeArgs, limits: &LimitArgs, reason: &str) -> Result<Chang
 
 pub fn add_choice(group: &str, atom: NewAtom) -> CorrectionRequest {
     CorrectionRequest::AddChoice { group: GroupName::new(group.trim()), atom }
+}
+
+pub fn redo(atom: &str, hint: &str) -> CorrectionRequest {
+    CorrectionRequest::Redo { atom: AtomId::new(atom.trim()), hint: hint.trim().to_owned() }
 }
 
 /// A way to take, as `group=atom`.

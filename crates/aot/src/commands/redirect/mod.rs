@@ -27,20 +27,20 @@ use super::limits::LimitArgs;
 use super::workspace::{Workspace, project, tampered, unreadable_project};
 use super::{Invocation, Verb, align, arguments, recorded_answer};
 use crate::dialogue::Dialogue;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, FailureKind};
 use crate::place;
 use crate::print::{Answer, OutputFormat};
 use crate::terminal;
 use changes::{ChangeArgs, Changes};
 use talk::RedirectDialogue;
 
-/// Change the direction: everything is interrupted, changed at once, and the loop goes on
+/// Change the direction: interrupt everything, make the change, go on
 ///
-/// Goal, base case, atoms, ways, limits and results are changed by flags, or in a dialogue at a terminal. Several
+/// Flags change the goal, checks, atoms, alternatives, limits and results; without flags, a dialogue at a terminal does. Several
 /// changes are made together or not at all.
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct RedirectArgs {
-    /// What is to be different, in your own words; beside flags it is the reason
+    /// What should be different, in your own words; with flags, the reason
     #[serde(default, rename = "reason", deserialize_with = "arguments::text")]
     #[schemars(with = "String")]
     text: Vec<String>,
@@ -53,6 +53,10 @@ pub struct RedirectArgs {
     #[command(flatten)]
     #[serde(skip)]
     dialogue_agent: DialogueAgentArgs,
+    /// Without a terminal: take what the agent makes of the words, without being asked
+    #[arg(long, short)]
+    #[serde(skip)]
+    yes: bool,
     /// Interrupt the loop and hold it, for a dialogue of several commands: until the next redirect, or `--cancel`
     #[arg(long, conflicts_with_all = changes::FLAGS)]
     #[serde(default)]
@@ -81,11 +85,50 @@ impl Verb for RedirectArgs {
         if !changes.is_empty() {
             return take(invocation, &mut store, &changes);
         }
-        if invocation.format == OutputFormat::Text && terminal::is_interactive() {
+        if invocation.format == OutputFormat::Text && terminal::is_interactive() && !self.yes {
             return converse(invocation, self, store);
         }
-        let hint = "say what by flags (`aot redirect --help` lists them), or run it in a terminal";
-        Err(Failure::input("redirect", "nothing is to be changed", hint))
+        let words = self.text.join(" ");
+        if words.trim().is_empty() {
+            let hint = "say what by flags (`aot redirect --help` lists them), or run it in a terminal";
+            return Err(Failure::input("redirect", "nothing to change", hint));
+        }
+        if !self.yes {
+            let hint = "pass `--yes` to take what an agent makes of the words; or say it by flags, or run it in a terminal";
+            return Err(Failure::new(FailureKind::Usage, "no_yes", "needs confirmation").with_hint(hint));
+        }
+        let changes = self.proposed(invocation, &mut store, &words)?;
+        take(invocation, &mut store, &changes)
+    }
+}
+
+impl RedirectArgs {
+    /// What an agent makes of the words where nobody can be asked. The loop goes on meanwhile.
+    fn proposed(&self, invocation: &Invocation, store: &mut Store, words: &str) -> Result<Changes, Failure> {
+        let workspace = Workspace::open(&invocation.path()?, Jobs::default())?;
+        let state = store.load()?.1.clone();
+        let look = workspace.look(&state)?;
+        let by_flags = "say it by flags: `aot redirect --help` lists them";
+        let Some(agent) = DialogueAgent::find(&self.dialogue_agent, &workspace, &state, None)? else {
+            return Err(Failure::new(
+                FailureKind::NotReady,
+                "no_agent",
+                "no agent is named that could read the words",
+            )
+            .with_hint("name one with `--agent NAME`")
+            .with_hint(by_flags));
+        };
+        let can_be_made = |changes: &Changes| {
+            let mut trial = Ledger::open(state.clone(), jiff::Timestamp::now());
+            interrupted_state(&mut trial);
+            decide(&mut trial, changes, look.project()).map(drop).map_err(Failure::from)
+        };
+        let ask = |brief: &Brief| agent.ask(brief);
+        let asked = (words, &mut Vec::new());
+        let proposed = talk::counselled(&ask, &state, asked, &can_be_made, &mut align::as_suggested)?;
+        proposed.map_err(|problem| {
+            Failure::new(FailureKind::NotReady, "no_proposal", problem).with_hint(by_flags)
+        })
     }
 }
 
@@ -192,7 +235,7 @@ fn finish(
     let state = &recorded.value.state;
     let wanted: Vec<&str> = state.control.wanted.iter().map(AtomId::as_str).collect();
     if !wanted.is_empty() {
-        lines.push(format!("{} will be done, although the checks may hold", wanted.join(", ")));
+        lines.push(format!("{} will be done, although the checks may pass already", wanted.join(", ")));
     }
     lines.push(if driven { "the loop goes on".into() } else { "Next: aot run".into() });
     object["corrections"] = json!(corrections);
@@ -356,8 +399,10 @@ fn interruption(interrupted: &Interrupted) -> (String, Value) {
     let milliseconds = took.as_millis() as u64;
     let line = match (driver, killed) {
         (None, 0) => "nothing runs: this loop has no driver".to_owned(),
-        (None, 1) => "interrupted: what 1 worker of a host does comes too late; end it".to_owned(),
-        (None, many) => format!("interrupted: what {many} workers of a host do comes too late; end them"),
+        (None, 1) => "interrupted: the result of 1 worker of a host no longer counts; end it".to_owned(),
+        (None, many) => {
+            format!("interrupted: the results of {many} workers of a host no longer count; end them")
+        }
         (Some(who), 0) => format!("interrupted after {milliseconds} ms: {who}"),
         (Some(who), 1) => format!("all stopped after {milliseconds} ms: 1 worker of {who}"),
         (Some(who), many) => format!("all stopped after {milliseconds} ms: {many} workers of {who}"),

@@ -1,7 +1,7 @@
 //! The dialogue of a redirect: where the loop stands, what is to be different, what that would change, and a yes. In words
 //! to an agent, or by a menu.
 
-use aot_core::brief::{self, RedirectAnswer, RedirectRequest};
+use aot_core::brief::{self, Inquiry, RedirectAnswer, RedirectRequest};
 use aot_core::rules::Ledger;
 use aot_core::rules::redirect::CorrectionRequest;
 use aot_core::state::{AtomId, Checks, Clarification, Graph, State};
@@ -9,11 +9,12 @@ use aot_runner::tree::Project;
 
 use super::changes::{self, Changes};
 use super::decide;
-use crate::commands::align;
+use crate::commands::align::{self, Answering};
 use crate::commands::dialogue_agent::Ask;
 use crate::dialogue::{Dialogue, PersonLeft};
 use crate::failure::Failure;
 use crate::screens::{agreement, difference};
+use crate::text;
 
 /// So many proposals that cannot be made, or rounds of questions, before a person is asked instead.
 const ROUNDS: usize = 12;
@@ -50,7 +51,7 @@ impl RedirectDialogue<'_> {
             let proposed = match self.ask {
                 Some(ask) => {
                     if words.is_empty() {
-                        words = self.dialogue.ask("\nWhat is to be different?", None)?;
+                        words = self.dialogue.ask("\nWhat should be different?", None)?;
                     }
                     self.counselled(ask, &words, &mut answers)?
                 }
@@ -72,8 +73,8 @@ impl RedirectDialogue<'_> {
                 ChangeAnswer::Yes => return Ok(Some(changes)),
                 ChangeAnswer::Cancel => return Ok(None),
                 ChangeAnswer::Edit if self.ask.is_some() => {
-                    let more = self.dialogue.ask("What is to be different about it?", None)?;
-                    let question = "What is to be different about that proposal?".to_owned();
+                    let more = self.dialogue.ask("What should be different about it?", None)?;
+                    let question = "What should be different about that proposal?".to_owned();
                     answers.push(Clarification { question, answer: more });
                 }
                 ChangeAnswer::Edit => {}
@@ -88,58 +89,47 @@ impl RedirectDialogue<'_> {
         Ok(trial.close().0)
     }
 
-    /// Questions and proposals of the agent, until one can be made; `None` if it has none.
+    /// What the agent proposes; `None` if it has no proposal, which is told.
     fn counselled(
         &self,
         ask: Ask<'_>,
         words: &str,
         answers: &mut Vec<Clarification>,
     ) -> Result<Option<Changes>, Failure> {
-        let graph = Graph::new(self.state);
-        let mut refused: Option<String> = None;
-        for _ in 0..ROUNDS {
-            let turn = RedirectRequest { words, answers, refused: refused.as_deref() };
-            let brief = brief::redirect(self.state, &graph, &turn);
-            let said =
-                ask(&brief).and_then(|value| brief::read_redirect(&value).map_err(|wrong| wrong.reason));
-            match said {
-                Ok(RedirectAnswer::Questions(questions)) => {
-                    answers.extend(align::answered(self.dialogue, &questions)?);
-                }
-                Ok(RedirectAnswer::Corrections { corrections, protect, unprotect }) => {
-                    let changes = Changes { corrections, protect, unprotect, accept: false };
-                    match self.after(&changes) {
-                        Ok(_) => return Ok(Some(changes)),
-                        Err(failure) => refused = Some(failure.message()),
-                    }
-                }
-                Err(problem) => {
-                    self.dialogue.tell(&format!("\n{problem}\nContinuing with the menu."));
-                    return Ok(None);
-                }
+        let mut answer = |questions: &[Inquiry]| align::answered(self.dialogue, questions);
+        let after = |changes: &Changes| self.after(changes).map(drop);
+        match counselled(ask, self.state, (words, answers), &after, &mut answer)? {
+            Ok(changes) => Ok(Some(changes)),
+            Err(problem) => {
+                self.dialogue.tell(&format!("\n{problem}\nContinuing with the menu."));
+                Ok(None)
             }
         }
-        self.dialogue.tell("\nThe agent made no proposal. Continuing with the menu.");
-        Ok(None)
     }
 
     /// One correction after the other, each tried at once; `None` if the person cancelled.
     fn menu(&self, mut changes: Changes) -> Result<Option<Changes>, Failure> {
+        self.dialogue.say("");
+        for (word, _, help) in MENU {
+            let lines = text::beside(&format!("  {word}"), 11, help, self.dialogue.columns());
+            lines.iter().for_each(|line| self.dialogue.say(line));
+        }
+        let words = MENU.map(|(word, entry, _)| (word, entry));
         loop {
             let so_far = changes.corrections.len() + changes.protect.len() + changes.unprotect.len();
             let question = match so_far {
-                0 => "\nWhat is to be different?".to_owned(),
+                0 => "\nWhat should be different?".to_owned(),
                 1 => {
-                    "\n1 change so far. What else is to be different? `make` shows it as a whole.".to_owned()
+                    "\n1 change so far. What else should be different? `make` shows it as a whole.".to_owned()
                 }
                 many => format!(
-                    "\n{many} changes so far. What else is to be different? `make` shows them as a whole."
+                    "\n{many} changes so far. What else should be different? `make` shows them as a whole."
                 ),
             };
-            let entry = self.dialogue.choose(&question, &MENU)?;
+            let entry = self.dialogue.choose(&question, &words)?;
             match entry {
                 MenuItem::Cancel => return Ok(None),
-                MenuItem::Make if changes.is_empty() => self.dialogue.tell("Nothing is to be different yet."),
+                MenuItem::Make if changes.is_empty() => self.dialogue.tell("There is no change yet."),
                 MenuItem::Make => return Ok(Some(changes)),
                 MenuItem::Drop => {
                     let dropped = changes.protect.pop().is_some()
@@ -152,14 +142,17 @@ impl RedirectDialogue<'_> {
                     });
                 }
                 MenuItem::Protect => {
+                    let glob = || self.dialogue.ask("Which files may no worker change? A glob", None);
+                    let Some(glob) = self.dialogue.or_back(glob)? else { continue };
                     let mut more = changes.clone();
-                    more.protect.push(self.dialogue.ask("Which files may no worker change? A glob", None)?);
+                    more.protect.push(glob);
                     changes = self.tried(changes, more);
                 }
                 other => {
                     let mut more = changes.clone();
-                    match self.entry(other) {
-                        Ok(correction) => more.corrections.push(correction),
+                    match self.dialogue.or_back(|| self.entry(other)) {
+                        Ok(Some(correction)) => more.corrections.push(correction),
+                        Ok(None) => continue,
                         Err(failure) if failure.error::<PersonLeft>().is_some() => return Err(failure),
                         Err(failure) => {
                             self.dialogue.tell(&failure.message());
@@ -203,8 +196,8 @@ impl RedirectDialogue<'_> {
             )?),
             MenuItem::Checks => {
                 let lines = self.dialogue.ask_for_several(
-                    "All checks of the new base case, a line each; an empty line ends it. A command has to succeed; \
-                     `not COMMAND` has to fail; `file GLOB` has to exist; `confirm TEXT` is asked of a person.",
+                    "All the new checks, one per line; an empty line ends it. `COMMAND` must succeed; \
+                     `not COMMAND` must fail; `file GLOB` must exist; `confirm TEXT` asks a person.",
                 )?;
                 CorrectionRequest::BaseCase(Checks::Checklist(
                     lines.iter().map(|line| align::check_in_words(line)).collect(),
@@ -212,32 +205,69 @@ impl RedirectDialogue<'_> {
             }
             MenuItem::Add => CorrectionRequest::AddAtom(align::atom(
                 "add",
-                &ask("What is to be done? `<- A1,A2` says what it needs", None)?,
+                &ask("What should be done? `<- A1,A2` says what it depends on", None)?,
             )?),
             MenuItem::Remove => CorrectionRequest::RemoveAtom(atom("Which pending atom?")?),
-            MenuItem::Select => changes::select(&ask("Which way of which group? GROUP=ATOM", None)?, "")?,
+            MenuItem::Select => {
+                changes::select(&ask("Which alternative of which group? GROUP=ATOM", None)?, "")?
+            }
             MenuItem::Way => {
                 let group = ask("Of which group?", None)?;
-                changes::add_choice(&group, align::atom("way", &ask("What is the other way?", None)?)?)
+                changes::add_choice(&group, align::atom("way", &ask("What is the alternative?", None)?)?)
             }
             MenuItem::Depends => {
-                changes::depends(&ask("Which atom needs what from now on? A5 <- A1,A2", None)?)?
+                changes::depends(&ask("Which atom depends on what from now on? A5 <- A1,A2", None)?)?
             }
             MenuItem::Rebind => {
                 let atom = atom("Which resolved atom?")?;
                 CorrectionRequest::Rebind {
                     atom,
-                    summary: ask("What did it come to?", None)?,
+                    summary: ask("What is the result?", None)?,
                     artifacts: None,
                 }
             }
-            MenuItem::Redo => CorrectionRequest::Redo { atom: atom("Which resolved atom?")? },
+            MenuItem::Redo => {
+                let id = ask("Which atom?", None)?;
+                changes::redo(&id, &ask("A hint for the next try; Enter for none", Some(""))?)
+            }
             MenuItem::Limit => changes::limit(&ask("Which limit? max_iterations=30", None)?)?,
             MenuItem::Protect | MenuItem::Drop | MenuItem::Make | MenuItem::Cancel => {
                 unreachable!("these are no corrections of their own")
             }
         })
     }
+}
+
+/// Questions and proposals of an agent, until there is one that can be made; otherwise why there is none.
+pub fn counselled(
+    ask: Ask<'_>,
+    state: &State,
+    (words, answers): (&str, &mut Vec<Clarification>),
+    can_be_made: &dyn Fn(&Changes) -> Result<(), Failure>,
+    answer: Answering<'_>,
+) -> Result<Result<Changes, String>, Failure> {
+    let graph = Graph::new(state);
+    let mut refused: Option<String> = None;
+    for _ in 0..ROUNDS {
+        let turn = RedirectRequest { words, answers, refused: refused.as_deref() };
+        let brief = brief::redirect(state, &graph, &turn);
+        let said = ask(&brief).and_then(|value| brief::read_redirect(&value).map_err(|wrong| wrong.reason));
+        match said {
+            Ok(RedirectAnswer::Questions(questions)) => answers.extend(answer(&questions)?),
+            Ok(RedirectAnswer::Corrections { corrections, protect, unprotect }) => {
+                let changes = Changes { corrections, protect, unprotect, accept: false };
+                match can_be_made(&changes) {
+                    Ok(()) => return Ok(Ok(changes)),
+                    Err(failure) => refused = Some(failure.message()),
+                }
+            }
+            Err(problem) => return Ok(Err(problem)),
+        }
+    }
+    Ok(Err(match refused {
+        Some(refused) => format!("the agent made no proposal that can be used: {refused}"),
+        None => "the agent made no proposal".to_owned(),
+    }))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -261,22 +291,23 @@ enum MenuItem {
     Cancel,
 }
 
-const MENU: [(&str, MenuItem); 17] = [
-    ("add", MenuItem::Add),
-    ("remove", MenuItem::Remove),
-    ("select", MenuItem::Select),
-    ("way", MenuItem::Way),
-    ("depends", MenuItem::Depends),
-    ("redo", MenuItem::Redo),
-    ("rebind", MenuItem::Rebind),
-    ("limit", MenuItem::Limit),
-    ("protect", MenuItem::Protect),
-    ("goal", MenuItem::Goal),
-    ("why", MenuItem::Why),
-    ("result", MenuItem::Result),
-    ("done", MenuItem::Done),
-    ("checks", MenuItem::Checks),
-    ("drop", MenuItem::Drop),
-    ("make", MenuItem::Make),
-    ("cancel", MenuItem::Cancel),
+/// The words of the menu, and what each does.
+const MENU: [(&str, MenuItem, &str); 17] = [
+    ("add", MenuItem::Add, "add a piece of work"),
+    ("remove", MenuItem::Remove, "remove an atom that is not done"),
+    ("select", MenuItem::Select, "take another alternative of a group now"),
+    ("way", MenuItem::Way, "add an alternative to a group, tried last"),
+    ("depends", MenuItem::Depends, "say what an atom has to wait for"),
+    ("redo", MenuItem::Redo, "do an atom again, with a hint if you like"),
+    ("rebind", MenuItem::Rebind, "correct the summary of an atom; what depends on it is done again"),
+    ("limit", MenuItem::Limit, "change a limit: iterations, time, money"),
+    ("protect", MenuItem::Protect, "forbid workers to change some files"),
+    ("goal", MenuItem::Goal, "change the goal"),
+    ("why", MenuItem::Why, "change why it is wanted"),
+    ("result", MenuItem::Result, "change what should exist in the end"),
+    ("done", MenuItem::Done, "change when it is done, in words"),
+    ("checks", MenuItem::Checks, "replace the checks"),
+    ("drop", MenuItem::Drop, "drop the last change"),
+    ("make", MenuItem::Make, "show all changes, and make them"),
+    ("cancel", MenuItem::Cancel, "change nothing; the loop goes on as it was"),
 ];

@@ -77,7 +77,11 @@ fn every_change_in_plain_words() {
             json!({"type": "atom_resolved", "atom": "A1", "binding": binding}),
             "A1 is resolved: There is a user model",
         ),
-        (json!({"type": "atom_reset", "atom": "A1"}), "A1 is to be done again"),
+        (json!({"type": "atom_reset", "atom": "A1"}), "A1 will be done again"),
+        (
+            json!({"type": "result_not_believed", "atom": "A1", "status": "in_progress"}),
+            "A1 was typed into the file as resolved, and was not believed",
+        ),
         (
             json!({"type": "atom_returned", "atom": "A1", "reason": "a conflict"}),
             "A1 is returned without a failure: a conflict",
@@ -110,6 +114,14 @@ fn every_change_in_plain_words() {
         (json!({"type": "group_removed", "group": "g"}), "g is no longer a group"),
         (json!({"type": "choice_added", "group": "g", "choice": "A5"}), "g has one more way, A5"),
         (json!({"type": "choice_removed", "group": "g", "choice": "A5"}), "A5 is no longer a way of g"),
+        (
+            json!({"type": "speculation_set", "group": "g", "speculative": true}),
+            "the choices of g are tried at once",
+        ),
+        (
+            json!({"type": "speculation_set", "group": "g", "speculative": false}),
+            "the choices of g are tried one after the other",
+        ),
         (
             json!({"type": "choices_ordered", "group": "g", "choices": ["A4", "A3"]}),
             "g tries its ways in the order A4, A3",
@@ -196,7 +208,7 @@ fn what_belongs_together_is_one_line() {
             {"type": "choice_selected", "group": "g", "choice": "A5", "reason": "Auto-backtrack: A4 failed (tests red)", "cause": {"kind": "failed", "atom": "A4", "reason": "tests red"}},
             {"type": "atom_reset", "atom": "A6"},
         ]),
-        &["A7 failed: tests red", "A4 failed: tests red; g switches to A5", "A6 is to be done again"],
+        &["A7 failed: tests red", "A4 failed: tests red; g switches to A5", "A6 will be done again"],
     );
     // The last choice.
     check(

@@ -104,7 +104,7 @@ fn a_coordinator_mends_a_plan_that_is_too_small() {
     let change = json!({
         "reason": "b.txt is missing", "withdrawals": [], "decompositions": [], "alternatives": [], "dependencies": [],
         "abandon": [],
-        "atoms": [{"id": null, "description": "Make the missing b.txt", "depends_on": [], "check": "test -f b.txt", "no_check": null}],
+        "atoms": [{"id": null, "description": "Make the missing b.txt", "depends_on": [], "check": "test -f b.txt", "no_check": null, "probe": null}],
     });
     let script = Script::new()
         .rule(Rule::on("solve A1").write("a.txt", "a").answer(solved("a is made", &["a.txt"])))
@@ -130,7 +130,7 @@ fn what_is_too_large_is_cut() {
         return;
     }
     let large = json!({"success": false, "summary": "", "artifacts": [], "reason": "two things in one", "too_large": true});
-    let child = |description: &str, check: &str| json!({"id": null, "description": description, "depends_on": [], "check": check, "no_check": null});
+    let child = |description: &str, check: &str| json!({"id": null, "description": description, "depends_on": [], "check": check, "no_check": null, "probe": null});
     let change = json!({
         "reason": "two files", "withdrawals": [], "atoms": [], "alternatives": [], "dependencies": [], "abandon": [],
         "decompositions": [{"parent": "A1", "reason": "two files", "children": [

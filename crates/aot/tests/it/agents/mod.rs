@@ -2,6 +2,7 @@
 //! script. Where the real ones are not installed, that part is left out loudly, and never with `CI=true`.
 
 mod acp;
+mod broken_off;
 mod clients;
 mod flood;
 mod instructions;

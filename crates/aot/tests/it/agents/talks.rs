@@ -9,16 +9,16 @@ use crate::scene::{Scene, is_here, solved, wait_until};
 use crate::terminal::{Terminal, plain};
 
 fn proposal() -> Value {
-    let atom = |id: &str, description: &str, check: &str| json!({"id": id, "description": description, "depends_on": [], "or_group": null, "check": check, "no_check": null, "run": null});
+    let atom = |id: &str, description: &str, check: &str| json!({"id": id, "description": description, "depends_on": [], "or_group": null, "check": check, "no_check": null, "run": null, "probe": null});
     json!({"questions": [], "agreement": [{
         "goal": "One number", "background_intent": "b", "deliverables": "d", "definition_of_done": "x",
         "checks": [
-            {"item": "One", "type": "file", "value": "one.txt", "any_of": null},
-            {"item": "Read me", "type": "file", "value": "README", "any_of": null}
+            {"item": "One", "type": "file", "value": "one.txt", "pass_threshold": null, "any_of": null, "group": null},
+            {"item": "Read me", "type": "file", "value": "README", "pass_threshold": null, "any_of": null, "group": null}
         ],
         "protected": ["README"], "included": [], "excluded": [],
         "atoms": [atom("A1", "The first number", "test -f one.txt"), atom("A2", "The slow number", "test -f two.txt")],
-        "max_iterations": null, "max_parallel_agents": null
+        "speculative": null, "max_iterations": null, "max_parallel_agents": null
     }]})
 }
 

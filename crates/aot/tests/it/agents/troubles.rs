@@ -153,25 +153,28 @@ fn a_probe_that_writes_without_a_cage_is_found_out() {
     assert!(!worker.contains("What a probe found"), "the answer of a probe that wrote was used: {worker}");
 }
 
+/// The program puts the protected file back, tells the agent in the same conversation, and keeps the rest of its work.
 #[test]
-fn whoever_touches_what_is_protected_has_failed() {
+fn whoever_touches_what_is_protected_goes_on_without_it() {
     if !is_here("claude") {
         return;
     }
-    let script = Script::new()
-        .rule(
+    let mut script = Script::new();
+    // In the same conversation; an answer takes several messages.
+    for turn in 2..9 {
+        let told = || {
             Rule::on("solve A1")
-                .without("What failed before")
-                .write("tests/t.txt", "easy")
-                .write("a.txt", "x")
-                .answer(solved("cheated", &["a.txt"])),
-        )
-        .rule(
-            Rule::on("solve A1")
-                .and("it changed what is protected")
-                .write("a.txt", "made")
-                .answer(solved("made", &["a.txt"])),
-        );
+                .and("it changed what is protected: tests/t.txt")
+                .and("These files are as they were before")
+                .from_turn(turn)
+        };
+        script = script
+            .rule(told().after("Received").say("Done."))
+            .rule(told().answer(solved("made", &["a.txt"])));
+    }
+    let cheats =
+        Rule::on("solve A1").without("Not accepted").write("tests/t.txt", "easy").write("a.txt", "x");
+    let script = script.rule(cheats.answer(solved("cheated", &["a.txt"])));
     let atoms = atom("A1", "", &file("a.txt"));
     let plan = Plan {
         atoms: &atoms,
@@ -183,7 +186,12 @@ fn whoever_touches_what_is_protected_has_failed() {
     let said = scene.run("claude");
     assert_eq!(said.exit, 0, "{}{}\n{}", said.out, said.err, scene.transcripts());
     assert!(!scene.repo.path("tests/t.txt").exists());
-    assert_eq!(scene.repo.state()["bindings"]["A1"]["summary"], "made");
+    assert_eq!(std::fs::read_to_string(scene.repo.path("a.txt")).expect("it landed"), "x");
+    let state = scene.repo.state();
+    assert_eq!(state["bindings"]["A1"]["summary"], "made");
+    assert_eq!(state["trail"], json!([]));
+    assert_eq!(state["control"]["spent"]["agent_runs"], 2);
+    assert_eq!(state["control"]["spent"]["mends"], 1);
 }
 
 /// The agents that are found, as a person and as a script sees them.

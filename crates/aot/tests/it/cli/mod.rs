@@ -9,3 +9,4 @@ mod operations;
 mod questions;
 mod screens;
 mod tutorial;
+mod widths;

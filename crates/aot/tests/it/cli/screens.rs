@@ -64,11 +64,11 @@ corrections: []
 ---
 ";
 
-fn running() -> Project {
+pub fn running() -> Project {
     Project::with(&format!("{HEAD}{RUNNING}{GRAPH}"))
 }
 
-fn stopped(kind: &str, reason: &str) -> Project {
+pub fn stopped(kind: &str, reason: &str) -> Project {
     let control = RUNNING
         .replace("status: running", "status: stopped")
         .replace("stop_reason: null", &format!("stop_reason: \"{reason}\"\n  verdict: {{kind: {kind}}}"))
@@ -128,7 +128,7 @@ fn status_of_a_running_loop() {
 
 #[test]
 fn status_says_what_to_type_next() {
-    insta::assert_snapshot!(seen(&stopped("stalled", "stalled: 3 iterations in a row without progress"), &["status"]), @r"
+    insta::assert_snapshot!(seen(&stopped("stalled", "stalled: 3 iterations in a row without progress"), &["status"]), @r#"
     Let people log in, stay logged in over a restart of the server, and log out eve…
     stopped, iteration 7 of 20, stalled 1 of 3
     stalled: 3 iterations in a row without progress
@@ -148,9 +148,9 @@ fn status_says_what_to_type_next() {
     left at most  273 agent runs, 23h 46m, 18.60 USD
     next          aot or switch tokens A5_alt --reason …
                   aot or switch store A10 --reason …
-                  aot redirect
+                  aot redirect --redo A6 "what to do differently"
                   aot run
-    ");
+    "#);
     let next = |project: &Project| project.json(&["status"])["next_steps"].clone();
     for (kind, reason, expected) in [
         ("iteration_limit", "iteration limit reached: 20", json!(["aot redirect --set max_iterations=40"])),
@@ -369,7 +369,7 @@ fn rings_are_drawn_and_told() {
 }
 
 /// A journal as the program writes it, with moments of our own.
-fn with_journal() -> Project {
+pub fn with_journal() -> Project {
     journal_of(&[
         (1, "2026-11-14T23:59:58Z", json!([{"type": "loop_started"}])),
         (

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
+use serde_json::json;
+
 use crate::repo::{Plan, Repo, STATE, Said};
 
 /// A repository without any agreement.
@@ -400,4 +402,54 @@ fn without_git_nothing_is_said_of_it() {
     repo.write("README", "");
     let said = repo.aot(&WHOLE);
     assert!(said.exit == 0 && !said.out.contains("git ignores"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn flags_ask_for_judges_groups_races_and_probes() {
+    let repo = unaligned();
+    let group = r#"{"item": "It works", "group": [{"item": "README", "check": {"type": "file", "value": "README"}}]}"#;
+    let quality = r#"{"type": "quality", "criteria": "It reads well", "pass_threshold": 4}"#;
+    let atom =
+        |id: &str| format!(r#"{{"id": "{id}", "description": "{id}", "or_group": "way", "probe": true}}"#);
+    let (one, other) = (atom("A1"), atom("A2"));
+    let words =
+        ["align", "Words", "--check", group, "--check", quality, "--check", "{ test -f one; }", "--yes"];
+    let more = ["--atom", &one, "--atom", &other, "--speculative", "way"];
+    let said = repo.aot(&[&words[..], &more].concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let state = repo.state();
+    let checks = &state["objective"]["base_case"]["checklist"];
+    assert_eq!(checks[0]["group"][0]["check"]["value"], "README", "{checks}");
+    assert_eq!(
+        (&checks[1]["item"], &checks[1]["check"]["type"]),
+        (&json!("It reads well"), &json!("quality"))
+    );
+    assert_eq!(checks[2]["check"]["value"], "{ test -f one; }", "braces of the shell are a command");
+    assert_eq!(state["or_groups"]["way"]["speculative"], true);
+    assert_eq!(state["atoms"][0]["probe"], true);
+    let file = repo.read(STATE);
+    for (words, told) in [
+        (&["--speculative", "elsewhere"][..], "elsewhere"),
+        (&["--check", r#"{"type": "quality", "criteria": "x"}"#], "pass_threshold"),
+        (&["--check", r#"{"type": "wish"}"#], "wish"),
+        (&["--check", r#"{"item": "#], "--check"),
+    ] {
+        let said = repo.aot(&[&["align", "Words", "--check", "true", "--force", "--yes"], words].concat());
+        assert!(said.exit != 0 && said.err.contains(told), "{words:?}: {}{}", said.out, said.err);
+        assert_eq!(repo.read(STATE), file, "{words:?}");
+    }
+    // The verbs do the same in a loop that exists.
+    for (words, told) in [
+        (&["or", "add", "way", "--speculative=false"][..], "way: A1, A2; A1 is selected"),
+        (&["atom", "add", "A third", "--or-group", "way", "--probe"], "added A3"),
+        (&["or", "add", "way", "--speculative"], "way: A1, A2, A3; all are tried at once"),
+    ] {
+        assert_eq!(repo.aot(words).out.trim(), told, "{words:?}");
+    }
+    assert_eq!(repo.aot(&["or", "add", "way"]).exit, 2, "nothing to do");
+    let state = repo.state();
+    assert_eq!(
+        (&state["or_groups"]["way"]["speculative"], &state["atoms"][2]["probe"]),
+        (&json!(true), &json!(true))
+    );
 }

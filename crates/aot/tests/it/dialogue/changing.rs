@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::repo::{Plan, Repo, STATE};
+use crate::repo::{Plan, Repo, STATE, atom, check as check_of};
 
 /// A loop that has stopped midway: two ways of one thing, one of which failed, and results that others rest on.
 pub fn stopped() -> Repo {
@@ -247,6 +247,10 @@ fn bindings_clear_only_what_rests_on_them() {
     check(&["--rebind", "A7", "two pages"], kind, Trail::Kept, &["bindings.A7"]);
     let differs = ["atoms.A4", "bindings.A4 gone", "control.prev_pending_count"];
     check(&["--redo", "A4"], kind, Trail::Kept, &differs);
+    let after = check(&["--redo", "A4", "use the other route"], kind, Trail::Kept, &differs);
+    assert_eq!(after["corrections"][0]["description"], "A4 will be done again: use the other route");
+    // What is not resolved needs no reset, and is told.
+    check(&["--redo", "A5", "use the styles of A7"], &["dag_adjustment"], Trail::Appended(1), &[]);
 }
 
 #[test]
@@ -307,7 +311,7 @@ fn what_cannot_be_is_refused_and_the_file_is_as_it_was() {
         (vec!["--base-case", "broken.yml"], 2, "empty list"),
         (vec!["--base-case", "nowhere.yml"], 2, "nowhere.yml"),
         (vec!["--set", "speed=9"], 2, "no limit"),
-        (vec![], 2, "nothing is to be changed"),
+        (vec![], 2, "nothing to change"),
         (vec!["--hold", "--goal", "x"], 2, "--goal"),
     ] {
         for extra in [&[][..], &["--json"]] {
@@ -380,4 +384,22 @@ fn the_hints_of_halts_are_commands_that_work() {
     let said = exhausted.aot(&["redirect", "--add-choice", "ways", way]);
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     assert_eq!(exhausted.run().exit, 0);
+    // Stalled over an atom that keeps failing.
+    let stalled =
+        Repo::with(&Plan { atoms: &atom("A1", "", "test -f go && echo one > one"), ..Plan::default() });
+    let halted = stalled.run();
+    assert_eq!(halted.exit, 11, "{}{}", halted.out, halted.err);
+    assert_eq!(halted.halted()["next"][0], "aot redirect --redo A1 \"what to do differently\"");
+    let said = stalled.aot(&["redirect", "--redo", "A1", "make go first"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("changed: a hint for A1: make go first\nNext: aot run"), "{}", said.out);
+    stalled.write("go", "");
+    stalled.git(&["add", "go"]);
+    stalled.git(&["commit", "-qm", "Go"]);
+    assert_eq!(stalled.run().exit, 0);
+    // Stalled with nothing left to do.
+    let idle = Repo::with(&Plan { base_case: &check_of("test -f two"), ..Plan::default() });
+    let halted = idle.run();
+    assert_eq!(halted.exit, 11, "{}{}", halted.out, halted.err);
+    assert_eq!(halted.halted()["next"][0], "aot redirect --add \"what is missing\"");
 }

@@ -78,7 +78,7 @@ fn questions_then_a_proposal_then_words_then_yes() {
     terminal.see("One number");
     terminal.see("1 of 2 checks is red now, 1 is already true");
     terminal.press(b"change\r");
-    terminal.answer("What is to be different?", "larger");
+    terminal.answer("What should be different?", "larger");
     terminal.see("One larger number");
     terminal.press(b"yes\r");
     let (code, seen) = terminal.end();
@@ -126,21 +126,58 @@ fn an_agent_that_fails_leaves_the_prompts() {
     assert_eq!(said.exit, 3, "{}", said.err);
 }
 
-#[test]
-fn words_become_corrections_that_are_shown_first() {
-    let repo = stopped();
-    let nothing = json!({
+/// An agent's corrections: nothing but these.
+fn with(changes: Value) -> Value {
+    let mut answer = json!({
         "questions": [], "goal": null, "background_intent": null, "deliverables": null, "definition_of_done": null,
         "base_case": [], "limits": [], "add": [], "remove": [], "select": [], "depends": [], "rebind": [], "redo": [],
         "protect": [], "unprotect": []
     });
-    let with = |changes: Value| {
-        let mut answer = nothing.clone();
-        for (key, value) in changes.as_object().expect("an object") {
-            answer[key] = value.clone();
-        }
-        answer
-    };
+    for (key, value) in changes.as_object().expect("an object") {
+        answer[key] = value.clone();
+    }
+    answer
+}
+
+#[test]
+fn words_become_corrections_without_a_terminal() {
+    let repo = stopped();
+    let question = json!([{"question": "Skip it for good?", "suggested": ["Yes", "For now"]}]);
+    script(
+        &repo,
+        &[
+            with(json!({"questions": question})),
+            with(json!({"remove": ["A4"]})),
+            with(json!({"remove": ["A6"]})),
+        ],
+    );
+    let words = ["redirect", "--agent", "scripted", "skip the rate limiter"];
+    let before = repo.read(STATE);
+    let said = repo.aot(&words);
+    assert_eq!((said.exit, repo.read(STATE)), (2, before.clone()), "{}{}", said.out, said.err);
+    assert!(said.err.contains("needs confirmation") && said.err.contains("--yes"), "{}", said.err);
+    let said = repo.aot(&[&words[..], &["--yes"]].concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("changed: removed A6\nNext: aot run"), "{}", said.out);
+    assert!(brief(&repo, 2).contains("> Yes"), "{}", brief(&repo, 2));
+    assert!(brief(&repo, 3).contains("could not be made"), "{}", brief(&repo, 3));
+    // Why not, where there is no proposal or no agent.
+    let repo = stopped();
+    script(&repo, &[json!("nothing"), json!("nothing"), json!("nothing")]);
+    for (words, told) in [
+        (&["--agent", "scripted"][..], "`aot redirect --help` lists them"),
+        (&["--agent", "nobody"], "agent `nobody` is not known"),
+        (&["--no-agent"], "no agent is named that could read the words"),
+    ] {
+        let said = repo.aot(&[&["redirect", "skip the rate limiter", "--yes"], words].concat());
+        assert_eq!((said.exit, repo.read(STATE)), (3, before.clone()), "{}{}", said.out, said.err);
+        assert!(said.err.contains(told), "{words:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn words_become_corrections_that_are_shown_first() {
+    let repo = stopped();
     let turned = json!([{"group": "tokens", "atom": "A2", "reason": "the person said so"}]);
     script(
         &repo,
@@ -165,7 +202,7 @@ fn words_become_corrections_that_are_shown_first() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     terminal.press(b"edit\r");
-    terminal.answer("What is to be different about it?", "keep the limiter");
+    terminal.answer("What should be different about it?", "keep the limiter");
     terminal.answer("[yes/edit/cancel] ", "yes");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{}", plain(&seen));

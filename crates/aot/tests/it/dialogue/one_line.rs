@@ -20,7 +20,7 @@ fn a_goal_and_a_check_are_enough() {
         "goal       The answer is there",
         "now        red        test -e answer: exit 1",
         "note       using defaults for: why, result, done when, the time limit\n",
-        "branch     main, which is checked out (--branch NAME for another)",
+        "branch     main, the default branch (--branch NAME for another)",
         "DONE",
     ] {
         assert!(said.out.contains(line), "{line}: {}", said.out);
@@ -76,9 +76,9 @@ fn a_completed_loop_makes_room_and_another_does_not() {
         said.err
     );
     assert_eq!(run(&repo, &["--yes", "--force"]).exit, 0);
-    // Nothing was done for want of an agent, so that the next line may say it better.
+    // Nothing was done yet, so that the next line may say it better.
     let repo = unaligned();
-    assert_eq!(repo.aot(&["run", "The answer", "--check", "test -e answer", "--yes"]).exit, 3);
+    assert_eq!(repo.aot(&["align", "The answer", "--check", "test -e answer", "--yes"]).exit, 0);
     assert_eq!(run(&repo, &["--yes"]).exit, 0);
 }
 
@@ -115,6 +115,70 @@ fn a_file_says_a_part_and_flags_say_the_rest() {
 }
 
 #[test]
+fn a_flag_does_not_replace_an_atom_of_the_file() {
+    let repo = unaligned();
+    let file =
+        "goal: The answer is there\natoms: [{id: A1, description: Think, run: \"echo 41 > thought\"}]\n";
+    repo.write("loop.yml", file);
+    let also = |id: &str| format!(r#"{{"id": "{id}", "description": "Write", "run": "echo 42 > answer"}}"#);
+    let from = ["--from", "loop.yml", "--check", "test -e answer", "--yes", "--atom"];
+    for verb in ["run", "align"] {
+        let said = repo.aot(&[&[verb], &from[..], &[&also("A1")]].concat());
+        assert_eq!(said.exit, 1, "{verb}: {}{}", said.out, said.err);
+        assert!(said.err.contains("atom id `A1` is taken"), "{verb}: {}", said.err);
+        assert!(!repo.path(STATE).exists(), "{verb}");
+    }
+    let said = repo.aot(&[&["run"], &from[..], &[&also("A2")]].concat());
+    assert_eq!(
+        (said.exit, repo.atoms().as_str()),
+        (0, "A1:resolved A2:resolved"),
+        "{}{}",
+        said.out,
+        said.err
+    );
+}
+
+#[test]
+fn without_an_agent_nothing_is_agreed_on() {
+    let repo = unaligned();
+    let words = ["run", "The answer is there", "--check", "test -e answer"];
+    let said = repo.aot(&[&words[..], &["--yes"]].concat());
+    assert_eq!(said.exit, 3, "{}{}", said.out, said.err);
+    assert!(said.err.contains("no agent for A1") && said.err.contains("--agent NAME"), "{}", said.err);
+    assert!(!repo.path(STATE).exists());
+    // A dry run is a look before the start.
+    let said = repo.aot(&[&words[..], &["--yes", "--dry-run"]].concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("agents     missing: no agent for A1"), "{}", said.out);
+    assert!(said.out.contains("branch     main, the default branch"), "{}", said.out);
+    // At a terminal it is said instead of the question.
+    let (code, seen) = Terminal::open(&repo, &words).end();
+    assert_eq!(code, Some(3), "{}", plain(&seen));
+    assert!(!plain(&seen).contains("Start?") && !repo.path(STATE).exists(), "{}", plain(&seen));
+    // Where every check passes, no agent is needed.
+    repo.write("answer", "42\n");
+    let said = repo.aot(&[&words[..], &["--yes"]].concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+}
+
+#[test]
+fn of_commands_no_agent_run_is_said() {
+    let repo = unaligned();
+    let said = repo.aot(&[&["align"], &RUN[1..], &["--yes", "--no-run"]].concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let status = repo.aot(&["status"]);
+    assert!(status.out.contains("left at most  no agent run, 2h\n"), "{}", status.out);
+    assert_eq!(repo.aot(&["status", "--json"]).halted()["bound"]["agent_runs"], 0);
+    // Settings that name an agent let it change the plan.
+    repo.write("../config/aot/aot.toml", "[cage]\nkind = \"none\"\n[agents]\ndefault = \"claude\"\n");
+    let status = repo.aot(&["status"]);
+    assert!(status.out.contains(" agent runs, 2h\n"), "{}", status.out);
+    repo.write("../config/aot/aot.toml", "[cage]\nkind = \"none\"\n");
+    let ran = repo.aot(&["run"]);
+    assert!(ran.out.contains("plan     1 atom, 3 at a time, at most 20 iterations\n"), "{}", ran.out);
+}
+
+#[test]
 fn without_a_state_file_every_verb_says_how_to_start() {
     let repo = unaligned();
     for verb in ["run", "status", "graph", "log", "stop", "verify", "redirect", "ready", "validate", "lint"] {
@@ -138,8 +202,9 @@ fn without_a_terminal_a_yes_is_needed() {
 fn at_a_terminal_enter_starts_it_and_no_leaves_nothing() {
     let repo = unaligned();
     let mut terminal = Terminal::open(&repo, &RUN);
+    terminal.answer("The work lands on main, the default branch.", "");
     terminal.answer("Start? [Y/n] ", "n");
-    terminal.see("nothing was agreed on, and nothing was written");
+    terminal.see("nothing was written");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(1), "{}", plain(&seen));
     assert!(!repo.path(STATE).exists());
@@ -149,4 +214,64 @@ fn at_a_terminal_enter_starts_it_and_no_leaves_nothing() {
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{}", plain(&seen));
     assert_eq!(repo.landed("main"), "A1");
+}
+
+#[test]
+fn the_default_branch_is_asked_for_once() {
+    let repo = unaligned();
+    let mut terminal = Terminal::open(&repo, &RUN);
+    terminal.answer("Enter for yes, or the name of another branch: ", "no");
+    terminal.answer("Name another branch", "two words");
+    terminal.answer("`two words` cannot be the name of a branch", "night");
+    terminal.answer("Start? [Y/n] ", "");
+    terminal.see("DONE");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!((repo.landed("night").as_str(), repo.landed("main").as_str()), ("A1", ""));
+    // Where the answer was yes, it is known.
+    let mut terminal = Terminal::open(&repo, &[&RUN[..], &["--force"]].concat());
+    terminal.answer("The work lands on main, the default branch.", "y");
+    terminal.answer("Start? [Y/n] ", "n");
+    terminal.end();
+    let mut terminal = Terminal::open(&repo, &[&RUN[..], &["--force"]].concat());
+    terminal.answer("Start? [Y/n] ", "n");
+    let (_, seen) = terminal.end();
+    assert!(!plain(&seen).contains("The work lands on"), "{}", plain(&seen));
+    // Another branch is not asked for.
+    repo.git(&["switch", "-q", "-c", "mine"]);
+    let mut terminal = Terminal::open(&repo, &[&RUN[..], &["--force"]].concat());
+    terminal.see("branch     mine, which is checked out");
+    terminal.answer("Start? [Y/n] ", "n");
+    let (_, seen) = terminal.end();
+    assert!(!plain(&seen).contains("The work lands on"), "{}", plain(&seen));
+    // The remote says which one it is.
+    repo.git(&["update-ref", "refs/remotes/origin/mine", "HEAD"]);
+    repo.git(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/mine"]);
+    let said = run(&repo, &["--force", "--yes"]);
+    assert!(said.out.contains("branch     mine, the default branch (--branch NAME"), "{}", said.out);
+}
+
+#[test]
+fn hooks_that_do_not_run_are_said() {
+    use std::os::unix::fs::PermissionsExt;
+    let hook = |repo: &Repo, path: &str, mode: u32| {
+        repo.write(path, "#!/bin/sh\nexit 1\n");
+        std::fs::set_permissions(repo.path(path), std::fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    let page = |repo: &Repo| {
+        let said = run(repo, &["--yes", "--dry-run"]);
+        assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+        said.out.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let repo = unaligned();
+    hook(&repo, ".git/hooks/pre-push", 0o755);
+    hook(&repo, ".git/hooks/commit-msg", 0o644);
+    assert!(!page(&repo).contains("git hooks"), "{}", page(&repo));
+    hook(&repo, ".git/hooks/pre-commit", 0o755);
+    let told = "git hooks do not run on the commits of a loop (pre-commit); a check can run what they run";
+    assert!(page(&repo).contains(told), "{}", page(&repo));
+    // As the project's own tools set it up.
+    hook(&repo, ".husky/commit-msg", 0o755);
+    repo.git(&["config", "core.hooksPath", ".husky"]);
+    assert!(page(&repo).contains("(commit-msg);"), "{}", page(&repo));
+    assert_eq!(run(&repo, &["--yes"]).exit, 0, "and they do not");
 }

@@ -51,7 +51,7 @@ fn answer_all(terminal: &mut Terminal) {
     terminal.answer("Enter: tests/**\n> ", "");
     terminal.see("make: **/*.mk, GNUmakefile, Makefile, makefile");
     terminal.answer("[yes/no] ", "yes");
-    terminal.answer("What does not belong to it?", "Two");
+    terminal.answer("What is out of scope?", "Two");
     terminal.answer("> ", "");
     terminal.answer("The pieces of work", "{\"description\": \"One\", \"run\": \"echo one > one\"}");
     terminal.answer("> ", "Look at it <- A1");
@@ -166,7 +166,7 @@ fn an_interrupted_check_ends_with_the_dialogue() {
     let mut terminal = Terminal::open(&repo, &words);
     terminal.see("Enter: tests/**");
     terminal.press(b"\r");
-    terminal.answer("does not belong", "");
+    terminal.answer("out of scope", "");
     let began = std::time::Instant::now();
     while !repo.path("../began").exists() {
         assert!(began.elapsed() < crate::repo::LONG);
@@ -208,7 +208,7 @@ fn pages_are_as_wide_as_the_window() {
     terminal.see("Enter: tests/**");
     terminal.resize(50);
     terminal.press(b"\r");
-    terminal.answer("does not belong", "");
+    terminal.answer("out of scope", "");
     terminal.see("[yes/edit/change/no] ");
     let narrow = terminal.text();
     let page = narrow.split("goal  ").last().expect("a page").to_owned();
@@ -346,4 +346,120 @@ fn an_atom_that_waits_for_nothing_known_is_asked_for_again() {
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{}", plain(&seen));
     assert_eq!(repo.state()["atoms"][0]["description"], "x");
+}
+
+#[test]
+fn back_leads_to_the_question_before() {
+    let repo = project();
+    let mut terminal = Terminal::open(&repo, &["align", "--no-run"]);
+    terminal.answer("What do you want?\n> ", "Let there be one");
+    terminal.answer("The goal, in a sentence\n  Enter: Let there be one\n> ", "back");
+    terminal.answer("There is no question before this one.", "Let there be two");
+    terminal.answer("Why do you want it?", "back");
+    terminal.answer("The goal, in a sentence\n  Enter: Let there be two\n> ", "");
+    terminal.answer("Why do you want it?", "Because");
+    terminal.answer("What should exist when it's done?", "It");
+    terminal.answer("(Makefile)", "file one");
+    terminal.answer("> ", "2");
+    terminal.answer("> ", "");
+    terminal.answer("When is it done, in words?", "BACK");
+    // A list is offered as a whole.
+    terminal.answer("  Enter: file one; 2\n> ", "");
+    terminal.answer("When is it done, in words?", "Now");
+    terminal.answer("Which files may no worker change?", "none");
+    terminal.answer("[yes/no] ", "back");
+    terminal.answer("Which files may no worker change?", "README");
+    terminal.answer("[yes/no] ", "no");
+    terminal.answer("What is out of scope?", "");
+    terminal.answer("The pieces of work", "");
+    // From a part that was to be changed, back to the page.
+    terminal.answer("[yes/edit/change/no] ", "change");
+    terminal.answer("Which part?", "why");
+    terminal.answer("Why do you want it?", "back");
+    terminal.answer("[yes/edit/change/no] ", "change");
+    terminal.answer("Which part?", "back");
+    terminal.answer("[yes/edit/change/no] ", "yes");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{}", plain(&seen));
+    let objective = &repo.state()["objective"];
+    assert_eq!(
+        (&objective["goal"], &objective["background_intent"]),
+        (&"Let there be two".into(), &"Because".into())
+    );
+    assert_eq!(objective["base_case"]["checklist"][1]["check"]["value"], "make lint");
+    assert_eq!(objective["protected"], serde_json::json!(["README"]));
+}
+
+#[test]
+fn what_was_typed_survives_an_interrupt() {
+    let repo = project();
+    let before = files(&repo);
+    let mut terminal = Terminal::open(&repo, &["align"]);
+    terminal.answer("What do you want?\n> ", "Let there be one");
+    terminal.answer("The goal, in a sentence", "One");
+    terminal.answer("Why do you want it?", "");
+    terminal.answer("What should exist when it's done?", "A file");
+    terminal.answer("(Makefile)", "file one");
+    terminal.answer("> ", "1");
+    terminal.answer("> ", "");
+    terminal.see("When is it done, in words?");
+    terminal.press(b"\x03");
+    assert_eq!((terminal.end().0, files(&repo)), (Some(130), before));
+    // Another request is another dialogue.
+    let mut terminal = Terminal::open(&repo, &["align", "Something else"]);
+    terminal.answer("The goal, in a sentence\n  Enter: Something else\n> ", "\x03");
+    terminal.end();
+    let mut terminal = Terminal::open(&repo, &["align", "--no-run"]);
+    terminal.see("Your answers from last time are suggested again; Enter takes them.");
+    terminal.answer("What do you want?\n  Enter: Let there be one\n> ", "");
+    terminal.answer("The goal, in a sentence\n  Enter: One\n> ", "");
+    terminal.answer("Why do you want it?\n  Enter: Not stated beyond the goal.\n> ", "");
+    terminal.answer("What should exist when it's done?\n  Enter: A file\n> ", "");
+    terminal.answer("  Enter: file one; 1\n> ", "");
+    for question in
+        ["When is it done", "Which files may no worker change?", "[yes/no] ", "out of scope", "The pieces"]
+    {
+        terminal.answer(question, if question.contains("yes") { "no" } else { "" });
+    }
+    terminal.answer("[yes/edit/change/no] ", "yes");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{}", plain(&seen));
+    assert_eq!(repo.state()["objective"]["goal"], "One");
+    assert_eq!(repo.state()["objective"]["base_case"]["checklist"][1]["check"]["value"], "make test");
+    // What was agreed on is not offered any more.
+    let mut terminal = Terminal::open(&repo, &["align", "--force"]);
+    terminal.see("What do you want?\n> ");
+    terminal.press(b"\x03");
+    let (_, seen) = terminal.end();
+    assert!(!plain(&seen).contains("last time"), "{}", plain(&seen));
+}
+
+#[test]
+fn limits_and_patterns_are_changed_on_the_page() {
+    let repo = project();
+    let words = [&SAID[..], &["--no-run", "--exclude", "e", "--protect", "nowhere/**"]].concat();
+    let mut terminal = Terminal::open(&repo, &words);
+    terminal.see("the protected pattern `nowhere/**` matches no file");
+    terminal.answer("[yes/edit/change/no] ", "change");
+    terminal.answer("Which part?", "limits");
+    terminal.answer("max_wall_time", "max_iterations=7");
+    terminal.answer("> ", "max_wall_time=soon");
+    terminal.answer("> ", "max_cost_usd=3");
+    terminal.answer("> ", "");
+    terminal.see("--set: ");
+    terminal.see("7 iterations, 3 at a time");
+    terminal.answer("[yes/edit/change/no] ", "change");
+    let shown = terminal.text().len();
+    terminal.answer("Which part?", "protected");
+    terminal.answer("  Enter: nowhere/**\n> ", "README");
+    terminal.answer("[yes/edit/change/no] ", "yes");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{}", plain(&seen));
+    assert!(!plain(&seen)[shown..].contains("matches no file"), "{}", &plain(&seen)[shown..]);
+    let constraints = &repo.state()["objective"]["constraints"];
+    assert_eq!(
+        (&constraints["max_iterations"], &constraints["max_cost_usd"]),
+        (&7.into(), &3.0.into()),
+        "{constraints}"
+    );
 }

@@ -9,6 +9,9 @@ fn the_menu_makes_one_change_of_many() {
     let repo = stopped();
     let mut terminal = Terminal::open(&repo, &["redirect", "--no-agent"]);
     terminal.see("nothing runs");
+    terminal.see("  redo     do an atom again, with a hint if you like\n");
+    terminal.answer("make/cancel] ", "add");
+    terminal.answer("`<- A1,A2` says what it depends on\n> ", "back");
     terminal.see("make/cancel] ");
     let page = terminal.text();
     for part in [
@@ -21,7 +24,7 @@ fn the_menu_makes_one_change_of_many() {
         assert!(page.contains(part), "{part}\n{page}");
     }
     terminal.press(b"make\r");
-    terminal.answer("Nothing is to be different yet", "remove");
+    terminal.answer("There is no change yet", "remove");
     terminal.answer("Which pending atom?\n> ", "A4");
     terminal.see("is resolved, not pending");
     terminal.answer("make/cancel] ", "remove");

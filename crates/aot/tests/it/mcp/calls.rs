@@ -309,3 +309,57 @@ fn a_request_that_is_too_long_is_answered_with_an_error() {
     assert!(client.ask("tools/list", json!({}))["tools"].is_array());
     assert!(!repo.read(".claude/aot-loop-state.md").contains("xxx"));
 }
+
+#[test]
+fn a_long_call_tells_that_it_is_under_way() {
+    let check = "      - {item: \"It comes\", check: {type: command, value: \"until test -e go; do sleep 0.05; done\"}}\n";
+    let repo = Repo::with(&Plan { base_case: check, ..Plan::default() });
+    let mut client = Client::of(&repo);
+    let meta = json!({"progressToken": "t1"});
+    let call = client.send("tools/call", json!({"name": "verify", "arguments": {}, "_meta": meta}));
+    let told = client.notification("notifications/progress");
+    assert_eq!(told["params"]["progressToken"], "t1", "{told}");
+    let message = told["params"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.starts_with("verify has been running for "), "{told}");
+    assert!(
+        client.notification("notifications/progress")["params"]["progress"].as_f64()
+            > told["params"]["progress"].as_f64()
+    );
+    repo.write("go", "");
+    assert_eq!(client.answer(call)["result"]["structuredContent"]["passed"], true);
+    // Nobody is told who did not ask.
+    fs::remove_file(repo.path("go")).expect("it was there");
+    let call = client.call_later("verify", json!({"fresh": true}));
+    assert!(!client.is_answered(call, std::time::Duration::from_secs(3)));
+    assert!(!client.has_heard("notifications/progress"));
+    repo.write("go", "");
+    client.answer(call);
+}
+
+#[test]
+fn the_rest_of_a_long_answer_is_had_in_parts() {
+    let atoms: String = (1..=900).map(|n| atom(&format!("A{n}"), "", &file("a"))).collect();
+    let base = is_there("a");
+    let repo = Repo::with(&Plan { atoms: &atoms, base_case: &base, ..Plan::default() });
+    let mut client = Client::of(&repo);
+    let shown = client.done("show", json!({}));
+    let cut = &shown["cut"]["atoms"];
+    assert!(cut["shown"].as_u64() < cut["of"].as_u64() && cut["of"] == 900, "{}", shown["cut"]);
+    let hint = shown["cut"]["hint"].as_str().expect("a hint").to_owned();
+    let number: u64 = hint
+        .split("`answer` ")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next()?.parse().ok())
+        .expect("a number");
+    let mut ids: Vec<Value> =
+        shown["atoms"].as_array().expect("a list").iter().map(|one| one["id"].clone()).collect();
+    let mut from = cut["shown"].clone();
+    while !from.is_null() {
+        let part = client.done("rest", json!({"answer": number, "field": "atoms", "from": from}));
+        ids.extend(part["atoms"].as_array().expect("a list").iter().map(|one| one["id"].clone()));
+        from = part["next"].clone();
+    }
+    let all: Vec<Value> = (1..=900).map(|n| json!(format!("A{n}"))).collect();
+    assert_eq!(ids, all);
+    assert_eq!(client.refused("rest", json!({"answer": 99, "field": "atoms", "from": 0})).0, "no_rest");
+}

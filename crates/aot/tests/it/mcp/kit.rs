@@ -96,6 +96,24 @@ impl Client {
         }
     }
 
+    /// The next notification of this kind.
+    pub fn notification(&mut self, method: &str) -> Value {
+        let began = Instant::now();
+        loop {
+            if let Some(at) = self.heard.iter().position(|told| told["method"] == method) {
+                return self.heard.remove(at);
+            }
+            match self.lines.recv_timeout(LONG.saturating_sub(began.elapsed())) {
+                Ok(line) => self.heard.push(serde_json::from_str(&line).expect("a line of JSON")),
+                Err(error) => panic!("no {method}: {error}"),
+            }
+        }
+    }
+
+    pub fn has_heard(&self, method: &str) -> bool {
+        self.heard.iter().any(|told| told["method"] == method)
+    }
+
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         let answer = self.answer(id);

@@ -29,9 +29,10 @@ fn tools_say_what_they_are_and_what_they_take() {
         let wanted = all.filter(|tool| tool["annotations"][hint] == value);
         wanted.map(|tool| tool["name"].as_str().expect("a name")).collect()
     };
-    let looks = ["status", "ready", "show", "graph", "log", "validate", "gate", "atom_brief"];
-    let undoes = ["align", "stop", "redirect", "atom_fail", "atom_remove", "or_switch"];
-    let steps = ["enter", "turn", "atom_add", "atom_start", "atom_resolve", "atom_decompose", "or_add"];
+    let looks = ["status", "ready", "show", "graph", "log", "validate", "gate", "atom_brief", "rest"];
+    let undoes = ["align", "stop", "redirect", "atom_fail", "atom_withdraw", "atom_remove", "or_switch"];
+    let steps =
+        ["judge", "enter", "turn", "atom_add", "atom_start", "atom_resolve", "atom_decompose", "or_add"];
     let runs = ["lint", "verify"];
     assert_eq!(names(&tools).len(), looks.len() + undoes.len() + steps.len() + runs.len());
     assert_eq!(tools_of("readOnlyHint", true), looks);

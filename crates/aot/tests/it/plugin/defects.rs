@@ -95,7 +95,8 @@ fn nothing_is_proven_by_nothing() {
         assert_ne!(repo.state()["control"]["status"], "completed", "{base_case}");
         if base_case == opinion {
             // Nobody can confirm what a judge has to score.
-            let told = repo.told_at_the_end();
+            let told = repo.told_at_the_start("c2");
+            assert!(told.contains("aot judge"), "{told}");
             assert!(
                 said.out.contains("there is no judge") || said.err.contains("there is no judge"),
                 "{}",

@@ -7,5 +7,6 @@ mod hooks;
 mod installing;
 mod kit;
 mod screen;
+mod screen_life;
 mod sessions;
 mod steps;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use scripted_model::{Rule, Script, Step};
@@ -14,7 +15,7 @@ use super::kit::{
 use crate::repo::{LONG, Plan, Repo};
 
 /// Whether tmux is here. If not, that is said; where everything has to be tested, it is a failure.
-fn tmux_is_here() -> bool {
+pub fn tmux_is_here() -> bool {
     let found = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_ok_and(|status| status.success()) {
         return true;
@@ -25,13 +26,13 @@ fn tmux_is_here() -> bool {
 }
 
 /// A session of the client at a terminal.
-struct Screen<'s> {
+pub struct Screen<'s> {
     scene: &'s Scene,
     socket: PathBuf,
 }
 
 impl<'s> Screen<'s> {
-    fn open(scene: &'s Scene) -> Screen<'s> {
+    pub fn open(scene: &'s Scene) -> Screen<'s> {
         let home = scene.repo.path("../home/.claude");
         let project = scene.repo.path(".").canonicalize().expect("it is there");
         std::fs::create_dir_all(&home).expect("a folder");
@@ -57,7 +58,10 @@ impl<'s> Screen<'s> {
         );
         line.push(quoted(client.get_program().to_str().expect("plain")));
         line.extend(client.get_args().map(|word| quoted(word.to_str().expect("plain"))));
-        let screen = Screen { scene, socket: scene.repo.path("../tmux") };
+        // A server that is about to end would take a new session with it, so each screen has its own.
+        static OPENED: AtomicUsize = AtomicUsize::new(0);
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        let screen = Screen { scene, socket: scene.repo.path(&format!("../tmux-{number}")) };
         let size = ["-x", "150", "-y", "100"];
         let command = line.join(" ");
         screen.tmux(
@@ -79,18 +83,25 @@ impl<'s> Screen<'s> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-t", "s", "-S", "-500"])
     }
 
     /// Types a line, and waits until it stands there before it is sent.
-    fn say(&self, line: &str) {
+    pub fn say(&self, line: &str) {
         self.tmux(&["send-keys", "-t", "s", "-l", line]);
         self.see(line);
         self.tmux(&["send-keys", "-t", "s", "Enter"]);
     }
 
-    fn see(&self, what: &str) {
+    /// The client is gone from one moment to the next, without a word to its hooks.
+    pub fn crash(self) {
+        let pid = self.tmux(&["display-message", "-p", "-t", "s", "#{pane_pid}"]);
+        let killed = Command::new("kill").args(["-9", pid.trim()]).status();
+        assert!(killed.is_ok_and(|status| status.success()), "{pid}");
+    }
+
+    pub fn see(&self, what: &str) {
         let began = Instant::now();
         while !self.text().contains(what) {
             let (text, told) = (self.text(), self.scene.told());

@@ -292,6 +292,53 @@ fn a_session_crashes_and_another_takes_over() {
     assert_eq!(scene.repo.landed("main"), "A1");
 }
 
+/// Nothing is asked of the user, who gave no permission beforehand.
+#[test]
+fn the_verifier_judges_what_no_command_can_see() {
+    let good =
+        "      - item: It is good\n        check: {type: quality, criteria: Short, pass_threshold: 4}\n";
+    for program in both_versions() {
+        let (atoms, base) = (atom("A1", "", ""), good.to_owned());
+        let scene = Scene::new(&Plan { atoms: &atoms, base_case: &base, ..Plan::default() }, |_| {
+            let one =
+                json!({"criterion": "overall", "score": 5, "reason": "it is", "evidence": ["README:1 A"]});
+            let hand_in = format!("aot judge \"It is good\" --scores '{}'", json!({"scores": [one]}));
+            let prompt = "Judge: `aot judge \"It is good\"` is your brief; hand the scores in.";
+            let seen = json!({"passed": true, "evidence": "the files", "failures": []}).to_string();
+            Script::new()
+                .rule(
+                    coordinator()
+                        .run(&start("A1"))
+                        .run(&resolve("A1"))
+                        .say("All is done.")
+                        .run(&hand_in)
+                        .call(
+                            "Agent",
+                            json!({
+                                "description": "judge", "subagent_type": "aot:aot-verifier", "prompt": prompt,
+                                "run_in_background": false,
+                            }),
+                        )
+                        .say("It is judged."),
+                )
+                .rule(
+                    Rule::always()
+                        .system("You report whether all checks pass")
+                        .run("aot judge \"It is good\"")
+                        .run(&hand_in)
+                        .say(&seen),
+                )
+                .rule(enters())
+        })
+        .on(program);
+        let said = scene.say_with("/aot:enter-recursion", "default");
+        let control = scene.repo.state()["control"].clone();
+        assert_eq!(control["status"], "completed", "{program}: {control}\n{}\n{}", said.out, scene.told());
+        assert!(scene.was_told("the coordinator does not judge: aot-verifier does"), "{}", scene.told());
+        assert!(scene.was_told("It is good: scored 5.00, at least 4"), "{}", scene.told());
+    }
+}
+
 #[test]
 fn a_second_session_is_left_alone() {
     if !claude_is_here() {

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::kit::{atom, file, is_there, reason};
-use crate::repo::{Plan, Repo};
+use super::kit::{atom, context, file, is_there, reason, shown};
+use crate::repo::{Plan, Repo, STATE};
 
 fn plan<'p>(atoms: &'p str, base_case: &'p str) -> Plan<'p> {
     Plan { atoms, base_case, ..Plan::default() }
@@ -102,6 +102,211 @@ fn steps_at_the_same_time_do_not_collide() {
     repo.turn("c1");
     assert_eq!(repo.state()["control"]["status"], "completed");
     assert_eq!(repo.leftovers(), [""; 0]);
+}
+
+/// Marks an atom as resolved with an editor.
+fn type_resolved(repo: &Repo, id: &str, status: &str) {
+    let text = repo.read(STATE);
+    let (from, to) = (format!("\"Make {id}\", status: {status}"), format!("\"Make {id}\", status: resolved"));
+    assert!(text.contains(&from), "{text}");
+    repo.write(STATE, &text.replace(&from, &to));
+}
+
+#[test]
+fn a_result_that_was_typed_is_not_believed() {
+    let repo = begun(
+        &(atom("A1", "", &file("a")) + &atom("A2", "", "") + &atom("A3", "", "")),
+        &(is_there("a") + &is_there("b")),
+    );
+    repo.step(&["atom", "start", "A1"]);
+    // The next step takes it back, whether a check proves the atom or not, and says so.
+    type_resolved(&repo, "A1", "in_progress");
+    type_resolved(&repo, "A2", "pending");
+    let said = repo.step(&["atom", "start", "A3"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.atoms(), "A1:in_progress A2:pending A3:in_progress");
+    assert!(repo.aot(&["log"]).out.contains("A1 was typed into the file as resolved"), "the journal tells");
+    // A verb beside the session does not launder it, and the attempt that was under way can still be handed in.
+    type_resolved(&repo, "A1", "in_progress");
+    let said = repo.step(&["atom", "add", "More"]);
+    assert!(said.err.contains("A1: `resolved` was typed into the state file"), "{}{}", said.out, said.err);
+    write(&repo, "A1-1", "a");
+    let said = repo.step(&["atom", "resolve", "A1", "--summary", "a is made"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    // At the end of a turn, too: the loop does not end with work that only a file says is done.
+    repo.step(&["atom", "fail", "A3", "--reason", "no"]);
+    type_resolved(&repo, "A2", "pending");
+    let answer = repo.turn("c1");
+    assert!(reason(&answer).contains("A2: `resolved` was typed"), "{answer}");
+    assert_eq!(repo.atoms(), "A1:resolved A2:pending A3:pending A4:pending");
+}
+
+#[test]
+fn only_what_an_atom_touches_has_to_be_clean() {
+    let atoms = atom("A1", "", "") + &atom("A2", "", "");
+    let repo = Repo::with(&plan(&atoms, &is_there("a")));
+    repo.write("README", "My own words.\n");
+    let said = repo.step(&["run", "--session"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let told = "uncommitted changes in README: work that touches them cannot land";
+    assert!(said.err.contains(told), "{}{}", said.out, said.err);
+    let bash = || repo.hook("post-tool-use", json!({"tool_name": "Bash", "tool_input": {"command": "aot"}}));
+    assert!(shown(&bash()).contains(told), "the user reads it");
+    ["A1", "A2"].iter().for_each(|id| assert_eq!(repo.step(&["atom", "start", id]).exit, 0));
+    write(&repo, "A1-1", "a");
+    write(&repo, "A2-1", "README");
+    let said = repo.step(&["atom", "resolve", "A1", "--summary", "a is made"]);
+    assert_eq!(said.exit, 0, "it touches nothing of the user's: {}{}", said.out, said.err);
+    let said = repo.step(&["atom", "resolve", "A2", "--summary", "another README"]);
+    assert_eq!(said.exit, 1, "{}{}", said.out, said.err);
+    assert!(said.err.contains("it cannot land: uncommitted work is in the way: README"), "{}", said.err);
+    let answer = bash();
+    assert!(shown(&answer).contains("A2 is done and cannot land"), "the user reads it: {answer}");
+    assert_eq!(
+        (repo.atoms().as_str(), repo.read("README").as_str()),
+        ("A1:resolved A2:in_progress", "My own words.\n")
+    );
+    repo.git(&["checkout", "-q", "README"]);
+    let said = repo.step(&["atom", "resolve", "A2", "--summary", "another README"]);
+    assert_eq!(said.exit, 0, "the same work lands: {}{}", said.out, said.err);
+    // Edits that are left prevent the completion, and the end says so.
+    repo.write("README", "My own words.\n");
+    repo.turn("c1");
+    let told = repo.told_at_the_end();
+    assert!(told.contains("commit or undo") && told.contains("README"), "{told}");
+    assert_eq!(repo.state()["control"]["status"], "stopped");
+    repo.git(&["commit", "-qam", "My own"]);
+    repo.step(&["run", "--session"]);
+    assert_eq!(repo.state()["control"]["status"], "completed");
+}
+
+#[test]
+fn a_verifier_judges_and_hands_its_scores_in() {
+    let good =
+        "      - item: It is good\n        check: {type: quality, criteria: Short, pass_threshold: 4}\n";
+    let quality = "check: {type: quality, criteria: Neat, pass_threshold: 3}";
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", quality)), &(is_there("a") + good));
+    let bash = || repo.hook("post-tool-use", json!({"tool_name": "Bash", "tool_input": {"command": "aot"}}));
+    assert!(shown(&bash()).contains("there is no judge: aot-verifier scores it"), "it is said at entry");
+    let scores = |score: u8| {
+        let one =
+            json!({"criterion": "overall", "score": score, "reason": "so it is", "evidence": ["a:1 a"]});
+        json!({"scores": [one]}).to_string()
+    };
+    // The check of an atom is judged in its tree.
+    ["A1", "A2"].iter().for_each(|id| assert_eq!(repo.step(&["atom", "start", id]).exit, 0));
+    write(&repo, "A1-1", "a");
+    write(&repo, "A2-1", "b");
+    let said = repo.step(&["atom", "resolve", "A2", "--summary", "b is made"]);
+    assert!(said.err.contains("not judged yet") && said.err.contains("`aot judge`"), "{}", said.err);
+    assert_eq!(repo.step(&["judge"]).out, "It is good\nA2: Neat\n");
+    assert_eq!(repo.step(&["judge", "A2: Neat", "--scores", &scores(3)]).exit, 0);
+    assert_eq!(repo.step(&["atom", "resolve", "A2", "--summary", "b is made"]).exit, 0);
+    assert_eq!(repo.step(&["atom", "resolve", "A1", "--summary", "a is made"]).exit, 0);
+    // The machine's checks come first; then whoever coordinates is asked for a judge.
+    let answer = repo.turn("c1");
+    assert!(reason(&answer).contains("aot judge \"It is good\""), "{answer}");
+    assert!(!reason(&answer).contains("aot atom add"), "no other work is asked for: {answer}");
+    let brief = repo.step(&["judge", "It is good"]).out;
+    assert!(brief.contains("Short") && brief.contains("aot judge \"It is good\" --scores"), "{brief}");
+    // As strict as with any judge.
+    for (wrong, told) in [
+        (scores(6), "one of 1, 2, 3, 4, 5"),
+        ("I like it".into(), "no JSON object"),
+        (scores(4).replace("[\"a:1 a\"]", "[]"), "at least one place"),
+        (scores(4).replace("overall", "taste"), "overall"),
+    ] {
+        let said = repo.step(&["judge", "It is good", "--scores", &wrong]);
+        assert_eq!(said.exit, 1, "{wrong}: {}", said.out);
+        assert!(said.err.contains("these scores do not count") && said.err.contains(told), "{}", said.err);
+    }
+    // Only the verifier judges.
+    let command = json!({"command": format!("aot judge \"It is good\" --scores '{}'", scores(5))});
+    for (role, ruled) in
+        [("verifier", "allow"), ("worker", "deny"), ("coordinator", "deny"), ("probe", "deny")]
+    {
+        assert_eq!(repo.ruled("x", role, "Bash", command.clone()), ruled, "{role}");
+    }
+    // Scores that do not pass leave the loop open, and count for the files as they were.
+    let said = repo.step(&["judge", "It is good", "--scores", &scores(3)]);
+    assert!(said.out.contains("scored 3.00, below 4"), "{}{}", said.out, said.err);
+    let answer = repo.turn("c1");
+    assert!(reason(&answer).contains("It is good: scored 3.00, below 4"), "{answer}");
+    assert_eq!(repo.step(&["judge", "It is good", "--scores", &scores(5)]).exit, 0);
+    repo.write("a", "another");
+    repo.git(&["commit", "-qam", "By hand"]);
+    let answer = repo.turn("c1");
+    assert!(reason(&answer).contains("not judged yet on these files"), "{answer}");
+    assert_eq!(repo.step(&["judge", "It is good", "--scores", &scores(5)]).exit, 0);
+    assert_eq!(repo.turn("c1"), Value::Null);
+    assert_eq!(repo.state()["control"]["status"], "completed");
+}
+
+#[test]
+fn what_only_this_folder_has_is_named_at_the_end() {
+    let repo = begun(&atom("A1", "", ""), &(is_there("a") + &is_there("b")));
+    repo.step(&["atom", "start", "A1"]);
+    write(&repo, "A1-1", "a");
+    assert_eq!(repo.step(&["atom", "resolve", "A1", "--summary", "a is made"]).exit, 0);
+    // Half of it exists only as files that nobody has committed; what git ignores is not worth a word.
+    repo.write("b", "made beside the loop");
+    repo.write("more/c", "c");
+    repo.write("ignored/d", "d");
+    assert_eq!(repo.turn("c1"), Value::Null);
+    assert_eq!(repo.state()["control"]["status"], "completed");
+    let answer = repo.hook("post-tool-use", json!({"tool_name": "Agent"}));
+    let told =
+        "no commit has these files, and the checks could see them: b, more/. Commit what belongs to it";
+    assert!(shown(&answer).contains(told) && context(&answer).contains(told), "{answer}");
+    // A run says the same.
+    let repo = Repo::with(&plan(&atom("A1", "", ""), &is_there("b")));
+    repo.write("b", "made beside the loop");
+    let said = repo.aot(&["run"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!((said.out + &said.err).contains("the checks could see files that no commit has: b"));
+}
+
+#[test]
+fn what_nobody_has_looked_at_is_not_called_green() {
+    let repo = begun(&atom("A1", "", ""), &is_there("a"));
+    let bash = || repo.hook("post-tool-use", json!({"tool_name": "Bash", "tool_input": {"command": "aot"}}));
+    assert!(shown(&bash()).contains("red now: a is there"));
+    assert_eq!(repo.step(&["redirect", "--hold"]).exit, 0);
+    assert_eq!(repo.step(&["redirect", "--done", "a is there, and small"]).exit, 0);
+    // The loop goes on without a look at its checks.
+    assert_eq!(repo.step(&["run", "--session"]).exit, 0);
+    let answer = bash();
+    assert!(shown(&answer).contains("at most ") && !shown(&answer).contains("red"), "{answer}");
+}
+
+#[test]
+fn growth_and_its_withdrawal_are_told() {
+    let repo = begun(&(atom("A1", "", "") + &atom("A2", "", "")), &is_there("a"));
+    repo.step(&["atom", "start", "A2"]);
+    for words in [
+        &["atom", "decompose", "A1", "--child", "One half", "--child", "The other"][..],
+        &["atom", "withdraw", "A1"],
+        &["atom", "decompose", "A1", "--child", "All of it"],
+        &["atom", "add", "More"],
+    ] {
+        let command = json!({"command": format!("aot {}", words.join(" "))});
+        let is_quoted = words.len() > 4;
+        assert!(is_quoted || repo.ruled("c1", "coordinator", "Bash", command) == "allow", "{words:?}");
+        let said = repo.step(words);
+        assert_eq!(said.exit, 0, "{words:?}: {}{}", said.out, said.err);
+    }
+    assert_eq!(repo.atoms(), "A1:pending A2:in_progress A3:pending A4:pending");
+    let said = repo.step(&["atom", "withdraw", "A2"]);
+    assert!(said.exit == 1 && said.err.contains("A2"), "nothing to withdraw: {}", said.err);
+    write(&repo, "A2-1", "b");
+    assert_eq!(repo.step(&["atom", "resolve", "A2", "--summary", "b is made"]).exit, 0);
+    repo.turn("c1");
+    let answer = repo.hook("post-tool-use", json!({"tool_name": "Agent"}));
+    for part in
+        ["A2 resolved", "A1 decomposed into A3, A4", "A1 is whole again", "A1 decomposed into A3", "A4 added"]
+    {
+        assert!(shown(&answer).contains(part), "{part}: {answer}");
+    }
 }
 
 #[test]

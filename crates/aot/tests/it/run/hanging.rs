@@ -12,13 +12,17 @@ const SOON: Duration = Duration::from_secs(60);
 
 const ENDS: [&str; 4] = ["interrupt", "stop", "redirect", "time"];
 
-/// A git before the real one on the PATH. It hangs in one command until it is healed.
+/// A git before the real one on the PATH. It hangs in one command, or does something else, until it is healed.
 struct HangingGit<'r> {
     repo: &'r Repo,
 }
 
 impl HangingGit<'_> {
     fn new<'r>(repo: &'r Repo, command: &str) -> HangingGit<'r> {
+        HangingGit::that(repo, command, "exec sleep 1000")
+    }
+
+    fn that<'r>(repo: &'r Repo, command: &str, does: &str) -> HangingGit<'r> {
         let real = std::env::split_paths(&std::env::var_os("PATH").expect("a PATH"))
             .map(|folder| folder.join("git"))
             .find(|path| path.is_file())
@@ -26,7 +30,7 @@ impl HangingGit<'_> {
         let folder = repo.path("../bin");
         let (real, healed, pid) = (real.display(), folder.join("healed"), folder.join("pid"));
         let script = format!(
-            "#!/bin/sh\nfor word; do\n  if [ \"$word\" = {command} ] && [ ! -e {} ]; then\n    echo $$ > {}.new; mv {}.new {}; exec sleep 1000\n  fi\ndone\nexec {real} \"$@\"\n",
+            "#!/bin/sh\nfor word; do\n  if [ \"$word\" = {command} ] && [ ! -e {} ]; then\n    echo $$ > {}.new; mv {}.new {}; {does}\n  fi\ndone\nexec {real} \"$@\"\n",
             healed.display(),
             pid.display(),
             pid.display(),
@@ -63,6 +67,22 @@ impl HangingGit<'_> {
     fn heal(&self) {
         self.repo.write("../bin/healed", "");
     }
+}
+
+/// A git that is killed while it moves the checkout leaves its lock there. It is known for ours, and does not keep the loop
+/// waiting.
+#[test]
+fn a_git_that_dies_in_a_landing_does_not_block_the_next() {
+    let constraints = "max_iterations: 20, max_parallel_agents: 3, max_stall_count: 3, max_wall_time: 1m";
+    let repo = Repo::with(&Plan { constraints, ..Plan::default() });
+    let healed = repo.path("../bin/healed").display().to_string();
+    let dies = format!(
+        "case \"$*\" in *'read-tree -m -u'*) : > \"$GIT_DIR/index.lock\"; : > {healed}; kill -9 $$ ;; esac"
+    );
+    let said = HangingGit::that(&repo, "read-tree", &dies).start(&["run", "--json"]).end();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(repo.path("../bin/healed").exists(), "no git has died");
+    assert!(!repo.path(".git/index.lock").exists());
 }
 
 fn is_gone(pid: &str) -> bool {

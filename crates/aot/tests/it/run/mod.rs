@@ -10,3 +10,4 @@ mod stopping;
 mod told;
 mod traps;
 mod trees;
+mod undo;

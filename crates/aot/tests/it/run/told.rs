@@ -1,5 +1,7 @@
 //! What several screens say of the same thing is the same.
 
+use serde_json::json;
+
 use crate::repo::{Plan, Repo, atom, check};
 
 /// A choice that failed is dormant, and need not be resolved; a lone atom is red for a while.
@@ -32,6 +34,49 @@ fn counts_units_and_reasons_are_the_same_everywhere() {
     let log = repo.aot(&["log", "A2"]).out;
     assert!(log.contains("A2 starts in iteration 1") && log.contains("A2 failed: exit 3: no"), "{log}");
     assert!(!log.contains("still open"), "{log}");
+}
+
+/// What a person wants to know when it is over: what landed where, how large it is, and how to take it back.
+#[test]
+fn a_halt_says_what_landed() {
+    let atoms = [
+        atom("A1", "", "printf '1\\n2\\n' > a; echo no > README"),
+        atom("A2", "A1", "echo 3 >> a"),
+        atom("A3", "A2", "test -f go && echo 4 > b"),
+    ];
+    let plan = Plan { atoms: &atoms.concat(), base_case: &check("test -f b"), ..Plan::default() };
+    let repo = Repo::with(&plan);
+    let ran = repo.run();
+    assert_eq!(ran.exit, 11, "{}{}", ran.out, ran.err);
+    let halted = ran.halted();
+    assert_eq!(
+        halted["landed"],
+        json!({"branch": "main", "commits": 2, "files": 2, "insertions": 4, "deletions": 1})
+    );
+    assert_eq!(
+        (&halted["undo"], &halted["proven"], &halted["claimed"]),
+        (&json!("aot undo"), &json!(2), &json!(0))
+    );
+    repo.git(&["commit", "-q", "--allow-empty", "-m", "Somebody else's"]);
+    let again = repo.aot(&["run"]);
+    assert_eq!(again.exit, 11, "{}{}", again.out, again.err);
+    assert!(again.out.contains("2 of 3 atoms resolved (2 proven), "), "{}", again.out);
+    let line = "landed   2 commits on main: 2 files, +4 -1 lines; aot undo takes it all back\n";
+    assert!(again.out.contains(line), "{}", again.out);
+    // Nothing landed, and nothing is said of it.
+    let repo = Repo::with(&Plan { base_case: &check("true"), ..Plan::default() });
+    let ran = repo.aot(&["run"]);
+    assert!(ran.exit == 0 && !ran.out.contains("landed   "), "{}{}", ran.out, ran.err);
+    // In place there are no commits of the project's.
+    let repo = Repo::bare(&Plan::default());
+    let ran = repo.run();
+    assert_eq!((ran.exit, &ran.halted()["undo"]), (0, &json!(null)), "{}{}", ran.out, ran.err);
+    assert_eq!(ran.halted()["landed"]["insertions"], 1, "{}", ran.out);
+    // Elsewhere, it is said how to get it.
+    let repo = Repo::with(&Plan::default());
+    let ran = repo.aot(&["run", "--branch", "night"]);
+    assert!(ran.out.contains("landed   1 commit on night: 1 file, +1 -0 lines; aot undo"), "{}", ran.out);
+    assert!(ran.out.contains("\nmerge    git merge night\n"), "{}", ran.out);
 }
 
 /// What was tried in the loop before is not counted for the next one.

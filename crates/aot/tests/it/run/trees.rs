@@ -158,7 +158,7 @@ fn what_the_checks_need_and_git_ignores_is_found_at_alignment() {
     let isolation = repo.state()["objective"]["isolation"].clone();
     let expected = serde_json::json!({"share": ["tools", "gone"], "setup": "npm ci", "teardown": "true"});
     assert_eq!(isolation, expected);
-    assert!(said.out.contains("gone does not exist, so that no tree has it"), "{}", said.out);
+    assert!(said.out.contains("gone does not exist, so no worker's tree has it"), "{}", said.out);
 
     align(&repo, &["--share", "none", "--copy", "none"]);
     assert!(repo.state()["objective"]["isolation"].is_null());

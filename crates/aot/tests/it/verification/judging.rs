@@ -200,3 +200,25 @@ fn a_look_that_panics_is_an_error_and_blocks_nobody() {
     });
     assert_eq!(evaluation.seen[0].0, Outcome::Error, "{:?}", evaluation.seen);
 }
+
+/// An agent that is named as the judge is asked by whoever looks, unless they want no judge.
+#[test]
+fn an_agent_judges_for_whoever_looks() {
+    let project = Project::in_git(RUBRIC);
+    project.write("src/deep/a.txt", "fine words");
+    project.write(".gitignore", "answer\nmine.sh\n");
+    project.write("answer", &scores(json!(4), json!(2)).to_string());
+    let (program, answer) = (project.path("mine.sh"), project.path("answer"));
+    project.write("mine.sh", &format!("cat > /dev/null; cat {}", answer.display()));
+    let settings = format!(
+        "[cage]\nkind = \"none\"\n[agents]\njudge = \"mine\"\n[agent.mine]\nprogram = \"/bin/sh\"\narguments = [{:?}]\n\
+         answer = \"output\"\n",
+        program.display().to_string()
+    );
+    project.write("aot.toml", &settings);
+    let (exit, object) = project.json(&["verify", "--no-judge"]);
+    assert_eq!((exit, &object["checks"][0]["outcome"]), (17, &json!("pending")), "{object}");
+    let (exit, object) = project.json(&["verify"]);
+    assert_eq!((exit, &object["checks"][0]["outcome"]), (0, &json!("pass")), "{object}");
+    assert_eq!(object["checks"][0]["evidence"]["ran"], "mine");
+}

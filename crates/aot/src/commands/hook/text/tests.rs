@@ -65,8 +65,8 @@ fn the_next_instruction_has_all_that_is_needed() {
 fn a_red_base_case_is_shown_with_its_checks() {
     let text = LOOP.replace("status: pending, depends_on: [A1]", "status: resolved, depends_on: [A1]");
     let text = text.replace("status: pending, depends_on: [A2]", "status: resolved, depends_on: [A2]");
-    let red = vec![RedCheck { item: "It holds".into(), reason: "exit 1".into() }];
-    let text = next(&text, &TurnReport { red, notes: Vec::new() });
+    let red = vec![RedCheck { item: "It holds".into(), kind: None, reason: "exit 1".into() }];
+    let text = next(&text, &TurnReport { red, ..TurnReport::default() });
     assert!(text.contains("It holds: exit 1") && text.contains("aot atom add"), "{text}");
 }
 
