@@ -226,6 +226,9 @@ fn a_session_that_waits_for_its_coordinator_hears_the_verdict_before_it_speaks()
         screen.see("aot: stopped, not completed");
         let told = "The loop has STOPPED, and is not completed: stalled";
         scene.wait_until("the model is told", || scene.was_told(told));
+        if program == "claude-197" {
+            screen.see("It ended, 0.");
+        }
         let text = screen.text();
         assert!(!text.contains("hook error") && !text.contains("Next: aot "), "{program}:\n{text}");
         if program == "claude-197" {
