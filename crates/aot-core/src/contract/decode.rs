@@ -19,6 +19,7 @@ use super::document::{Entries, Items, Kind, Node};
 use super::finding::{Findings, Severity};
 use super::read::{Field, ItemOf, Name, Requirement, as_text, note_blank_name, note_slips, wrong_type};
 use crate::state::{AtomId, Background, State};
+pub use special::owned_by_program;
 use special::{TrailType, least, most, note_defaults, noun, requirement};
 
 /// Stands in for a text that is missing or no text. No file can say it: a NUL byte is refused.

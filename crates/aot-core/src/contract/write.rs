@@ -21,12 +21,34 @@ pub enum NotWritten {
 
 /// Makes `document`, which says `old`, say `new`. The result is decoded again and compared before it counts.
 pub fn write(document: &Document, old: &State, new: &State) -> Result<Document, NotWritten> {
-    let changed = document.edited(&edits(old, new))?;
+    let mut edits_made = filled_in(document, old);
+    edits_made.extend(edits(old, new));
+    let changed = document.edited(&edits_made)?;
     let (says, findings) = decode::state(changed.root());
     if findings.has_errors() || says.as_ref() != Some(new) {
         return Err(NotWritten::Misread);
     }
     Ok(changed)
+}
+
+/// What the program owns and a person left out is written with the first change: once the loop has begun it must be there.
+fn filled_in(document: &Document, old: &State) -> Vec<Edit> {
+    let root = document.root();
+    let control = root.get("control");
+    let is_absent = |key: &&str| control.is_none_or(|control| control.get(key).is_none());
+    let counters: Vec<&str> = decode::owned_by_program("Control").iter().copied().filter(is_absent).collect();
+    let absent = |key: &&&str| **key != "control" && root.get(key).is_none();
+    let sections: Vec<&str> = decode::owned_by_program("State").iter().filter(absent).copied().collect();
+    if counters.is_empty() && sections.is_empty() {
+        return Vec::new();
+    }
+    let whole = value(old);
+    let set = |path: &[&str]| {
+        let value = path.iter().try_fold(&whole, |value, key| value.get(key)).cloned().unwrap_or(Value::Null);
+        Edit::Set { path: path.iter().map(|step| PathStep::from(*step)).collect(), value }
+    };
+    let counters = counters.into_iter().map(|key| set(&["control", key]));
+    counters.chain(sections.into_iter().map(|key| set(&[key]))).collect()
 }
 
 /// The difference of two states as edits of the older one's document.

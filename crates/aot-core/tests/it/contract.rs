@@ -122,7 +122,18 @@ fn what_the_program_owns_may_be_missing_until_the_loop_has_begun() {
         timestamp: aot_core::state::Stamp::parse("2026-01-01T00:00:00Z").expect("a time"),
     });
     let written = contract::write(&reading.document, &old, &new).expect("it can be said");
-    assert_eq!(contract::read(written.into_text().into_bytes()).expect("a document").state, Some(new));
+    assert_eq!(
+        contract::read(written.into_text().into_bytes()).expect("a document").state,
+        Some(new.clone())
+    );
+    // All of it is written with the first change, so that the loop can begin with the next.
+    new.control.status = aot_core::state::LoopStatus::Running;
+    let written = contract::write(&reading.document, &old, &new).expect("it can be said").into_text();
+    assert!(
+        ["\nbindings:", "\ncorrections:", "\n  stall_count: 0\n"].iter().all(|key| written.contains(key)),
+        "{written}"
+    );
+    assert_eq!(contract::read(written.into_bytes()).expect("a document").state, Some(new));
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub use kept::{KeptWork, kept};
 pub use look::BranchTree;
 pub use needs::{TreeNeeds, needs};
 pub use open::clean;
+pub use open::is_outside_git;
 pub use undo::{Undo, UndoPlan, UndoWay, Undone, UndoneCommit};
 
 use crate::confinement::Confinement;

@@ -96,6 +96,11 @@ impl Repository {
     }
 }
 
+/// Whether a folder is in no repository at all. One that git does not open is one.
+pub fn is_outside_git(root: &Path, guard: &Guard) -> bool {
+    matches!(discover(root, guard), Ok(Surroundings::Outside))
+}
+
 pub(super) fn open(
     project: &Project,
     wanted: IsolationRequest,

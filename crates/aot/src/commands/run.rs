@@ -23,9 +23,9 @@ use aot_runner::checks::steered::steered;
 use aot_runner::confinement::CheckCage;
 use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::message::{Message, Notice};
-use aot_runner::process::Interrupt;
+use aot_runner::process::{Guard, Interrupt};
 use aot_runner::store::{ExistingFile, Store};
-use aot_runner::tree::{LandedWork, TreeKind, checked_out, default_branch, is_branch_name};
+use aot_runner::tree::{LandedWork, TreeKind, checked_out, default_branch, is_branch_name, is_outside_git};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::align::{self, NewLoopArgs, Proposal};
+use super::align::{self, NewLoopArgs, Proposal, Purpose};
 use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::{Failure, FailureKind};
@@ -113,6 +113,13 @@ impl Verb for RunArgs {
             return session::begin(invocation, session, self.enter.take_over);
         }
         let is_new = self.new.is_given();
+        if self.branch.is_some() {
+            require_repository(&if is_new {
+                align::new_loop_file(invocation)?
+            } else {
+                invocation.path()?
+            })?;
+        }
         let branch = match is_new.then(|| self.begin(invocation)).transpose()? {
             Some(Begun::Over(answer)) => return Ok(answer),
             Some(Begun::Agreed { branch }) => branch,
@@ -167,6 +174,17 @@ impl Verb for RunArgs {
     }
 }
 
+/// A branch makes no sense elsewhere, and the work would land in place.
+fn require_repository(state: &Path) -> Result<(), Failure> {
+    let root = place::project_root(state);
+    if !is_outside_git(&root, &Guard::new(place::this_program()?)) {
+        return Ok(());
+    }
+    let message = format!("`--branch` needs a git repository, and {} is in none", root.display());
+    Err(Failure::new(FailureKind::Usage, "no_repository", message)
+        .with_hint("leave `--branch` out, or type `git init && git add -A && git commit -m start`"))
+}
+
 /// What came of a new loop.
 enum Begun {
     /// That was all.
@@ -203,7 +221,8 @@ impl RunArgs {
             true => None,
             false => Some(self.replaces(invocation, &path)?),
         };
-        let proposal = align::propose(invocation, &self.new, (&path, None), false)?;
+        let purpose = if self.dry_run { Purpose::Look } else { Purpose::Agree };
+        let proposal = align::propose(invocation, &self.new, (&path, None), (purpose, false))?;
         let workspace = Workspace::for_agreement(&path, Jobs::default())?;
         let state = &proposal.state;
         let alone =

@@ -43,7 +43,11 @@ impl Verb for StatusArgs {
             return Ok(Answer::printed().with_exit(1));
         };
         let project = workspace::project(&invocation.path()?)?;
-        let lines = Kept::of(&project).recent();
+        let mut lines = Kept::of(&project).recent();
+        // Work that was taken back changes what the checks find.
+        if let Some(reset) = last_reset(&store) {
+            lines.retain(|line| line.evidence.at.at() > reset);
+        }
         let beside = OutsideState {
             now: Timestamp::now(),
             since: started(&store, &view.running),
@@ -86,6 +90,16 @@ fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
         }
     }
     since
+}
+
+/// When results were last taken back, as far as the journal tells.
+fn last_reset(store: &Store) -> Option<Timestamp> {
+    let entries: Vec<JournalEntry<Change>> = store.journal().newest(SEARCHED).unwrap_or_default();
+    let resets = |entry: &&JournalEntry<Change>| {
+        entry.changes.iter().any(|change| matches!(change, Change::CorrectionNoted { .. }))
+            && entry.changes.iter().any(|change| matches!(change, Change::AtomReset { .. }))
+    };
+    entries.iter().rev().find(resets)?.at.parse().ok()
 }
 
 /// The newest word on each check of the base case. Evidence of a check that was another one then does not count.

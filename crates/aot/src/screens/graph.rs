@@ -33,19 +33,19 @@ pub fn draw(state: &State, ink: Ink) -> String {
     text
 }
 
-struct Picture<'p> {
-    state: &'p State,
-    graph: Graph,
-    outline: Outline,
-    critical: HashSet<usize>,
-    standings: Vec<DisplayStatus>,
+pub(super) struct Picture<'p> {
+    pub(super) state: &'p State,
+    pub(super) graph: Graph,
+    pub(super) outline: Outline,
+    pub(super) critical: HashSet<usize>,
+    pub(super) standings: Vec<DisplayStatus>,
     /// What all choices of a group wait for.
     shared: Vec<Vec<Target>>,
     ink: Ink,
 }
 
 impl<'p> Picture<'p> {
-    fn of(state: &'p State, ink: Ink) -> Picture<'p> {
+    pub(super) fn of(state: &'p State, ink: Ink) -> Picture<'p> {
         let graph = Graph::new(state);
         let critical = graph.critical_path(state);
         let mut picture = Picture {
@@ -62,17 +62,22 @@ impl<'p> Picture<'p> {
         picture
     }
 
-    fn head(&self) -> String {
+    /// How many are resolved, of how many that have to be.
+    pub(super) fn progress(&self) -> String {
         let count =
             |is: fn(&DisplayStatus) -> bool| self.standings.iter().filter(|standing| is(standing)).count();
         // What is dormant, or was given up, need not be resolved.
         let live = count(|standing| !matches!(standing, DisplayStatus::Dormant | DisplayStatus::Failed));
         let claimed = count(|standing| *standing == DisplayStatus::Claimed);
         let resolved = claimed + count(|standing| *standing == DisplayStatus::Resolved);
-        let told = match claimed {
+        match claimed {
             0 => format!("{resolved} of {live} resolved"),
             claimed => format!("{resolved} of {live} resolved, {claimed} of them claimed"),
-        };
+        }
+    }
+
+    fn head(&self) -> String {
+        let told = self.progress();
         let goal = self.ink.fit(&self.state.objective.goal, self.ink.columns.saturating_sub(told.len() + 2));
         let gap = self.ink.columns.saturating_sub(told.len() + text::width(&goal));
         format!("{}{:gap$}{told}\n\n", self.ink.paint(Paint::Bold, &goal), "")
@@ -189,7 +194,7 @@ impl<'p> Picture<'p> {
         (Critical::No, self.ink.mark(standing), name.to_string(), text, notes, paint)
     }
 
-    fn group_standing(&self, group: usize) -> DisplayStatus {
+    pub(super) fn group_standing(&self, group: usize) -> DisplayStatus {
         let entry = &self.state.or_groups[group];
         let selected = self.state.atoms.get_index_of(&entry.selected);
         match selected.map(|index| self.standings[index]) {
@@ -205,7 +210,7 @@ impl<'p> Picture<'p> {
         }
     }
 
-    fn named(&self, group: usize) -> (&GroupName, &OrGroup) {
+    pub(super) fn named(&self, group: usize) -> (&GroupName, &OrGroup) {
         self.state.or_groups.get_index(group).expect("a graph's group stands in its state")
     }
 

@@ -2,10 +2,12 @@
 
 pub mod agreement;
 pub mod clock;
+pub mod diagram;
 pub mod difference;
 pub mod graph;
 pub mod ink;
 pub mod log;
+pub mod markup;
 pub mod run;
 pub mod status;
 pub mod words;

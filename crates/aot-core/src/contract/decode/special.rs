@@ -122,7 +122,7 @@ pub(super) fn note_defaults(owner: &str, node: Node<'_>, name: &dyn Display, fin
 }
 
 /// What the program itself writes, by where it stands.
-fn owned_by_program(owner: &str) -> &'static [&'static str] {
+pub fn owned_by_program(owner: &str) -> &'static [&'static str] {
     match owner {
         "State" => &["control", "bindings", "trail", "corrections"],
         "Control" => &[

@@ -186,12 +186,20 @@ impl Proposal {
     }
 }
 
+/// What a new loop is proposed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Agree,
+    /// A dry run: nothing is written, so nobody is asked.
+    Look,
+}
+
 /// Reads the agreement, completes it, runs its checks once, and shows the page. An agreement that is not whole is refused.
 pub fn propose(
     invocation: &Invocation,
     args: &NewLoopArgs,
     (path, draft): (&Path, Option<Draft>),
-    no_run: bool,
+    (purpose, no_run): (Purpose, bool),
 ) -> Result<Proposal, Failure> {
     let draft = match draft {
         Some(draft) => draft,
@@ -203,7 +211,7 @@ pub fn propose(
     notes.extend(completed);
     let state = draft.whole()?;
     let can_ask = invocation.format == OutputFormat::Text && terminal::is_interactive();
-    if !args.yes && !can_ask {
+    if purpose == Purpose::Agree && !args.yes && !can_ask {
         return Err(Failure::new(FailureKind::Usage, "no_yes", "needs confirmation")
             .with_hint("pass `--yes`, or run it in a terminal"));
     }
@@ -250,7 +258,7 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
         true => Some(proposed(args, path)?),
         false => None,
     };
-    let proposal = propose(invocation, &args.new, (path, proposed), args.no_run)?;
+    let proposal = propose(invocation, &args.new, (path, proposed), (Purpose::Agree, args.no_run))?;
     accept(path, proposal, over)
 }
 

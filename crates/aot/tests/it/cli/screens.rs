@@ -76,6 +76,13 @@ pub fn stopped(kind: &str, reason: &str) -> Project {
     Project::with(&format!("{HEAD}{control}{}", GRAPH.replace("in_progress", "pending")))
 }
 
+/// A picture is for other programs: its lines may be long.
+fn drawn(project: &Project, words: &[&str]) -> String {
+    let ran = project.run(words);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.out
+}
+
 /// As on a terminal that shows more than ASCII, without its colours.
 fn seen(project: &Project, words: &[&str]) -> String {
     let output =
@@ -321,6 +328,66 @@ fn the_graph_as_an_outline() {
 
     > running   o pending   . dormant   x failed   ! longest path left
     ");
+}
+
+#[test]
+fn the_graph_as_a_picture() {
+    let project = running();
+    let mermaid = drawn(&project, &["graph", "--mermaid"]);
+    for line in [
+        "flowchart LR",
+        "  n3{{\"○ <b>tokens</b><br/>one of 3\"}}:::pending",
+        "  n5[[\"○ <b>A5</b><br/>Tokens by sessions in a table\"]]:::pending",
+        "  n8(\"◌ <b>A5#95;alt</b><br/>made on a switch to it\"):::dormant",
+        "  n4 -.-> n3",
+        "  n6 --> n7",
+        "  linkStyle 1,4,5,8,10,13,16 stroke:#c77700,stroke-width:3px",
+    ] {
+        assert!(mermaid.lines().any(|drawn| drawn == line), "{line}\n{mermaid}");
+    }
+    let dot = drawn(&project, &["graph", "--dot"]);
+    let failed = "<s>Tokens by JWT, signed with a key from the vault that is r…</s>";
+    assert!(
+        dot.starts_with("digraph aot {") && dot.contains(failed) && dot.contains("n6 -> n7 [penwidth"),
+        "{dot}"
+    );
+    let svg = drawn(&project, &["graph", "--svg"]);
+    assert_eq!(svg.matches("<g class=\"box ").count(), 14 + 5, "boxes, and the legend:\n{svg}");
+    assert_eq!(svg.matches("<path class=\"tip").count(), 20, "{svg}");
+    assert_eq!(project.run(&["graph", "--svg", "--dot"]).code, 2);
+    assert!(project.json(&["graph", "--svg"])["picture"].as_str().is_some_and(|text| text.contains("<svg ")));
+}
+
+#[test]
+fn a_picture_of_hostile_texts_has_only_text_in_it() {
+    let graph = "atoms:\n\
+        \x20 - {id: A1, description: \"</text><script>alert(1)</script> \\e[31m`x` | end\\\"]; click\", status: pending, depends_on: []}\n";
+    let project = Project::with(&aot_testkit::fixtures::with_graph(graph));
+    for words in [["graph", "--svg"], ["graph", "--dot"], ["graph", "--mermaid"]] {
+        let picture = drawn(&project, &words);
+        assert!(picture.contains("alert"), "{picture}");
+        for harm in ["<script", "</text><script", "\u{1b}", "`x`", "\"]; click"] {
+            let is_own = harm == "`x`" && words[1] != "--mermaid";
+            assert!(is_own || !picture.contains(harm), "{harm:?} in\n{picture}");
+        }
+    }
+}
+
+#[test]
+fn a_large_picture_contracts_what_is_resolved() {
+    let mut atoms = String::from("atoms:\n");
+    for number in 1..=80 {
+        let status = if number <= 70 { "resolved" } else { "pending" };
+        let needs = if number == 1 { String::new() } else { format!("A{}", number - 1) };
+        atoms +=
+            &format!("  - {{id: A{number}, description: Step, status: {status}, depends_on: [{needs}]}}\n");
+    }
+    let project = Project::with(&aot_testkit::fixtures::with_graph(&atoms));
+    let boxes = |words: &[&str]| drawn(&project, words).matches(" [label=").count();
+    // The last resolved one is still needed.
+    assert_eq!(boxes(&["graph", "--dot"]), 1 + 1 + 10);
+    assert!(drawn(&project, &["graph", "--dot"]).contains("<b>69 resolved</b>"));
+    assert_eq!(boxes(&["graph", "--dot", "--whole"]), 80);
 }
 
 #[test]

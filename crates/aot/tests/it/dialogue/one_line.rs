@@ -44,7 +44,8 @@ fn a_lone_goal_is_its_own_atom() {
 #[test]
 fn a_dry_run_of_a_new_loop_writes_nothing() {
     let repo = unaligned();
-    let said = run(&repo, &["--yes", "--dry-run"]);
+    // Nothing is agreed on, so nobody has to say yes.
+    let said = run(&repo, &["--dry-run"]);
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     assert!(
         said.out.contains("goal       The answer is there") && said.out.contains("bound    "),
@@ -52,6 +53,31 @@ fn a_dry_run_of_a_new_loop_writes_nothing() {
         said.out
     );
     assert!(!repo.path(STATE).exists());
+}
+
+#[test]
+fn a_branch_needs_a_repository() {
+    let repo = unaligned();
+    std::fs::remove_dir_all(repo.path(".git")).expect("it was one");
+    let said = run(&repo, &["--yes", "--branch", "night"]);
+    assert_eq!(said.exit, 2, "{}{}", said.out, said.err);
+    assert!(said.err.contains("`--branch` needs a git repository"), "{}", said.err);
+    assert!(!repo.path(STATE).exists());
+    assert_eq!(run(&repo, &["--yes"]).exit, 0);
+}
+
+#[test]
+fn a_file_written_by_hand_needs_only_what_a_person_knows() {
+    let repo = unaligned();
+    let text = "---\nobjective:\n  goal: The answer is there\n  base_case:\n    checklist:\n      - item: It is there\n        \
+                check: {type: file, value: answer}\n  background_intent: w\n  deliverables: d\n  definition_of_done: e\n\
+                atoms:\n  - {id: A1, description: Write it, status: pending, depends_on: [], run: echo 42 > answer}\n---\n";
+    std::fs::create_dir_all(repo.path(".claude")).expect("made");
+    std::fs::write(repo.path(STATE), text).expect("written");
+    assert_eq!(repo.aot(&["trust", "--yes"]).exit, 0);
+    let said = repo.run();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(repo.read(STATE).contains("\ntrail: []\n"), "{}", repo.read(STATE));
 }
 
 #[test]

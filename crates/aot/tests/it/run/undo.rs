@@ -58,6 +58,9 @@ fn each_commit_is_reverted_and_others_stay() {
     assert_eq!(state["control"]["status"], "stopped");
     assert_eq!(state["corrections"][0]["description"], "undone: 2 commits on main");
     assert_eq!(repo.leftovers(), Vec::<String>::new());
+    // What the checks found before is no longer told.
+    let said = repo.aot(&["status"]);
+    assert!(said.out.contains("not seen yet"), "{}", said.out);
     // There is nothing left to take back, and the loop can do it all again.
     refused(&repo, &[], &["no commit of this loop to take back on main"]);
     assert_eq!(repo.run().exit, 0);
