@@ -85,6 +85,8 @@ fn classify(words: &[String]) -> Verb {
     }
     let mut plain = words.iter().map(String::as_str).filter(|word| *word != "--json");
     match plain.next().unwrap_or("--help") {
+        // It writes a file, wherever it is told to.
+        "log" if has("--trace") => Verb::Restricted,
         // `agents` and `doctor` are not among them: they start programs that a settings file names.
         "show" | "ready" | "status" | "graph" | "log" | "validate" | "gate" | "schema" | "completions"
         | "help" | "--help" | "-h" | "--version" | "-V" => Verb::ReadOnly,
@@ -137,6 +139,8 @@ mod tests {
         let adds = |check: &str| Some(Verb::AddsChecks(vec![check.to_owned()]));
         for (text, expected) in [
             ("aot status", Some(Verb::ReadOnly)),
+            ("aot log A1", Some(Verb::ReadOnly)),
+            ("aot log --trace=check.sh", Some(Verb::Restricted)),
             ("/x/bin/aot --json verify --fresh", Some(Verb::RunsChecks)),
             ("/tmp/evil/aot status", None),
             ("./aot status", None),

@@ -1,10 +1,14 @@
 //! `aot log`: what happened, as the journal tells it. Needs no state that can be read.
 
+use std::collections::HashMap;
+use std::fs;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use aot_core::rules::{Change, Refusal};
-use aot_core::state::AtomId;
+use aot_core::state::{Atom, AtomId};
 use aot_runner::agents::{SavedTranscript, transcripts_of};
+use aot_runner::checks::kept::Kept;
 use aot_runner::process::Guard;
 use aot_runner::store::journal::{Before, JournalEntry};
 use aot_runner::tree::{self, KeptWork};
@@ -18,9 +22,10 @@ use serde_json::{Value, json};
 use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
 use crate::place;
-use crate::print::{Answer, OutputFormat};
+use crate::print::{self, Answer, OutputFormat};
 use crate::screens::ink::{Ink, Paint};
 use crate::screens::log::{beginning, draw, draw_atom, draw_kept, is_about, is_shown};
+use crate::screens::trace::{RecordedLoop, draw as draw_trace};
 use crate::screens::words::sentence;
 use crate::terminal::Stream;
 use crate::text;
@@ -48,6 +53,11 @@ pub struct LogArgs {
     #[arg(long)]
     #[serde(skip)]
     briefs: bool,
+    /// Write the loop as a Chrome trace, which ui.perfetto.dev opens: attempts, checks, iterations and waits over time; `-`
+    /// for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["about", "atom", "briefs", "number"])]
+    #[serde(skip)]
+    trace: Option<PathBuf>,
 }
 
 fn number() -> NonZeroUsize {
@@ -56,6 +66,9 @@ fn number() -> NonZeroUsize {
 
 impl Verb for LogArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        if let Some(file) = &self.trace {
+            return trace(invocation, file);
+        }
         let store = invocation.store()?;
         let atom = self.about.as_deref().or(self.atom.as_deref()).map(AtomId::new);
         let is_wanted = |entry: &JournalEntry<Change>| match (&atom, invocation.format) {
@@ -127,6 +140,41 @@ impl Verb for LogArgs {
         };
         Ok(Answer::lazy(invocation.format, text, json).with_warnings(warnings))
     }
+}
+
+/// The loop of today as a trace, in a file or on standard output.
+fn trace(invocation: &Invocation, file: &Path) -> Result<Answer, Failure> {
+    let mut store = invocation.store()?;
+    let mut newest = store.journal().newest_where(usize::MAX, |_: &JournalEntry<Change>| true)?;
+    newest.entries.drain(..beginning(&newest.entries).unwrap_or(0));
+    let evidence = Kept::of(&workspace::project(&invocation.path()?)?).lines();
+    // The journal is drawn without names where the state cannot be read.
+    let (goal, descriptions) = match store.load::<Refusal>() {
+        Ok((_, state)) => {
+            let described = |atom: &Atom| (atom.id.clone(), atom.description.clone());
+            (state.objective.goal.clone(), state.atoms.values().map(described).collect())
+        }
+        Err(_) => (String::new(), HashMap::new()),
+    };
+    let (entries, now) = (&newest.entries[..], Timestamp::now());
+    let drawn = draw_trace(&RecordedLoop { goal: &goal, descriptions, entries, evidence: &evidence, now });
+    let warnings = match newest.unreadable {
+        0 => Vec::new(),
+        count => vec![format!("warning: {} cannot be read by this aot", text::counted(count as u64, "line"))],
+    };
+    if file == Path::new("-") {
+        print::json(&drawn);
+        return Ok(Answer::printed().with_warnings(warnings));
+    }
+    if place::is_in_job() {
+        let message = "this was started by aot as a part of a loop: it may look, but not write a trace";
+        return Err(Failure::refused("not_a_person", message).with_hint("print it: aot log --trace -"));
+    }
+    let named = file.display().to_string();
+    fs::write(file, drawn.to_string()).map_err(|error| Failure::world(&format!("write {named}"), error))?;
+    let events = drawn["traceEvents"].as_array().map_or(0, Vec::len);
+    let text = format!("wrote {named}: open it in https://ui.perfetto.dev or chrome://tracing");
+    Ok(Answer::new(text, json!({"trace": named, "events": events})).with_warnings(warnings))
 }
 
 /// Refuses a name that the loop does not know. Where the state cannot be read, nobody can tell.

@@ -10,4 +10,5 @@ pub mod log;
 pub mod markup;
 pub mod run;
 pub mod status;
+pub mod trace;
 pub mod words;

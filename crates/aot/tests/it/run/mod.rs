@@ -8,6 +8,7 @@ mod isolation;
 mod looks;
 mod stopping;
 mod told;
+mod traces;
 mod traps;
 mod trees;
 mod undo;
