@@ -13,6 +13,7 @@ use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Altered;
 use crate::crew::{Crew, RunConfig, clear_outputs};
 use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
+use crate::live::LiveRecord;
 use crate::message::{Message, Notice};
 use crate::process::end_left_behind;
 use crate::scratch;
@@ -136,10 +137,18 @@ pub fn run(
     let watch = watch(&store, sender.clone());
     let clock = Clock::start();
     let coordinator = Coordinator::resume(aligned, settings, clock.now());
+    let mut live = LiveRecord::begin(&config.project.sidecar);
     let crew = Crew::new(config, ground, coordinator.state(), sender, Duration::MAX);
-    let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), notify);
+    let mut tell = |notice: Notice<'_>| {
+        live.tell(&notice);
+        notify(notice);
+    };
+    let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), &mut tell);
     let certificate = engine.run_until_halted(begun, options.ticks);
     let (output, crew) = engine.end();
+    if let Ok(certificate) = &certificate {
+        live.end(certificate);
+    }
     drop(watch);
     let cleanup = Cleanup { crew, lock };
     match certificate {

@@ -24,6 +24,8 @@ pub mod host;
 pub mod interrupt;
 #[cfg(unix)]
 pub mod keys;
+#[cfg(unix)]
+pub mod live;
 pub mod machine;
 #[cfg(unix)]
 pub mod message;

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
@@ -63,6 +64,14 @@ impl Answer {
             }
         }
     }
+}
+
+/// Whether standard output still has a reader: what follows a loop ends with it.
+pub fn is_heard() -> bool {
+    let stdout = io::stdout();
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    let left = poll(&mut asked, Some(&Timespec::default())).is_ok_and(|count| count > 0);
+    !(left && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 /// Writes to standard output in one piece. A reader that has gone away is no failure of ours.

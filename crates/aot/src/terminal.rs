@@ -88,6 +88,16 @@ pub fn live(lines: &[String]) {
     let _ = write!(io::stderr(), "\r{up}\x1b[J{}", harmless(&lines.join("\n")));
 }
 
+/// Draws a page over the one before. In a pipe it is printed whenever it is another one.
+pub fn page(text: &str, shown: &mut String) {
+    if draws_live() {
+        print::out(|stdout| write!(stdout, "\x1b[H\x1b[J{}", harmless(text)));
+    } else if text != shown {
+        print::out(|stdout| writeln!(stdout, "{}", harmless(text)));
+    }
+    text.clone_into(shown);
+}
+
 /// The terminal's settings, to be restored by a process that ends while a line is being edited.
 #[derive(Debug)]
 pub struct Settings(Option<Termios>);

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::lines::{LineSplitter, SplitLine};
 use super::profile::{Counting, ErrorPattern, EventRule, Profile, at};
 use super::question::{AgentEvent, AgentUsage};
+use crate::plain_text;
 
 /// A longer line is passed over; agents print whole files.
 const LONGEST_LINE: usize = 8 << 20;
@@ -212,10 +213,10 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
+/// The beginning of a text of others, without what a terminal obeys.
 pub(super) fn in_one_line(text: &str) -> String {
-    let words: Vec<&str> =
-        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
-    let line = words.join(" ");
+    let text = plain_text::text(&text.replace('\r', "\n"));
+    let line = text.split_whitespace().collect::<Vec<&str>>().join(" ");
     match line.char_indices().nth(ACTIVITY_SHOWN) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,

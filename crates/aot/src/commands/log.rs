@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use aot_core::rules::{Change, Refusal};
 use aot_core::state::{Atom, AtomId};
 use aot_runner::agents::{SavedTranscript, transcripts_of};
 use aot_runner::checks::kept::Kept;
+use aot_runner::live::{ChangePoll, LiveReader};
 use aot_runner::process::Guard;
 use aot_runner::store::journal::{Before, JournalEntry};
 use aot_runner::tree::{self, KeptWork};
@@ -23,8 +25,9 @@ use super::{Invocation, Verb, workspace};
 use crate::failure::Failure;
 use crate::place;
 use crate::print::{self, Answer, OutputFormat};
+use crate::screens::clock;
 use crate::screens::ink::{Ink, Paint};
-use crate::screens::log::{beginning, draw, draw_atom, draw_kept, is_about, is_shown};
+use crate::screens::log::{beginning, draw, draw_atom, draw_kept, draw_more, is_about, is_shown};
 use crate::screens::trace::{RecordedLoop, draw as draw_trace};
 use crate::screens::words::sentence;
 use crate::terminal::Stream;
@@ -32,6 +35,9 @@ use crate::text;
 
 /// How many entries are shown, unless the user says otherwise.
 const NUMBER: NonZeroUsize = NonZeroUsize::new(20).expect("it is not zero");
+
+/// A log that is followed looks at least so often whether anybody reads it.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// Show what happened, newest last
 #[derive(Debug, Args, Deserialize, JsonSchema)]
@@ -53,9 +59,13 @@ pub struct LogArgs {
     #[arg(long)]
     #[serde(skip)]
     briefs: bool,
+    /// Go on with what happens next, until Ctrl-C; for an atom, with what its agents do
+    #[arg(long, short)]
+    #[serde(skip)]
+    follow: bool,
     /// Write the loop as a Chrome trace, which ui.perfetto.dev opens: attempts, checks, iterations and waits over time; `-`
     /// for standard output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["about", "atom", "briefs", "number"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["about", "atom", "briefs", "number", "follow"])]
     #[serde(skip)]
     trace: Option<PathBuf>,
 }
@@ -69,8 +79,69 @@ impl Verb for LogArgs {
         if let Some(file) = &self.trace {
             return trace(invocation, file);
         }
+        if self.follow {
+            self.so_far(invocation)?.print(invocation.format);
+            return self.follow(invocation);
+        }
+        self.so_far(invocation)
+    }
+}
+
+impl LogArgs {
+    fn atom(&self) -> Option<AtomId> {
+        self.about.as_deref().or(self.atom.as_deref()).map(AtomId::new)
+    }
+
+    /// What happens from now on, as it happens. Ends with its reader.
+    fn follow(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         let store = invocation.store()?;
-        let atom = self.about.as_deref().or(self.atom.as_deref()).map(AtomId::new);
+        let (home, journal) = (store.file().home(), store.journal());
+        let (atom, ink, zone) = (self.atom(), Ink::of(Stream::Out), TimeZone::system());
+        let mut last = journal.newest::<Change>(1)?.last().map_or(0, |entry| entry.revision);
+        let mut day = Some(clock::day(Timestamp::now(), &zone));
+        let mut live = LiveReader::of(home.sidecar());
+        // What was done before is told already.
+        live.read_new();
+        let mut changes = ChangePoll::of(home);
+        while print::is_heard() {
+            let doings = live.read_new();
+            // A new loop, or an older state that was restored, counts from an earlier revision again.
+            let newest = journal.newest::<Change>(1)?.last().map_or(0, |entry| entry.revision);
+            if newest < last {
+                last = newest.saturating_sub(1);
+            }
+            let since = journal.since::<Change>(last)?;
+            last = since.entries.last().map_or(last, |entry| entry.revision);
+            for object in doings.iter().filter(|object| atom.is_some() && object["atom"] == json!(atom)) {
+                let text = object["line"].as_str().or(object["reason"].as_str()).map(text::plain);
+                match (invocation.format, text) {
+                    (OutputFormat::Json, _) => print::json(object),
+                    (OutputFormat::Text, Some(text)) => print::line(&ink.paint(Paint::Dim, &text)),
+                    (OutputFormat::Text, None) => {}
+                }
+            }
+            let is_wanted = |entry: &&JournalEntry<Change>| match &atom {
+                Some(atom) => is_about(entry, atom),
+                None => is_shown(entry),
+            };
+            let entries: Vec<JournalEntry<Change>> =
+                since.entries.iter().filter(is_wanted).cloned().collect();
+            match invocation.format {
+                OutputFormat::Json => entries.iter().for_each(|entry| print::json(&object(entry))),
+                OutputFormat::Text if entries.is_empty() => {}
+                OutputFormat::Text => {
+                    let page = draw_more(&entries, &mut day, &zone, ink);
+                    page.lines().for_each(print::line);
+                }
+            }
+            while print::is_heard() && !changes.wait(IDLE) {}
+        }
+        Ok(Answer::printed())
+    }
+
+    fn so_far(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        let store = invocation.store()?;
+        let atom = self.atom();
         let is_wanted = |entry: &JournalEntry<Change>| match (&atom, invocation.format) {
             (Some(atom), _) => is_about(entry, atom),
             (None, OutputFormat::Text) => is_shown(entry),

@@ -6,11 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{
-    Agents, Answer as CoordinatorAnswer, Dispatch, Event, Feasibility, JobOutcome, OnRefusedStart, Presence,
-    Settings, Trees, forecast,
-};
-use aot_core::rules::bound::{self, Bound};
+use aot_core::coordinator::{Agents, Dispatch, OnRefusedStart, Presence, Settings, Trees, forecast};
+use aot_core::rules::bound;
 use aot_core::rules::certificate::{Certificate, StopKind};
 use aot_core::rules::gate::{Aligned, gate};
 use aot_core::rules::{Ledger, Refusal, converge, plan};
@@ -20,16 +17,16 @@ use aot_runner::agents::{AgentFlag, AgentLauncher, Team, trial};
 use aot_runner::answers::TypedAnswers;
 use aot_runner::checks::facts;
 use aot_runner::checks::steered::steered;
-use aot_runner::confinement::CheckCage;
 use aot_runner::driver::{self, RunEnd, RunOptions};
+use aot_runner::live;
 use aot_runner::message::{Message, Notice};
 use aot_runner::process::{Guard, Interrupt};
 use aot_runner::store::{ExistingFile, Store};
-use aot_runner::tree::{LandedWork, TreeKind, checked_out, default_branch, is_branch_name, is_outside_git};
+use aot_runner::tree::{LandedWork, checked_out, default_branch, is_branch_name, is_outside_git};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -384,7 +381,7 @@ fn drive(
     let mut bound_told = false;
     let least = store.state().map_or(0, |state| bound::least(state, &Graph::new(state)));
     let mut tell = |notice: Notice<'_>| match invocation.format {
-        OutputFormat::Json => objects(&notice).iter().for_each(print::json),
+        OutputFormat::Json => live::objects(&notice).iter().for_each(print::json),
         OutputFormat::Text => {
             let lines = show.lines(&notice);
             if live && !lines.is_empty() {
@@ -525,132 +522,13 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
     let used = format!("{parallel} at a time are allowed, {widest} at a time can be used");
     lines.extend(text::beside("parallel", screen::INDENT, &used, columns));
     lines.extend(text::beside("bound", screen::INDENT, &screen::range(least, &total), columns));
-    let mut object = bound_json(&total);
+    let mut object = live::bound_object(&total);
     object["type"] = json!("plan");
     object["least_agent_runs"] = json!(least);
     object["steps"] = json!(ahead.steps);
     object["parallel"] = json!(parallel);
     object["widest"] = json!(widest);
     Answer::new(lines.join("\n"), object)
-}
-
-fn bound_json(bound: &Bound) -> Value {
-    json!({
-        "type": "bound",
-        "agent_runs": bound.agent_runs,
-        "seconds": bound.seconds,
-        "cost_usd": bound.cost_usd,
-        "tokens": bound.tokens,
-    })
-}
-
-/// A notice as JSON lines. A change has its own name for a type.
-fn objects(notice: &Notice<'_>) -> Vec<Value> {
-    let job = |kind: &str, job: &aot_core::coordinator::JobId| {
-        let task = match &job.task {
-            aot_core::coordinator::Task::Probe(_) => "probe",
-            aot_core::coordinator::Task::Work(_) => "work",
-            aot_core::coordinator::Task::Check(_) => "check",
-            aot_core::coordinator::Task::Replan => "replan",
-        };
-        json!({"type": kind, "task": task, "atom": job.task.atom(), "attempt": job.attempt})
-    };
-    let mut all: Vec<Value> = match notice {
-        Notice::Recorded { changes, .. } => changes.iter().map(|change| json!(change)).collect(),
-        Notice::Ground { kind, branch, cage, checks } => {
-            let kind = match kind {
-                TreeKind::Worktrees => "worktree",
-                TreeKind::InPlace => "in_place",
-                TreeKind::Unisolated => "none",
-            };
-            let checks = match checks {
-                CheckCage::AsWorkers => cage.to_string(),
-                CheckCage::None => "none".to_owned(),
-            };
-            vec![json!({
-                "type": "ground", "isolation": kind, "branch": branch, "cage": cage.to_string(),
-                "checks_cage": checks,
-            })]
-        }
-        Notice::Edited { state } => {
-            let control = &state.control;
-            vec![json!({
-                "type": "edited",
-                "stop_requested": control.stop_requested,
-                "stop_reason": control.stop_reason,
-                "redirect_requested": control.redirect_requested,
-            })]
-        }
-        Notice::Started { job: id, .. } => vec![job("started", id)],
-        Notice::Killed { job: id } => vec![job("killed", id)],
-        Notice::Doing { job: id, line } => {
-            let mut object = job("doing", id);
-            object["line"] = json!(line);
-            vec![object]
-        }
-        Notice::Mends { job: id, reason } => {
-            let mut object = job("mends", id);
-            object["reason"] = json!(reason);
-            vec![object]
-        }
-        Notice::AgentEnded { job: id, agent, used, took } => {
-            let mut object = match id {
-                Some(id) => job("agent_run", id),
-                None => json!({"type": "agent_run", "task": "judge"}),
-            };
-            object["agent"] = json!(agent);
-            object["tokens"] = json!(used.tokens);
-            object["cost_usd"] = json!(used.cost_usd);
-            object["milliseconds"] = json!(took.as_millis() as u64);
-            vec![object]
-        }
-        Notice::Verifying { number } => vec![json!({"type": "verifying", "number": number})],
-        Notice::Checked { item, outcome } => {
-            vec![json!({"type": "checked", "item": item, "outcome": outcome})]
-        }
-        Notice::Verified { verdict, red, untracked, took, .. } => {
-            let milliseconds = took.as_millis() as u64;
-            vec![json!({
-                "type": "evaluated", "verdict": verdict, "red": red, "untracked": untracked,
-                "milliseconds": milliseconds,
-            })]
-        }
-        Notice::Tampered { altered } => vec![json!({"type": "tampered", "changed": altered})],
-        Notice::Waiting { job: id, waiting } => {
-            let mut object = job("waiting", id);
-            object["paths"] = json!(waiting.paths);
-            object["reason"] = json!(waiting.reason);
-            vec![object]
-        }
-        Notice::Note { text } => vec![json!({"type": "note", "text": text})],
-        Notice::Bound { bound } => vec![bound_json(bound)],
-        Notice::ToolFailed { job: id, agent, line } => {
-            let mut object = job("tool_failed", id);
-            object["agent"] = json!(agent);
-            object["line"] = json!(line);
-            vec![object]
-        }
-        Notice::Event {
-            event: Event::Ended { job: id, outcome: JobOutcome::Probed { feasible, findings, cost }, .. },
-        } => {
-            let mut object = job("probed", id);
-            object["feasible"] = json!(*feasible == Feasibility::Feasible);
-            object["findings"] = json!(findings);
-            object["cost"] = json!(cost);
-            vec![object]
-        }
-        Notice::Event {
-            event: Event::Replanned { job: id, answer: CoordinatorAnswer::Failed { reason }, .. },
-        } => {
-            let mut object = job("replan_failed", id);
-            object["reason"] = json!(reason);
-            vec![object]
-        }
-        Notice::Event { .. } | Notice::Tick => Vec::new(),
-    };
-    let now = jiff::Timestamp::now().to_string();
-    all.iter_mut().for_each(|object| object["at"] = json!(now));
-    all
 }
 
 /// Work in place has no commits of the project's that could be taken back.

@@ -1,6 +1,7 @@
 //! `aot status`: where a loop stands.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use aot_core::coordinator::Agents;
 use aot_core::rules::{Change, bound};
@@ -9,6 +10,7 @@ use aot_core::verdict::Outcome;
 use aot_core::view::{BaseCaseCheck, View};
 use aot_runner::agents::AgentSettings;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
+use aot_runner::live::{ChangePoll, LiveNow, LiveReader};
 use aot_runner::settings;
 use aot_runner::store::Store;
 use aot_runner::store::journal::JournalEntry;
@@ -20,46 +22,111 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Invocation, Verb, workspace};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::place;
-use crate::print::Answer;
+use crate::print::{self, Answer, OutputFormat};
 use crate::screens::ink::Ink;
 use crate::screens::status::{LastSeen, OutsideState, draw};
-use crate::terminal::Stream;
+use crate::terminal::{self, Stream};
 
 /// So many of the newest journal entries are searched for the start of what runs.
 const SEARCHED: usize = 500;
 
+/// The page is drawn anew after this time although nothing was written: times go on.
+const REDRAWN: Duration = Duration::from_secs(1);
+
 /// Show where the loop stands: what runs, what is next, what failed, what it can still cost
 #[derive(Debug, Args, Deserialize, JsonSchema)]
-pub struct StatusArgs {}
+pub struct StatusArgs {
+    /// Show it again whenever something changes, until Ctrl-C
+    #[arg(long)]
+    #[serde(skip)]
+    watch: bool,
+}
 
 impl Verb for StatusArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
+        if self.watch {
+            return watch(invocation);
+        }
         let mut store = invocation.store()?;
-        let Some(mut view) = store.answers()?.view else {
-            // Fails, with every mistake in the file and its place.
-            store.load()?;
-            return Ok(Answer::printed().with_exit(1));
+        let seen = LoopNow::look(invocation, &mut store)?;
+        let text = || draw(&seen.view, &seen.beside, Ink::of(Stream::Out));
+        Ok(Answer::lazy(invocation.format, text, || seen.object()))
+    }
+}
+
+/// Shows the page, or its object, at each change. Ends with its reader.
+fn watch(invocation: &Invocation) -> Result<Answer, Failure> {
+    let mut store = invocation.store()?;
+    let mut changes = ChangePoll::of(store.file().home());
+    let mut shown = String::new();
+    while print::is_heard() {
+        let seen = match LoopNow::look(invocation, &mut store) {
+            Ok(seen) => seen,
+            // Somebody is editing the file; it is looked at again when it changes.
+            Err(failure) if !shown.is_empty() => {
+                failure::complain(&failure.message());
+                while !changes.wait(REDRAWN) {}
+                continue;
+            }
+            Err(failure) => return Err(failure),
         };
+        match invocation.format {
+            OutputFormat::Json => {
+                let object = seen.object();
+                let text = object.to_string();
+                if shown != text {
+                    print::json(&object);
+                    shown = text;
+                }
+            }
+            OutputFormat::Text => {
+                terminal::page(&draw(&seen.view, &seen.beside, Ink::of(Stream::Out)), &mut shown)
+            }
+        }
+        changes.wait(REDRAWN);
+    }
+    Ok(Answer::printed())
+}
+
+/// Where the loop stands, as the state file and what lies beside it tell.
+#[derive(Debug)]
+pub struct LoopNow {
+    pub view: View,
+    pub beside: OutsideState,
+}
+
+impl LoopNow {
+    pub fn look(invocation: &Invocation, store: &mut Store) -> Result<LoopNow, Failure> {
+        let cached = store.answers()?.view;
+        // Without one, reading fails with every mistake in the file and its place.
+        let mut view = cached.map_or_else(|| store.load().map(|(_, state)| View::of(state)), Ok)?;
         let project = workspace::project(&invocation.path()?)?;
         let mut lines = Kept::of(&project).recent();
         // Work that was taken back changes what the checks find.
-        if let Some(reset) = last_reset(&store) {
+        if let Some(reset) = last_reset(store) {
             lines.retain(|line| line.evidence.at.at() > reset);
         }
+        let driver = aot_runner::driver::holder(store.file().home());
+        // What a driver that died did last goes on no more.
+        let live = driver.is_some().then(|| LiveNow::after(&LiveReader::of(&project.sidecar).read_new()));
         let beside = OutsideState {
             now: Timestamp::now(),
-            since: started(&store, &view.running),
+            since: started(store, &view.running),
             base_case: last_seen(&view.base_case, &lines),
-            driver: aot_runner::driver::holder(store.file().home()),
+            driver,
+            live: live.unwrap_or_default(),
         };
         // Whoever drives it now may have been given agents on the command line.
         if beside.driver.is_none() && view.least_agent_runs == 0 && !names_agents(&project) {
             view.bound = bound::written(store.load()?.1, Agents::NONE);
         }
-        let text = || draw(&view, &beside, Ink::of(Stream::Out));
-        Ok(Answer::lazy(invocation.format, text, || object(&view, &beside)))
+        Ok(LoopNow { view, beside })
+    }
+
+    pub fn object(&self) -> Value {
+        object(&self.view, &self.beside)
     }
 }
 
@@ -141,8 +208,11 @@ fn object(view: &View, beside: &OutsideState) -> Value {
     for at_work in object["at_work"].as_array_mut().expect("a list") {
         let since = at_work["atom"].as_str().and_then(|atom| beside.since.get(atom));
         at_work["since"] = json!(since.map(Timestamp::to_string));
+        let doing = at_work["atom"].as_str().and_then(|atom| beside.doing(atom));
+        at_work["doing"] = json!(doing);
     }
     object["base_case"] = json!(beside.base_case);
     object["driver"] = json!(beside.driver);
+    object["verifying"] = json!(beside.live.verifying);
     object
 }

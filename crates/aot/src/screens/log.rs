@@ -37,11 +37,22 @@ pub fn draw(newest: &Newest<Change>, zone: &TimeZone, ink: Ink) -> String {
             page.gap(last + 1, entry.revision - 1);
         }
         last = Some(entry.revision);
-        let told = entry.changes.iter().filter_map(|change| sentence(change, &entry.changes));
-        let lines: Vec<LogLine> = told.map(LogLine::Told).collect();
-        page.entry(entry, &lines);
+        page.told(entry);
     }
     page.unreadable(newest.unreadable);
+    page.text
+}
+
+/// The same of entries that come after a page was drawn; `day` is the one that stands above them already.
+pub fn draw_more(
+    entries: &[JournalEntry<Change>],
+    day: &mut Option<String>,
+    zone: &TimeZone,
+    ink: Ink,
+) -> String {
+    let mut page = LogPage { text: String::new(), ink, zone, day: day.take() };
+    entries.iter().for_each(|entry| page.told(entry));
+    *day = page.day;
     page.text
 }
 
@@ -214,6 +225,11 @@ impl LogPage<'_> {
         for (entry, lines) in &part.lines {
             self.entry(entry, lines);
         }
+    }
+
+    fn told(&mut self, entry: &JournalEntry<Change>) {
+        let told = entry.changes.iter().filter_map(|change| sentence(change, &entry.changes));
+        self.entry(entry, &told.map(LogLine::Told).collect::<Vec<_>>());
     }
 
     /// The moment and the revision once, and a line for each thing that happened.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use aot_core::state::{AtomId, LoopStatus, Stamp};
 use aot_core::verdict::Outcome;
 use aot_core::view::{Alternatives, Counts, DisplayStatus, View};
+use aot_runner::live::LiveNow;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -39,6 +40,16 @@ pub struct OutsideState {
     pub base_case: Vec<LastSeen>,
     /// Who drives the loop.
     pub driver: Option<String>,
+    /// What the driver does now, if there is one.
+    pub live: LiveNow,
+}
+
+impl OutsideState {
+    /// What the agent on an atom does now, or why its work cannot land.
+    pub fn doing(&self, atom: &str) -> Option<&str> {
+        let job = self.live.jobs.iter().find(|job| job.atom.as_deref() == Some(atom))?;
+        job.waiting.as_deref().or(job.line.as_deref())
+    }
 }
 
 /// What was last seen of a check of the base case.
@@ -191,6 +202,15 @@ impl StatusPage {
         });
         let rows: Vec<_> = rows.take(self.shown).collect();
         self.atoms("running", &rows, view.at_work.len());
+        for at_work in view.at_work.iter().take(self.shown) {
+            if let Some(doing) = beside.doing(at_work.atom.as_str()) {
+                let line = self.ink.fit(&format!("{}: {doing}", at_work.atom), self.room() - 2);
+                self.row("", &format!("  {}", self.ink.paint(Paint::Dim, &line)));
+            }
+        }
+        if beside.live.verifying {
+            self.row("", "the checks run now");
+        }
     }
 
     fn ready(&mut self, view: &View) {

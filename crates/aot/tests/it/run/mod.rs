@@ -2,6 +2,7 @@
 
 mod crashes;
 mod dying;
+mod followed;
 mod halts;
 mod hanging;
 mod isolation;
