@@ -10,6 +10,7 @@ cd "$(dirname "$0")"
 
 target="${CARGO_TARGET_DIR:-target}"
 sum="$target/tests.sum"
+mdbook=0.5.4 # The version that builds the book.
 mkdir -p "$target"
 
 # Each heading shows the seconds since the beginning.
@@ -51,15 +52,27 @@ skipped() {
         plugin::holds plugin::installing plugin::screen plugin::sessions run::crashes
 }
 
-# bubblewrap is the better of the two cages. Without it the tests say which of them are left out.
-install_bubblewrap() {
-    if command -v bwrap > /dev/null || ! command -v apt-get > /dev/null; then return 0; fi
-    local sudo=''
+# Programs that tests start: bubblewrap is the better of the two cages, tmux and Chromium show what people see. Without one of
+# them the tests say which of them are left out. The path tells what is there already.
+install_programs() {
+    local missing='' sudo='' program
+    for program in bwrap:bubblewrap tmux:tmux chromium:chromium; do
+        command -v "${program%:*}" > /dev/null || missing="$missing ${program#*:}"
+    done
+    if [ -z "$missing" ] || ! command -v apt-get > /dev/null; then return 0; fi
     [ "$(id -u)" = 0 ] || sudo='sudo -n'
-    timeout 120 $sudo apt-get install -y -q bubblewrap > /dev/null 2>&1 ||
+    # shellcheck disable=SC2086 # One word for each package.
+    timeout 300 $sudo apt-get install -y -q --no-install-recommends $missing > /dev/null 2>&1 ||
         { timeout 120 $sudo apt-get update -q > /dev/null 2>&1 &&
-            timeout 120 $sudo apt-get install -y -q bubblewrap > /dev/null 2>&1; } ||
-        echo 'bubblewrap cannot be installed here; its cage is not tested'
+            timeout 300 $sudo apt-get install -y -q --no-install-recommends $missing > /dev/null 2>&1; } ||
+        echo "cannot be installed here, so what needs it is not tested:$missing"
+}
+
+# The guide is made into a book where cargo can install mdbook, which takes a minute once.
+install_mdbook() {
+    if command -v mdbook > /dev/null; then return 0; fi
+    nice cargo install mdbook --version "$mdbook" --no-default-features --locked --debug > /dev/null 2>&1 ||
+        echo 'mdbook cannot be installed here, so the book is not built'
 }
 
 case "${1:-}" in
@@ -79,7 +92,7 @@ quick)
 esac
 
 # The installation waits for the network and the disk, so it runs while the compiler needs the cores.
-{ install_bubblewrap && clients/install.sh; } > "$target/install.log" 2>&1 &
+{ install_programs && clients/install.sh && install_mdbook; } > "$target/install.log" 2>&1 &
 install=$!
 
 format_and_lints
@@ -89,18 +102,18 @@ step 'build'
 cargo build --workspace --locked --lib --bins --tests --example simulate --example check_model \
     --example faults --example attacks
 
-# Links, and that every page is in the book, are tested without it.
+step 'the demo'
+"$target/debug/aot" demo > /dev/null
+
+step 'programs and agents that are tested'
+wait "$install" || { cat "$target/install.log"; exit 1; }
+cat "$target/install.log"
+
+# Links, and that every page is in the book, are tests of their own.
 if command -v mdbook > /dev/null; then
     step 'the book'
     mdbook build --dest-dir "$PWD/$target/book"
 fi
-
-step 'the demo'
-"$target/debug/aot" demo > /dev/null
-
-step 'bubblewrap and the agents that are tested'
-wait "$install" || { cat "$target/install.log"; exit 1; }
-cat "$target/install.log"
 
 # Tests wait for processes part of the time: the simulations, and a sample of the faults that docs/reliability.md describes,
 # take what they leave.
