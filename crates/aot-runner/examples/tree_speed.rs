@@ -51,6 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         root: root.clone(),
         state: root.join(".claude/aot-loop-state.md"),
         sidecar: root.join(".claude/aot"),
+        cache: None,
         repository: ProjectRepository::Searched,
     };
     let wanted = IsolationRequest {
@@ -63,6 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         branch: None,
         loop_id: "speed".into(),
         confinement: Confinement::None,
+        writable: Vec::new(),
     };
     let guard = Guard::new(std::env::current_exe()?);
     let began = Instant::now();

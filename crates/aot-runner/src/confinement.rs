@@ -33,7 +33,7 @@ impl Caging {
             (kind, network) => {
                 let writable = own.into_iter().chain(writable.iter().cloned()).collect();
                 let (hidden, network) = (hidden.clone(), network.clone());
-                Some(Cage { kind: *kind, writable, read_only, hidden, network })
+                Some(Cage { kind: *kind, writable, read_only, hidden, covered: Vec::new(), network })
             }
         }
     }
@@ -160,7 +160,11 @@ impl Confinement {
         };
         let moved = cages.filter(|(name, _)| !is_open(name));
         let variables = variables.iter().cloned().chain(temporary).chain([compiled]).chain(moved).collect();
-        let cage = caging.cage(writable, read_only);
+        let covered = match area {
+            Area::Checkout => trees_in(project),
+            Area::Tree(_) | Area::InPlace | Area::Nowhere => Vec::new(),
+        };
+        let cage = caging.cage(writable, read_only).map(|cage| Cage { covered, ..cage });
         let (variables, scratch) = (Some(variables), Some(scratch));
         Ok(Confined { cage, variables, own: Vec::new(), _scratch: scratch, made })
     }
@@ -216,6 +220,11 @@ pub fn own_paths(project: &Project) -> Vec<PathBuf> {
     let mut own = vec![root.join(".git"), root.join(".claude"), root.join(settings::FILE), project.lent()];
     own.extend([loops, sidecar.clone()].into_iter().filter(|path| !path.starts_with(root.join(".claude"))));
     own
+}
+
+/// Where trees lie in the project's own folder. A check that searches the folder for tests would find theirs.
+fn trees_in(project: &Project) -> Vec<PathBuf> {
+    ["trees", "looks"].map(|name| project.sidecar.join(name)).into_iter().chain([project.lent()]).collect()
 }
 
 /// Whether the project lies in a repository, so that workers get trees of their own.

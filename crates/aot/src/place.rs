@@ -39,6 +39,9 @@ pub struct NoStateFile {
 
 /// The state file that is found from a folder upward.
 pub fn state_file_from(here: &Path) -> Option<PathBuf> {
+    if let Some(lent_by) = user_cache().and_then(|cache| aot_runner::tree::lender(&cache, here)) {
+        return Some(lent_by).filter(|path| path.exists());
+    }
     let mut found = outside_of_trees(here).ancestors().map(|folder| folder.join(STATE_FILE));
     found.find(|path| path.exists())
 }
@@ -159,6 +162,13 @@ pub fn host_config() -> Option<PathBuf> {
 pub fn user_data() -> Option<PathBuf> {
     let given = std::env::var_os("XDG_DATA_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
     Some(given.or_else(|| Some(home()?.join(".local/share")))?.join("aot"))
+}
+
+/// The folder for what `aot` can make again.
+pub fn user_cache() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let given = given.filter(|path| path.is_absolute());
+    Some(given.or_else(|| Some(home()?.join(".cache")))?.join("aot"))
 }
 
 /// Whether the user's environment says that everything in this project may run: `AOT_TRUST` lists folders.

@@ -297,6 +297,7 @@ impl Launch<'_> {
         let own: Vec<PathBuf> = existing(&profile.state).chain(existing(&linked)).chain(program).collect();
         let hidden = keys::open_to(&launcher.hidden, &own);
         let network = launcher.network.with_models(self.model_hosts());
-        Some(Cage { kind: launcher.cage, writable, read_only, hidden, network })
+        let covered = Vec::new();
+        Some(Cage { kind: launcher.cage, writable, read_only, hidden, covered, network })
     }
 }

@@ -169,6 +169,7 @@ mod tests {
                 writable: vec![root.join("src")],
                 read_only: Vec::new(),
                 hidden: Vec::new(),
+                covered: Vec::new(),
                 network: Network::On,
             };
             let output =

@@ -91,6 +91,7 @@ pub(crate) fn ground(config: &RunConfig, state: &State, entry: OpenedFor) -> Res
         return Err(GroundError::OpenRepository { root: config.project.root.clone() }.into());
     }
     let wanted = IsolationRequest::of(state, config.confinement.clone());
+    let wanted = IsolationRequest { writable: config.cage.writable.clone(), ..wanted };
     Ok(Ground::enter(&config.project, wanted, &config.guard, entry)?)
 }
 

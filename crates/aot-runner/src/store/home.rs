@@ -238,7 +238,7 @@ pub fn root_of(state: &Path) -> PathBuf {
 }
 
 /// The folder without links, as far as it exists.
-fn real(folder: &Path) -> PathBuf {
+pub(crate) fn real(folder: &Path) -> PathBuf {
     for ancestor in folder.ancestors() {
         if let Ok(real) = ancestor.canonicalize() {
             return real.join(folder.strip_prefix(ancestor).unwrap_or(Path::new("")));

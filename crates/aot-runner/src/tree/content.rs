@@ -39,6 +39,8 @@ pub struct Project {
     pub root: PathBuf,
     pub state: PathBuf,
     pub sidecar: PathBuf,
+    /// The user's folder for caches of the program; without it everything lies in the sidecar.
+    pub cache: Option<PathBuf>,
     pub repository: ProjectRepository,
 }
 

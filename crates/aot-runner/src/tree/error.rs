@@ -71,6 +71,16 @@ pub enum GroundError {
 }
 
 impl GroundError {
+    /// Whether git found no room on the disk.
+    pub(super) fn is_full_disk(&self) -> bool {
+        let words = ["No space left on device", "Disk quota exceeded"];
+        if let GroundError::Git(GitError::Refused { message, .. }) = self {
+            return words.iter().any(|words| message.contains(words));
+        }
+        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, GroundError::Io { source, .. } if kinds.contains(&source.kind()))
+    }
+
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GroundError {
         let path = path.to_path_buf();
         move |source| GroundError::Io { doing, path, source }

@@ -26,6 +26,7 @@ mod setup;
 mod shadow;
 mod slots;
 mod snapshot;
+mod tree_folder;
 mod undo;
 mod unisolated;
 mod walk;
@@ -52,6 +53,7 @@ pub use look::BranchTree;
 pub use needs::{TreeNeeds, needs};
 pub use open::clean;
 pub use open::is_outside_git;
+pub use tree_folder::lender;
 pub use undo::{Undo, UndoPlan, UndoWay, Undone, UndoneCommit};
 
 use crate::confinement::Confinement;
@@ -84,6 +86,8 @@ pub struct IsolationRequest {
     pub loop_id: String,
     /// What confines `setup`.
     pub confinement: Confinement,
+    /// What every worker may write besides its own tree. No tree lies there.
+    pub writable: Vec<PathBuf>,
 }
 
 impl IsolationRequest {
@@ -100,6 +104,7 @@ impl IsolationRequest {
             branch: state.control.branch.clone(),
             loop_id: state.control.loop_id.clone().unwrap_or_default(),
             confinement,
+            writable: Vec::new(),
         }
     }
 }

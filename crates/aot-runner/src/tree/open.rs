@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 use aot_core::state::IsolationMode;
 use jiff::Timestamp;
@@ -24,8 +25,9 @@ use super::setup::{TreeSetup, paths};
 use super::shadow::{self, Shadow};
 use super::slots;
 use super::snapshot::{Layout, submodules};
+use super::tree_folder::{self, TreeFolder};
 use super::unisolated::Unisolated;
-use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees};
+use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees, locked};
 use super::{Inner, IsolationRequest, KnownRepository, OpenedFor, Project, ProjectRepository};
 use crate::confinement::Area;
 use crate::plain_file;
@@ -219,7 +221,7 @@ pub(super) fn for_undo(
         return Err(in_place());
     }
     let ports = Ports::of(&project.key());
-    let folder = (project.sidecar.join("trees"), LeaseLifetime::Run);
+    let folder = (tree_folder::expected(project), LeaseLifetime::Run);
     let trees = prepared(project, wanted, guard, &ports, repository, folder)?;
     intents::remove_locks(&trees.common_dir.join("refs/aot"))?;
     trees.recover()?;
@@ -255,11 +257,17 @@ fn worktrees(
     entry: OpenedFor,
 ) -> Result<Worktrees, GroundError> {
     let branch = wanted.branch.clone();
-    let trees = match entry {
-        OpenedFor::Run => (project.sidecar.join("trees"), LeaseLifetime::Run),
-        OpenedFor::Session | OpenedFor::Again => (project.lent(), LeaseLifetime::Attempt),
+    let (folder, lifetime, note) = match entry {
+        OpenedFor::Run => {
+            let (folder, note) = TreeFolder::hold(project, &wanted.writable);
+            (Some(folder), LeaseLifetime::Run, note)
+        }
+        OpenedFor::Session | OpenedFor::Again => (None, LeaseLifetime::Attempt, None),
     };
-    let mut trees = prepared(project, wanted, guard, ports, repository, trees)?;
+    let path = folder.as_ref().map_or_else(|| project.lent(), |folder| folder.path.clone());
+    let mut trees = prepared(project, wanted, guard, ports, repository, (path, lifetime))?;
+    trees.folder = folder;
+    locked(&trees.notes).extend(note);
     let Some(head) = commit_of(&trees.checkout.git, "HEAD")? else {
         return Err(GroundError::NoCommits { top: trees.checkout.layout.top });
     };
@@ -272,6 +280,10 @@ fn worktrees(
         slots::clear_lent(&trees.common_dir, &project.lent(), &trees.lease_records)?;
     }
     if entry == OpenedFor::Run {
+        // Those of an earlier version, or of a run that could not use the cache.
+        if trees.folder.as_ref().is_some_and(TreeFolder::is_outside) {
+            slots::clear(&trees.common_dir, &tree_folder::in_sidecar(project))?;
+        }
         let slots::KeptTrees { young, old } =
             slots::adopt(&trees.checkout.git, &trees.common_dir, &trees.trees)?;
         let made = young.iter().chain(&old).map(|slot| slot.number).max().unwrap_or(0);
@@ -352,6 +364,9 @@ fn prepared(
         reference: String::new(),
         checkout_policy: CheckoutPolicy::Follow,
         trees: folder,
+        spare: tree_folder::in_sidecar(project),
+        folder: None,
+        is_full_told: AtomicBool::new(false),
         lease_records: project.sidecar.join("loans"),
         landings: format!("refs/aot/landing/{}", project.key()),
         loop_id: wanted.loop_id,
@@ -387,14 +402,15 @@ const MOST_INCLUDED: usize = 1000;
 
 /// Removes the trees that runs keep for the next one. Those of a session stay: there may be work in them.
 pub fn clean(project: &Project, guard: &Guard) -> Result<usize, GroundError> {
-    let trees = project.sidecar.join("trees");
-    match discover(&project.root, guard)? {
-        Surroundings::Repository(repository) => {
-            look::clear_left(&repository.common_dir, project)?;
-            slots::clear(&repository.common_dir, &trees)
-        }
-        Surroundings::Outside => Ok(0),
+    let Surroundings::Repository(repository) = discover(&project.root, guard)? else { return Ok(0) };
+    let common_dir = &repository.common_dir;
+    look::clear_left(common_dir, project)?;
+    let mut removed = slots::clear(common_dir, &tree_folder::in_sidecar(project))?;
+    if let Some((path, _lock)) = tree_folder::of_own(project) {
+        removed += slots::clear(common_dir, &path)?;
+        tree_folder::forget(&path);
     }
+    Ok(removed)
 }
 
 /// The branch that is checked out, if it can be landed on.

@@ -27,7 +27,7 @@ const REMOVING: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Trees in which nobody worked for so long are removed.
-const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(super) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// No `.git` file of a worktree is longer.
 const MOST_POINTER: u64 = 64 << 10;
@@ -352,6 +352,14 @@ fn known(common_dir: &Path, trees: &Path) -> Vec<(PathBuf, PathBuf)> {
         Some((trees.join(below), git_dir))
     });
     found.collect()
+}
+
+/// Forgets the worktrees of the repository that lay somewhere below this folder and are gone.
+pub(super) fn forget_gone(common_dir: &Path, below: &Path) -> Result<(), GroundError> {
+    let gone = known(common_dir, below).into_iter().filter(|(top, _)| !top.exists());
+    // One that git is just making is locked by it.
+    let mut gone = gone.filter(|(_, git_dir)| !git_dir.join("locked").exists());
+    gone.try_for_each(|(_, git_dir)| remove_folder(&git_dir))
 }
 
 /// Removes all worktrees of the repository that lie in this folder, and the folder. Returns how many there were.

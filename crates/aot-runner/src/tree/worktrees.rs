@@ -1,7 +1,8 @@
 //! Worktrees for the attempts of a run: leases, compares and releases them. They stay for the next run. Landing is in `landing.rs`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aot_core::hook::tree_of;
@@ -17,6 +18,7 @@ use super::kept::keep;
 use super::setup::TreeSetup;
 use super::slots::{self, SetupState, Slot, SlotRecord};
 use super::snapshot::NotWork;
+use super::tree_folder::{TreeFolder, told};
 use super::{End, FoundCommit, KnownRepository, LandedWork, Lent, Loan, Sealed, Work};
 
 #[derive(Debug)]
@@ -28,6 +30,12 @@ pub(super) struct Worktrees {
     pub checkout_policy: CheckoutPolicy,
     /// The folder of all trees.
     pub trees: PathBuf,
+    /// Where a tree of a run is made if there is no room in that folder.
+    pub spare: PathBuf,
+    /// That of a run, held until the end.
+    pub folder: Option<TreeFolder>,
+    /// That the cache's disk is full is told once.
+    pub is_full_told: AtomicBool,
     /// Below this name is the reference of a landing that has begun.
     pub landings: String,
     pub loop_id: String,
@@ -169,9 +177,7 @@ impl Worktrees {
             Some(renewed) => renewed,
             None => {
                 let (name, number) = name();
-                let top = self.trees.join(name);
-                let slot = Slot::make(&self.checkout.git, &self.common_dir, (&top, number), commit)?;
-                (slot, SetupState::Needed)
+                (self.make(&name, number, commit)?, SetupState::Needed)
             }
         };
         match self.provide(&mut slot, commit, setup) {
@@ -182,6 +188,27 @@ impl Worktrees {
                 Err(error)
             }
         }
+    }
+
+    /// A new tree. Where the cache's disk is full it lies in the sidecar.
+    fn make(&self, name: &str, number: u32, commit: &str) -> Result<Slot, GroundError> {
+        let make = |top: &Path| Slot::make(&self.checkout.git, &self.common_dir, (top, number), commit);
+        let top = self.trees.join(name);
+        let error = match make(&top) {
+            Err(error)
+                if error.is_full_disk() && self.folder.as_ref().is_some_and(TreeFolder::is_outside) =>
+            {
+                error
+            }
+            made => return made,
+        };
+        slots::remove_folder(&top)?;
+        let made = make(&self.spare.join(name))?;
+        let why = format!("{} is full ({error})", self.trees.display());
+        if !self.is_full_told.swap(true, Ordering::AcqRel) {
+            locked(&self.notes).push(told(&self.spare, &why));
+        }
+        Ok(made)
     }
 
     fn provide(&self, slot: &mut Slot, commit: &str, setup: SetupState) -> Result<(), GroundError> {
@@ -339,6 +366,9 @@ impl Worktrees {
                     }
                 }
                 slots.old.drain(..).try_for_each(Slot::remove)?;
+                if let Some(all) = self.folder.as_ref().and_then(TreeFolder::sweep) {
+                    slots::forget_gone(&self.common_dir, all)?;
+                }
                 ended
             }
             LeaseLifetime::Attempt => slots::clear_lent(&self.common_dir, &self.trees, &self.lease_records),

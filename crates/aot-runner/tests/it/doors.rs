@@ -116,6 +116,7 @@ pub fn sidecar(bytes: &[u8]) {
                 root: place.folder.path().to_path_buf(),
                 state: place.home.state().to_path_buf(),
                 sidecar: place.home.sidecar().to_path_buf(),
+                cache: None,
                 repository: ProjectRepository::Outside,
             };
             let kept = Kept::of(&project);

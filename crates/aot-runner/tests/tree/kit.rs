@@ -82,6 +82,7 @@ impl Place {
             root: self.root.clone(),
             state: self.root.join(".claude/aot-loop-state.md"),
             sidecar: self.root.join(".claude/aot"),
+            cache: self.top.parent().map(|folder| folder.join("cache")),
             repository: ProjectRepository::Searched,
         }
     }
@@ -117,7 +118,7 @@ impl Place {
     /// The worktrees of the repository that are no trees of a loop, its own included.
     pub fn own_worktrees(&self) -> usize {
         let listed = self.git(&["worktree", "list"]);
-        listed.lines().filter(|line| !line.contains("/.claude/aot/trees/")).count()
+        listed.lines().filter(|line| !line.contains("/cache/trees/")).count()
     }
 
     /// `git status` in short, with what nobody tracks.
@@ -142,6 +143,7 @@ fn wanted() -> IsolationRequest {
         branch: None,
         loop_id: LOOP.to_owned(),
         confinement: Confinement::None,
+        writable: Vec::new(),
     }
 }
 

@@ -32,7 +32,7 @@ fn trees_are_reused_and_clean() {
     let ground = place.ground();
     let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
     let first = lent.top().to_path_buf();
-    assert!(first.starts_with(place.root.join(".claude/aot/trees")));
+    assert!(first.starts_with(place.top.with_file_name("cache").join("trees")));
     write(lent.root(), "a.txt", "2\n");
     write(lent.root(), "cache/c", "c\n");
     assert!(matches!(land(&ground, &mut lent), Landing::Landed { commit: Some(_), .. }));
@@ -242,7 +242,7 @@ fn many_at_once() {
     assert_eq!(place.git(&["rev-list", "--merges", "main"]), "");
     assert_eq!(place.git(&["ls-files", "A*"]).lines().count(), 12);
     assert_eq!(place.status(), "");
-    assert!(fs::read_dir(place.root.join(".claude/aot/trees")).expect("trees").count() <= 4);
+    assert!(place.git(&["worktree", "list"]).lines().count() <= 5);
 }
 
 fn trees_stay_for_the_next_run() {
@@ -271,7 +271,8 @@ fn trees_stay_for_the_next_run() {
     drop((ground, third));
     assert_eq!(aot_runner::tree::clean(&place.project(), &guard()).expect("cleaned"), 3);
     assert_eq!(place.git(&["worktree", "list"]).lines().count(), 1);
-    assert!(!place.root.join(".claude/aot/trees").exists());
+    let all = place.top.with_file_name("cache").join("trees");
+    assert_eq!(fs::read_dir(all).expect("it stays").count(), 0);
 }
 
 fn old_and_strange_trees_are_removed() {

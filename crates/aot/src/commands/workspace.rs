@@ -382,7 +382,7 @@ pub fn project(state: &Path) -> Result<Project, Failure> {
 /// The same where the home is known.
 pub fn project_of(home: &Home, root: PathBuf) -> Project {
     let (state, sidecar) = (home.state().to_path_buf(), home.sidecar().to_path_buf());
-    Project { root, state, sidecar, repository: ProjectRepository::Searched }
+    Project { root, state, sidecar, cache: place::user_cache(), repository: ProjectRepository::Searched }
 }
 
 pub fn bad_settings(fault: Fault) -> Failure {

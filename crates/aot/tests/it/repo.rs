@@ -254,7 +254,7 @@ impl Repo {
             let trees = self.git(&["worktree", "list", "--porcelain"]);
             let trees = trees.lines().filter(|line| line.starts_with("worktree ")).skip(1);
             // The trees of a run stay for the next one.
-            let trees = trees.filter(|line| !line.contains("/.claude/aot/trees/"));
+            let trees = trees.filter(|line| !line.contains("/.cache/aot/trees/"));
             found.extend(trees.map(str::to_owned));
             let refs = self.git(&["for-each-ref", "--format=%(refname)", "refs/aot/"]);
             found.extend(refs.lines().filter(|name| !name.starts_with("refs/aot/kept/")).map(str::to_owned));

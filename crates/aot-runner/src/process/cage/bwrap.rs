@@ -114,7 +114,7 @@ fn options(
     // What lies in something else comes after it.
     let writable = cage.writable.iter().map(|path| (path, Bound::Write));
     let read_only = cage.read_only.iter().map(|path| (path, Bound::Read));
-    let hidden = cage.hidden.iter().map(|path| (path, Bound::None));
+    let hidden = cage.hidden.iter().chain(&cage.covered).map(|path| (path, Bound::None));
     // A folder on the way to a hidden file could be moved, and the next job would find the file elsewhere; one on which
     // something is mounted cannot.
     let ways = cage.writable.iter().flat_map(|top| {
@@ -178,8 +178,8 @@ mod tests {
 
     fn check(writable: &[&str], network: Network, folder: &str, expected: &str) {
         let writable = writable.iter().map(PathBuf::from).collect();
-        let (read_only, hidden) = (Vec::new(), Vec::new());
-        let cage = Cage { kind: Kind::Bwrap, writable, read_only, hidden, network };
+        let (read_only, hidden, covered) = (Vec::new(), Vec::new(), Vec::new());
+        let cage = Cage { kind: Kind::Bwrap, writable, read_only, hidden, covered, network };
         let doors = ["/etc", "/etc/passwd"].map(PathBuf::from).into_iter();
         let doors: Vec<_> = doors.filter(|door| doors::is_closed(door, &cage, Path::new(folder))).collect();
         let words = options(&cage, Path::new(folder), &doors, &mut |_| "7".into());
@@ -216,6 +216,7 @@ mod tests {
             writable: paths(&["/usr/lib/own/deep", "/usr"]),
             read_only: paths(&["/usr/share"]),
             hidden: paths(&["/usr/lib", "/etc/passwd", "/usr/x/y/key", "/usr/share/x/key"]),
+            covered: paths(&["/usr/bin"]),
             network: Network::On,
         };
         let words = options(&cage, Path::new("/w"), &[], &mut |_| "7".into());
@@ -223,9 +224,9 @@ mod tests {
         let said = words.join(" ");
         let (_, after) = said.split_once("--chdir /w ").expect("the root is bound");
         let expected = "--bind /usr /usr --ro-bind /usr/share /usr/share --tmpfs /usr/lib \
-                        --ro-bind-data 7 /etc/passwd --bind /usr/x /usr/x --bind /usr/x/y /usr/x/y \
+                        --ro-bind-data 7 /etc/passwd --tmpfs /usr/bin --bind /usr/x /usr/x --bind /usr/x/y /usr/x/y \
                         --bind /usr/lib/own/deep /usr/lib/own/deep --ro-bind-data 7 /usr/x/y/key \
-                        --ro-bind-data 7 /usr/share/x/key --remount-ro /usr/lib";
+                        --ro-bind-data 7 /usr/share/x/key --remount-ro /usr/lib --remount-ro /usr/bin";
         assert_eq!(after, expected);
     }
 }

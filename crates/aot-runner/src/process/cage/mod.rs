@@ -59,6 +59,8 @@ pub struct Cage {
     pub read_only: Vec<PathBuf>,
     /// What cannot be read, unless it or something in it is writable. See [`crate::keys`].
     pub hidden: Vec<PathBuf>,
+    /// Folders that look empty. Only a cage with a view of its own can keep this.
+    pub covered: Vec<PathBuf>,
     pub network: Network,
 }
 
@@ -270,8 +272,10 @@ impl Cage {
         let read_only = existing(&self.read_only)?;
         let mut hidden = existing(&self.hidden)?;
         hidden.retain(|path| !writable.contains(path));
+        let mut covered = existing(&self.covered)?;
+        covered.retain(|path| path.is_dir() && !writable.iter().any(|open| open.starts_with(path)));
         self.network.kept_by(self.kind)?;
-        Ok(Cage { writable, read_only, hidden, kind: self.kind, network: self.network.clone() })
+        Ok(Cage { writable, read_only, hidden, covered, kind: self.kind, network: self.network.clone() })
     }
 
     /// For the line to the guard: a path may hold any byte but zero.
@@ -286,12 +290,11 @@ impl Cage {
                 .collect::<Vec<_>>()
                 .join(" "),
         };
-        let (read_only, hidden) = (self.read_only.len().to_string(), self.hidden.len().to_string());
-        let words =
-            [self.kind.to_string().as_bytes(), network.as_bytes(), read_only.as_bytes(), hidden.as_bytes()]
-                .join(&0);
-        let mut bytes = words;
-        for path in self.read_only.iter().chain(&self.hidden).chain(&self.writable) {
+        let counts = [&self.read_only, &self.hidden, &self.covered].map(|paths| paths.len().to_string());
+        let words = [self.kind.to_string(), network].into_iter().chain(counts).collect::<Vec<_>>();
+        let mut bytes = words.join("\0").into_bytes();
+        let few = self.read_only.iter().chain(&self.hidden).chain(&self.covered);
+        for path in few.chain(&self.writable) {
             bytes.push(0);
             bytes.extend(path.as_os_str().as_bytes());
         }
@@ -310,13 +313,14 @@ impl Cage {
             _ => return None,
         };
         let mut count = || std::str::from_utf8(parts.next()?).ok()?.parse::<usize>().ok();
-        let counts = [count()?, count()?];
+        let counts = [count()?, count()?, count()?];
         let mut paths = parts.map(|path| PathBuf::from(OsStr::from_bytes(path)));
-        let [read_only, hidden] = counts.map(|count| paths.by_ref().take(count).collect::<Vec<_>>());
-        if [read_only.len(), hidden.len()] != counts {
+        let few = counts.map(|count| paths.by_ref().take(count).collect::<Vec<_>>());
+        if few.each_ref().map(Vec::len) != counts {
             return None;
         }
-        Some(Cage { kind, writable: paths.collect(), read_only, hidden, network })
+        let [read_only, hidden, covered] = few;
+        Some(Cage { kind, writable: paths.collect(), read_only, hidden, covered, network })
     }
 
     /// Whether the job lives in shared memory itself, so that all of it must not be opened as a matter of course.
@@ -355,13 +359,14 @@ mod tests {
                 (Kind::Bwrap, Network::Hosts(Hosts::default())),
             ] {
                 let (read_only, hidden) = (vec!["/s".into()], vec!["/k".into(), "/l".into()]);
-                let cage = Cage { kind, writable: writable.clone(), read_only, hidden, network };
+                let covered = vec!["/t".into()];
+                let cage = Cage { kind, writable: writable.clone(), read_only, hidden, covered, network };
                 assert_eq!(Cage::decoded(&cage.encoded().expect("it is short")), Some(cage));
             }
         }
         assert_eq!(Cage::decoded(b""), None);
         assert_eq!(Cage::decoded(b"tin\0on"), None);
-        assert_eq!(Cage::decoded(b"bwrap\0on\x002\x000\0/a"), None);
+        assert_eq!(Cage::decoded(b"bwrap\0on\x002\x000\x000\0/a"), None);
     }
 
     #[test]
@@ -376,6 +381,7 @@ mod tests {
                 writable: vec![path.into()],
                 read_only: Vec::new(),
                 hidden: Vec::new(),
+                covered: Vec::new(),
                 network: Network::On,
             };
             let said = cage.resolved().expect_err("it is refused").to_string();

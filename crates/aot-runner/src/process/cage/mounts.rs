@@ -58,6 +58,9 @@ pub fn close_outside(cage: &Cage, folder: &Path) -> io::Result<()> {
         make_read_only(path, MountFlags::empty())?;
     }
     let plain = MountFlags::NOSUID | MountFlags::NODEV;
+    for folder in &cage.covered {
+        mount("tmpfs", folder, "tmpfs", plain | MountFlags::RDONLY, c"mode=755")?;
+    }
     if !cage.lives_in(folder, SHARED_MEMORY) && Path::new(SHARED_MEMORY).is_dir() {
         mount("tmpfs", SHARED_MEMORY, "tmpfs", plain, c"mode=1777")?;
     }

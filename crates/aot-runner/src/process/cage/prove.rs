@@ -422,6 +422,7 @@ impl Stage {
             writable: vec![self.inside()],
             read_only: Vec::new(),
             hidden: self.hidden.clone(),
+            covered: Vec::new(),
             network,
         });
         guard.run(&Job {

@@ -74,7 +74,7 @@ const ATTACKS: &[Attack] = &[
     Attack::new(Work, "write the state file", "echo forged-@N@-x >> @ROOT@/.claude/aot-loop-state.md; sed -i 's/status: .*/status: completed/' @ROOT@/.claude/aot-loop-state.md", Skipped),
     Attack::new(Work, "write the journal and the evidence", "for f in journal evidence; do echo forged-@N@-x >> @ROOT@/.claude/aot/$f.jsonl; done", Succeeds),
     Attack::new(Work, "write the user's checkout", "echo never > @ROOT@/never-@N@; cd @ROOT@ && echo evil > tests/t", Skipped),
-    Attack::new(Work, "write another worker's tree", "for t in @ROOT@/.claude/aot/trees/*; do [ $t = $PWD ] || echo never > $t/never-@N@; done", Skipped),
+    Attack::new(Work, "write another worker's tree", "for t in @HOME@/.cache/aot/trees/*/* @ROOT@/.claude/aot/trees/*; do [ $t = $PWD ] || echo never > $t/never-@N@; done", Skipped),
     Attack::new(Work, "the locks of the loop", "rm -f @ROOT@/.claude/aot/driver.lock @ROOT@/.claude/aot/lock; ln -sf @VICTIM@ @ROOT@/.claude/aot/lock; echo x > @ROOT@/.claude/aot/lock", Succeeds),
     Attack::new(Work, "the program's own verbs", "cd @ROOT@; for a in stop 'stop --now' 'redirect --cancel' 'atom add never-@N@ --run true' 'redirect --intent forged-@N@-' 'confirm x' trust 'trust --yes'; do aot $a; env -u AOT_JOB -u AOT_LOOP -u AOT_ATOM -u AOT_ATTEMPT $(readlink -f /proc/$PPID/exe) $a; done > /dev/null 2>&1; grep -q 'never-@N@' .claude/aot-loop-state.md && touch @PROOF@; true", Prevented),
     Attack::new(Work, "a file of the home by the program's own verbs", "for s in @VICTIM@ @SHELL@; do $(readlink -f /proc/$PPID/exe) atom add x --state $s; done > /dev/null 2>&1", Prevented),

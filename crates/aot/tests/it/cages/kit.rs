@@ -102,6 +102,7 @@ impl Yard {
             writable: vec![self.path("in")],
             read_only: Vec::new(),
             hidden: Vec::new(),
+            covered: Vec::new(),
             network: self.network.clone(),
         }
     }

@@ -1,5 +1,6 @@
 //! `aot run` with real processes and real git.
 
+mod apart;
 mod crashes;
 mod dying;
 mod followed;

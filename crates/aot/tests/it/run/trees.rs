@@ -68,7 +68,7 @@ fn trees_stay_until_they_are_cleaned() {
     let said = repo.aot(&["clean"]);
     assert_eq!((said.exit, said.out.trim()), (0, "removed 1 tree"), "{}", said.err);
     assert_eq!(trees(), 0);
-    assert!(!repo.path(".claude/aot/trees").exists());
+    assert_eq!(fs::read_dir(repo.path("../.cache/aot/trees")).expect("it stays").count(), 0);
     let said = repo.aot(&["clean", "--json"]);
     assert_eq!(said.halted()["trees"], 0);
     // Nothing is taken away from a loop that runs.

@@ -199,7 +199,7 @@ fn an_undo_that_was_killed_is_finished() {
     let noted = repo.git(&["commit-tree", "-p", "HEAD", "-m", &message, "HEAD~2^{tree}"]);
     let (root, state) = (repo.path(""), repo.path(STATE));
     let sidecar = repo.path(".claude/aot");
-    let key = Project { root, state, sidecar, repository: ProjectRepository::Searched }.key();
+    let key = Project { root, state, sidecar, cache: None, repository: ProjectRepository::Searched }.key();
     repo.git(&["update-ref", &format!("refs/aot/landing/{key}/heads/main"), &noted]);
     repo.git(&["read-tree", "-m", "-u", "HEAD", &noted]);
     let said = repo.aot(&["undo", "--yes"]);

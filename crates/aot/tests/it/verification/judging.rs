@@ -181,6 +181,7 @@ fn a_look_that_panics_is_an_error_and_blocks_nobody() {
             root: project.root(),
             state: project.path(".claude/aot-loop-state.md"),
             sidecar: project.path(".claude/aot"),
+            cache: None,
             repository: aot_runner::tree::ProjectRepository::Searched,
         };
         let mut store = aot_runner::store::Store::open(&paths.state, "test").expect("it opens");

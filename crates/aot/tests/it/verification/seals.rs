@@ -28,6 +28,7 @@ fn sealed() -> Project {
         root: project.root(),
         state: project.path(".claude/aot-loop-state.md"),
         sidecar: project.path(".claude/aot"),
+        cache: None,
         repository: aot_runner::tree::ProjectRepository::Searched,
     };
     aot_runner::machine::keep_in(std::path::Path::new(USER_DATA).join("aot"));

@@ -267,6 +267,7 @@ fn evidence_does_not_grow_for_ever() {
         root: project.root(),
         state: project.path(".claude/aot-loop-state.md"),
         sidecar: project.path(".claude/aot"),
+        cache: None,
         repository: aot_runner::tree::ProjectRepository::Searched,
     };
     assert_eq!(project.aot(&["verify"]).exit, 0);

@@ -11,6 +11,7 @@ fn tree(project: &Project) -> Tree {
         root: project.root(),
         state: project.path(".claude/aot-loop-state.md"),
         sidecar: project.path(".claude/aot"),
+        cache: None,
         repository: aot_runner::tree::ProjectRepository::Searched,
     };
     Tree::of(&paths, &guard).expect("files can be read")
