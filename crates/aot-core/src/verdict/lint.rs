@@ -66,8 +66,20 @@ pub struct LintFacts {
     pub steerable: BTreeSet<String>,
     /// Paths that a check changed, by its place.
     pub wrote: BTreeMap<usize, Vec<String>>,
+    /// Checks that end otherwise in a tree as a worker gets it, by their place.
+    pub in_a_tree: BTreeMap<usize, TreeOutcome>,
     /// A check that passes is expected once work has started.
     pub phase: WorkPhase,
+}
+
+/// How a check ended in a worker's tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeOutcome {
+    pub outcome: Outcome,
+    /// The last line that it printed there.
+    pub last_line: String,
+    /// What is in the project and not in the tree; what is most likely missed comes first.
+    pub missing: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -183,6 +195,9 @@ pub fn lint(objective: &Objective, facts: &LintFacts) -> Vec<Advice> {
                 "make it quicker, or give checks more time: `--check-timeout 30m` of `aot align` or `aot redirect`",
             ));
         }
+        if let (Some(in_tree), Some(Some(here))) = (facts.in_a_tree.get(&place), facts.seen.get(place)) {
+            found.push(differs(leaf, *here, in_tree));
+        }
         for refused in facts.refused.get(&place).into_iter().flatten() {
             let message = format!("the cage keeps it from writing `{}`", refused.path);
             found.push(advice("caged", &leaf.name, &message, &refused.remedy));
@@ -224,6 +239,35 @@ fn empty_sets(node: &CheckNode, found: &mut Vec<Advice>) {
         found.push(advice("empty", item, &message, "give it at least one item, or leave it out"));
     }
     inner.iter().for_each(|node| empty_sets(node, found));
+}
+
+/// Workers would be blamed for what their trees do not have.
+fn differs(leaf: &Leaf, here: Outcome, in_tree: &TreeOutcome) -> Advice {
+    let TreeOutcome { outcome, last_line, missing } = in_tree;
+    let word = |outcome: Outcome| match outcome {
+        Outcome::Pass => "passes",
+        Outcome::Fail => "fails",
+        Outcome::Error => "cannot run",
+        Outcome::Pending => "waits",
+    };
+    let mut message = match here == *outcome {
+        true => format!("it {} in another way in a worker's tree", word(here)),
+        false => format!("it {} here and {} in a worker's tree", word(here), word(*outcome)),
+    };
+    let hint = match missing.first() {
+        Some(first) => {
+            message.push_str(&format!(", which does not have {}", listed(missing)));
+            format!(
+                "give every tree a copy (`--copy {first}`) or a link (`--share {first}`), make it there (`--setup COMMAND`), \
+                 or commit it"
+            )
+        }
+        None => "make it independent of the folder that it runs in".to_owned(),
+    };
+    if !last_line.is_empty() {
+        message.push_str(&format!("; there it ends with: {last_line}"));
+    }
+    advice("in_a_tree", &leaf.name, &message, &hint)
 }
 
 fn already_true(leaf: &Leaf, found: &mut Vec<Advice>) {

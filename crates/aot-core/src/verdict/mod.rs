@@ -12,7 +12,7 @@ mod tree;
 
 pub use evidence::{CageRefusal, Evidence, Excerpt, Judged, Source};
 pub use exit::{CheckResult, CommandExit, ExpectedExit, MissingProgram, judge_exit};
-pub use lint::{Advice, LintFacts, LintQuestions, WorkPhase, lint, lint_loop};
+pub use lint::{Advice, LintFacts, LintQuestions, TreeOutcome, WorkPhase, lint, lint_loop};
 pub use schedule::{Jobs, NextCheck, Schedule};
 pub use score::{HIGHEST_SCORE, LOWEST_SCORE, SCORE_TOLERANCE, Score, Scored, criteria, score};
 pub use seal::{Tampered, canonical, tampered};

@@ -10,8 +10,8 @@ use aot_core::state::{
     Wants,
 };
 use aot_core::verdict::{
-    CageRefusal, CheckTree, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered, Verdict,
-    WorkPhase, all_of, any_of, canonical, confirmed_outcome, lint, lint_loop, tampered,
+    CageRefusal, CheckTree, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered,
+    TreeOutcome, Verdict, WorkPhase, all_of, any_of, canonical, confirmed_outcome, lint, lint_loop, tampered,
 };
 
 fn letter(outcome: Outcome) -> char {
@@ -415,6 +415,10 @@ fn the_linter_uses_what_the_world_says() {
         )]),
         steerable: BTreeSet::from(["web/package.json".to_owned(), "package.json".to_owned()]),
         wrote: BTreeMap::from([(1, vec!["made".to_owned()])]),
+        in_a_tree: BTreeMap::from([(
+            0,
+            TreeOutcome { outcome: Outcome::Fail, last_line: "no .env".into(), missing: vec![".env".into()] },
+        )]),
         phase: WorkPhase::NotStarted,
     };
     let said = |facts: &LintFacts| {
@@ -423,8 +427,18 @@ fn the_linter_uses_what_the_world_says() {
     };
     assert_eq!(
         said(&facts),
-        "t:missing_program t:unprotected t:unprotected t:already_true f:never_matches f:times_out f:caged f:writes_tree :never_matches t:steerable"
+        "t:missing_program t:unprotected t:unprotected t:already_true t:in_a_tree f:never_matches f:times_out f:caged f:writes_tree :never_matches t:steerable"
     );
+    let message = |facts: &LintFacts| {
+        let found = lint(&objective, facts).into_iter().find(|advice| advice.code == "in_a_tree");
+        found.map(|advice| advice.message).unwrap_or_default()
+    };
+    assert_eq!(
+        message(&facts),
+        "it passes here and fails in a worker's tree, which does not have `.env`; there it ends with: no .env"
+    );
+    facts.seen[0] = Some(Outcome::Fail);
+    assert!(message(&facts).starts_with("it fails in another way in a worker's tree, which"));
     facts.phase = WorkPhase::Started;
     assert!(!said(&facts).contains("already_true") && !said(&facts).contains("times_out"));
 }

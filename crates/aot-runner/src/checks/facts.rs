@@ -1,17 +1,20 @@
 //! What the linter has to know of the world: programs, files, patterns, and how the checks end now. Judges nothing.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use aot_core::state::{AtomStatus, State};
-use aot_core::verdict::{CheckTree, LintFacts, LintQuestions, Source, WorkPhase};
+use aot_core::state::{AtomStatus, Span, State};
+use aot_core::verdict::{
+    CheckTree, Evidence, LintFacts, LintQuestions, Outcome, Source, TreeOutcome, WorkPhase,
+};
 
 use super::files::{Pattern, never_matches};
-use super::kept::Kept;
+use super::kept::{EvidenceLine, Kept};
 use super::steered::covers;
-use super::{Checker, Occasion, Progress, Whose};
+use super::{Checker, Occasion, Progress, Whose, short_line};
 use crate::settings;
 use crate::tree::{Project, Tree};
 
@@ -90,7 +93,7 @@ pub fn moving(
     let Some(base_case) = &state.objective.base_case else { return Ok(facts) };
     let mut before = Tree::of(checker.project, checker.guard)?;
     let mut trouble = None;
-    let mut wrote = std::collections::BTreeMap::new();
+    let mut wrote = BTreeMap::new();
     let evaluation =
         checker.evaluate(state, base_case, Whose::BaseCase, Occasion::LookAfresh, now, &mut |progress| {
             if let Progress::Ended { place, evidence, .. } = &progress
@@ -124,6 +127,64 @@ pub fn moving(
         .map(|(outcome, evidence)| (evidence.source != Source::NotRun).then_some(*outcome))
         .collect();
     Ok(facts)
+}
+
+/// The checks that end otherwise in this tree than in the project's own folder, where this is what was seen. `missing` is what
+/// the folder has and the tree does not.
+pub fn in_a_tree(
+    checker: &Checker<'_>,
+    state: &State,
+    (seen, here): (&[Option<Outcome>], &[EvidenceLine]),
+    missing: &[String],
+    on: &mut dyn FnMut(Progress<'_>),
+) -> io::Result<BTreeMap<usize, TreeOutcome>> {
+    let mut state = state.clone();
+    let limit = Span::from_seconds(TREE_CHECK).min(state.objective.constraints.check_timeout());
+    state.objective.constraints.check_timeout = Some(limit);
+    let Some(base_case) = &state.objective.base_case else { return Ok(BTreeMap::new()) };
+    let now = jiff::Timestamp::now();
+    let there = checker.evaluate(&state, base_case, Whose::BaseCase, Occasion::LookAfresh, now, on)?;
+    let mut differ = BTreeMap::new();
+    for (place, (outcome, evidence)) in there.seen.iter().enumerate() {
+        let Some(Some(before)) = seen.get(place) else { continue };
+        // One that used up its time says nothing: a tree begins without what builds keep.
+        if evidence.source != Source::Fresh || evidence.out_of_time {
+            continue;
+        }
+        let name = &there.sheet.leaves[place].name;
+        let here = here.iter().rev().find(|line| line.item == *name).map(|line| ending(&line.evidence));
+        let (here, end) = (here.unwrap_or_default(), ending(evidence));
+        let (named, others): (Vec<&String>, Vec<&String>) =
+            missing.iter().partition(|path| is_named(path, &end) && !is_named(path, &here));
+        if before == outcome && (*outcome == Outcome::Pass || named.is_empty()) {
+            continue;
+        }
+        let missing = if named.is_empty() { others } else { named };
+        let last_line = end.lines().last().map(short_line).unwrap_or_default();
+        let missing = missing.into_iter().cloned().collect();
+        differ.insert(place, TreeOutcome { outcome: *outcome, last_line, missing });
+    }
+    Ok(differ)
+}
+
+/// How many seconds a check gets in a tree that is made for a trial.
+const TREE_CHECK: u64 = 30;
+
+/// So many lines of an output are searched for the names of files.
+const END_LINES: usize = 40;
+
+fn ending(evidence: &Evidence) -> String {
+    evidence.output.as_ref().map(|output| output.last_lines(END_LINES).join("\n")).unwrap_or_default()
+}
+
+/// Whether a text names this path: itself, its file, or the module that it is (`pkg.version`).
+fn is_named(path: &str, text: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let file = parts.next().unwrap_or(path);
+    let stem = file.split('.').next().unwrap_or(file);
+    let module = parts.next().map(|folder| format!("{folder}.{stem}"));
+    let names = [Some(path.to_owned()), Some(file.to_owned()), module.filter(|_| !stem.is_empty())];
+    names.into_iter().flatten().any(|name| text.contains(&name))
 }
 
 pub(crate) fn has_begun(state: &State) -> bool {

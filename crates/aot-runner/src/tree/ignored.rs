@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::content::Project;
+use super::drivers::Drivers;
+use super::error::GroundError;
 use super::git::{Git, GitError, records, text};
 use crate::plain_file;
 use crate::process::Guard;
@@ -74,8 +76,10 @@ fn add_line(list: &Path, line: &str) -> io::Result<()> {
 const LONGEST_LIST: u64 = 1 << 20;
 
 /// Tracked files with uncommitted edits, but for the state file; nothing outside of a repository.
-pub fn uncommitted(project: &Project, guard: &Guard) -> Result<Vec<String>, GitError> {
-    let git = Git::searched(&project.root, guard).without_filters();
+pub fn uncommitted(project: &Project, guard: &Guard) -> Result<Vec<String>, GroundError> {
+    let git = Git::searched(&project.root, guard);
+    // Comparing files would run the filters that a clone configures.
+    let git = git.with_drivers(Drivers::off(&git)?).without_filters();
     if git.query(["rev-parse", "--is-inside-work-tree"])?.stdout.trim_ascii() != b"true" {
         return Ok(Vec::new());
     }

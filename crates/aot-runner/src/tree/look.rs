@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::GroundError;
 use super::worktrees::Worktrees;
-use super::{IsolationRequest, Project, ProjectRepository, open, slots};
+use super::{IsolationRequest, Project, ProjectRepository, open, slots, tree_folder};
 use crate::plain_file;
 use crate::process::Guard;
 
@@ -19,8 +19,8 @@ const MOST_LOOKS: u32 = 64;
 pub struct BranchTree {
     trees: Worktrees,
     project: Project,
-    /// Held as long as the tree is used.
-    _number: File,
+    /// Held as long as the tree is used. One that only this process knows needs none.
+    _number: Option<File>,
 }
 
 impl BranchTree {
@@ -34,13 +34,33 @@ impl BranchTree {
         let Some(landing) = open::branch_elsewhere(project, &wanted, guard)? else { return Ok(None) };
         let (folder, number) = free_folder(&folder(project))?;
         let trees = open::look(project, wanted, guard, landing, folder)?;
-        let (root, repository) = trees.verify_root()?;
+        BranchTree::of(trees, project, Some(number)).map(Some)
+    }
+
+    /// A tree of the commit that is checked out, as the first worker of the loop `of` would get it, for checks that keep their
+    /// evidence elsewhere; `None` where workers have no trees, or where there is no place for one.
+    pub fn of_head(
+        of: &Project,
+        checked: &Project,
+        wanted: IsolationRequest,
+        guard: &Guard,
+    ) -> Result<Option<BranchTree>, GroundError> {
+        let Some(head) = open::head_elsewhere(checked, &wanted, guard)? else { return Ok(None) };
+        let Some(folder) = tree_folder::for_trial(of) else { return Ok(None) };
+        let trees = open::look(checked, wanted, guard, head, folder)?;
+        BranchTree::of(trees, checked, None).map(Some)
+    }
+
+    fn of(trees: Worktrees, project: &Project, number: Option<File>) -> Result<BranchTree, GroundError> {
+        let made = trees.verify_root();
+        if made.is_err() && number.is_none() {
+            // The first error is the one to report.
+            let _ = slots::clear(&trees.common_dir, &trees.trees);
+        }
+        let (root, repository) = made?;
         let repository = ProjectRepository::Known(repository);
-        Ok(Some(BranchTree {
-            trees,
-            project: Project { root, repository, ..project.clone() },
-            _number: number,
-        }))
+        let project = Project { root, repository, ..project.clone() };
+        Ok(BranchTree { trees, project, _number: number })
     }
 
     /// The project as it is on the branch.
@@ -56,6 +76,10 @@ impl BranchTree {
     pub fn close(self) -> Result<(), GroundError> {
         let ended = self.trees.close();
         slots::clear(&self.trees.common_dir, &self.trees.trees)?;
+        if let Some(folder) = self.trees.trees.parent() {
+            // It stays if it holds something.
+            let _ = fs::remove_dir(folder);
+        }
         ended
     }
 }

@@ -50,7 +50,7 @@ pub use ignored::{StateInGit, ignore_state, state_in_git, uncommitted};
 pub use init::begin;
 pub use kept::{KeptWork, kept};
 pub use look::BranchTree;
-pub use needs::{TreeNeeds, needs};
+pub use needs::{TreeNeeds, needs, not_in_trees};
 pub use open::clean;
 pub use open::is_outside_git;
 pub use tree_folder::lender;

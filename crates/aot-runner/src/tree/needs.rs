@@ -8,7 +8,9 @@ use std::path::Path;
 
 use aot_core::shell_command::simple_commands;
 
+use super::Project;
 use super::git::{Git, records};
+use super::ignored::uncommitted;
 use crate::process::Guard;
 
 /// So many paths are suggested.
@@ -77,9 +79,35 @@ pub fn needs(root: &Path, commands: &[&str], guard: &Guard) -> TreeNeeds {
     found
 }
 
+/// What lies in the project, and what a worktree would not have of it: ignored and untracked paths, but for what builds make and
+/// these. Nothing where tracked files are edited, which a worktree would not have either, and outside of a repository.
+pub fn not_in_trees(project: &Project, provided: &[String], guard: &Guard) -> Vec<String> {
+    let git = Git::searched(&project.root, guard);
+    let Some(ignored) = ignored(&git) else { return Vec::new() };
+    if !uncommitted(project, guard).is_ok_and(|edited| edited.is_empty()) {
+        return Vec::new();
+    }
+    let untracked = others(&git, &["--directory", "--no-empty-directory"]).unwrap_or_default();
+    let state = project.state.strip_prefix(&project.root).ok().and_then(Path::to_str);
+    let is_output = |path: &str| path.split('/').any(|part| OUTPUTS.contains(&part));
+    let mut found: Vec<String> = untracked.into_iter().chain(ignored).collect();
+    found.retain(|path| {
+        !is_output(path)
+            && state != Some(path.as_str())
+            && !provided.iter().any(|given| is_at_or_below(path, given.trim_end_matches('/')))
+    });
+    found.truncate(MOST);
+    found
+}
+
 /// What git ignores below the project's root; a folder stands for all that is in it. Nothing outside of a repository.
 fn ignored(git: &Git) -> Option<Vec<String>> {
-    let words = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+    others(git, &["--ignored", "--directory"])
+}
+
+/// What git does not track below the project's root, but for our own files.
+fn others(git: &Git, words: &[&str]) -> Option<Vec<String>> {
+    let words = ["ls-files", "-z", "--others", "--exclude-standard"].iter().chain(words);
     let listed = git.query(words).ok().filter(|output| output.code == 0)?.stdout;
     let path = |path: &[u8]| String::from_utf8(path.strip_suffix(b"/").unwrap_or(path).to_vec()).ok();
     let ours = |path: &String| path == ".claude" || path.starts_with(".claude/") || path.starts_with(".aot");

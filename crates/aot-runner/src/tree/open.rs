@@ -196,6 +196,24 @@ pub(super) fn branch_elsewhere(
     Ok((is_there && !is_here).then_some(BranchElsewhere { repository, reference }))
 }
 
+/// What is checked out, if workers would get trees of it.
+pub(super) fn head_elsewhere(
+    project: &Project,
+    wanted: &IsolationRequest,
+    guard: &Guard,
+) -> Result<Option<BranchElsewhere>, GroundError> {
+    match wanted.mode {
+        Some(IsolationMode::InPlace | IsolationMode::None) => return Ok(None),
+        Some(IsolationMode::Worktree) | None => {}
+    }
+    let Surroundings::Repository(repository) = discover(&project.root, guard)? else { return Ok(None) };
+    if is_ignored(&project.root, &repository, guard)? || commit_of(&repository.git(guard), "HEAD")?.is_none()
+    {
+        return Ok(None);
+    }
+    Ok(Some(BranchElsewhere { repository, reference: "HEAD".to_owned() }))
+}
+
 /// The repository of a loop whose work is to be taken back, with what a killed run left finished or undone. It knows no branch
 /// yet.
 pub(super) fn for_undo(

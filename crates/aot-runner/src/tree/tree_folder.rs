@@ -111,6 +111,16 @@ pub(super) fn forget(path: &Path) {
     let _ = fs::remove_file(path.with_extension(LOOP));
 }
 
+/// A folder in the cache for a tree that is only tried, if the cache can be used. What a killed process leaves there is removed by
+/// the next run of the loop.
+pub(super) fn for_trial(project: &Project) -> Option<PathBuf> {
+    let cache = real(project.cache.as_ref()?);
+    let all = cache.join(TREES);
+    let is_own =
+        !cache.starts_with(&project.root) && [&cache, &all].iter().all(|folder| make_own(folder).is_ok());
+    is_own.then(|| all.join(key(project)).join(format!("trial-{}", std::process::id())))
+}
+
 /// The state file of the loop that lent the tree in which somebody is.
 pub fn lender(cache: &Path, here: &Path) -> Option<PathBuf> {
     let all = real(&cache.join(TREES));

@@ -172,6 +172,13 @@ impl Workspace {
         Ok(Look { workspace: self, tree, judge })
     }
 
+    /// A tree as a worker of the loop `of` would get it; `None` where workers have none.
+    pub fn look_in_a_tree(&self, state: &State, of: &Project) -> Result<Option<Look<'_>>, Failure> {
+        let wanted = IsolationRequest::of(state, self.confinement()?);
+        let tree = BranchTree::of_head(of, &self.project, wanted, &self.guard)?;
+        Ok(tree.map(|tree| Look { workspace: self, tree: Some(tree), judge: None }))
+    }
+
     /// The judge that the settings name, if these checks need one: a command, or an agent.
     pub fn judge(&self, state: &State, checks: &Checks) -> Result<Option<Box<dyn Judge>>, Failure> {
         if let Some(judge) = &self.judge {

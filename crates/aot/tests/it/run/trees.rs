@@ -195,3 +195,51 @@ fn submodules_are_named_at_alignment() {
     );
     assert_eq!(repo.state()["objective"]["isolation"]["share"][0], "lib");
 }
+
+/// What `aot align` finds in a worker's tree other than in the root, for these checks: a message for each.
+fn differences(repo: &Repo, checks: &[&str], words: &[&str]) -> Vec<String> {
+    let said = ["--goal", "g", "--intent", "i", "--deliverable", "d", "--done", "w", "--atom", "a"];
+    let checks = checks.iter().flat_map(|check| ["--check", check]).collect::<Vec<_>>();
+    let said = repo.aot(&[&["align"][..], &said, &checks, words, &["--yes", "--force", "--json"]].concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let answer = said.halted();
+    let findings = answer["findings"].as_array().expect("a list").clone();
+    let in_trees = findings.iter().filter(|finding| finding["code"] == "in_a_tree");
+    in_trees.map(|finding| format!("{} | {}", finding["message"], finding["hint"]).replace('"', "")).collect()
+}
+
+/// The checks are tried in a tree as workers get them, before an agent is blamed for a file that git ignores.
+#[test]
+fn a_file_that_a_check_needs_and_no_tree_has_is_named_at_alignment() {
+    let repo = Repo::with(&Plan::default());
+    fs::remove_file(repo.path(STATE)).expect("it was there");
+    repo.write(".gitignore", ".claude/\nversion.py\ntarget/\n__pycache__/\nnotes.txt\n");
+    repo.write("src/pkg/__init__.py", "from pkg.version import V\n");
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-qm", "A package"]);
+    repo.write("target/out", "x\n");
+    let code = "PYTHONPATH=src python3 -c";
+    let (whole, wanting) = (format!("{code} 'import pkg'"), format!("{code} 'import pkg; pkg.more()'"));
+    // Nothing but what builds make is ignored: no tree is made.
+    assert_eq!(differences(&repo, &["test -e target/out"], &[]), Vec::<String>::new());
+
+    repo.write("src/pkg/version.py", "V = 1\n");
+    repo.write("notes.txt", "mine\n");
+    let found = differences(&repo, &[&whole, &wanting, "test -e README", "test -e nothing"], &[]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("it passes here and fails in a worker's tree"), "{found:?}");
+    assert!(found[1].starts_with("it fails in another way in a worker's tree"), "{found:?}");
+    for message in &found {
+        assert!(message.contains("which does not have `src/pkg/version.py`"), "{message}");
+        assert!(message.contains("No module named 'pkg.version'"), "{message}");
+        assert!(message.contains("--copy src/pkg/version.py"), "{message}");
+    }
+    assert_eq!(repo.git(&["worktree", "list"]).lines().count(), 1);
+    assert!(repo.leftovers().is_empty(), "{:?}", repo.leftovers());
+    let left = fs::read_dir(repo.path("../.cache/aot/trees")).expect("it stays").count();
+    assert_eq!(left, 0);
+
+    for words in [&["--copy", "src/pkg/version.py"][..], &["--no-run"], &["--setup", "true"]] {
+        assert_eq!(differences(&repo, &[&whole, &wanting], words), Vec::<String>::new(), "{words:?}");
+    }
+}
