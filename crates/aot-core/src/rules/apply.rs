@@ -278,6 +278,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             state.objective.definition_of_done = definition_of_done.clone();
         }
         Change::ProtectedSet { protected } => state.objective.protected = protected.clone(),
+        Change::IsolationSet { isolation } => state.objective.isolation = isolation.clone(),
         Change::ConstraintsSet { constraints } => state.objective.constraints = constraints.clone(),
         Change::TrailCleared => state.trail.clear(),
         Change::TrailPruned { groups } => state.trail.retain(|entry| match entry {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::{
     Atom, AtomId, AtomStatus, Binding, Checks, Confirmation, Constraints, CorrectionKind, Fingerprint,
-    GroupName, OrGroup, SelectionCause, Spent, Stamp, StopKind,
+    GroupName, Isolation, OrGroup, SelectionCause, Spent, Stamp, StopKind,
 };
 
 /// A fact about a loop. Moments are not in it: whoever applies a change says when it happened.
@@ -205,6 +205,9 @@ pub enum Change {
     },
     ProtectedSet {
         protected: Vec<String>,
+    },
+    IsolationSet {
+        isolation: Option<Isolation>,
     },
     ConstraintsSet {
         constraints: Constraints,

@@ -297,6 +297,7 @@ fn concerns(change: &Change) -> Concern<'_> {
         | Change::DeliverablesSet { .. }
         | Change::DefinitionOfDoneSet { .. }
         | Change::ProtectedSet { .. }
+        | Change::IsolationSet { .. }
         | Change::ConstraintsSet { .. }
         | Change::TrailCleared
         | Change::TrailPruned { .. }

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use super::reshape::{self, NewAtom};
 use super::{Change, Ledger, Refusal, advance, backtrack, converge, decompose, evaluate};
 use crate::state::{
-    Atom, AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Limit, LoopStatus, State,
-    StopKind, TrailEntry,
+    Atom, AtomId, AtomStatus, Checks, CorrectionKind, Fingerprint, GroupName, Isolation, Limit, LoopStatus,
+    State, StopKind, TrailEntry,
 };
 
 /// One thing that a person wants to be different.
@@ -22,6 +22,8 @@ pub enum CorrectionRequest {
 
     Limit(Limit),
     Protected(Vec<String>),
+    /// What the trees of workers get besides what git tracks.
+    Isolation(Isolation),
     /// What was changed outside of a redirect was meant (D21). Carries the fingerprint as it is now.
     Accept(Fingerprint),
 
@@ -150,7 +152,9 @@ pub fn kind(state: &State, correction: &CorrectionRequest) -> CorrectionKind {
                 CorrectionKind::ObjectiveChange
             }
         }
-        CorrectionRequest::Limit(_) | CorrectionRequest::Protected(_) => CorrectionKind::ConstraintChange,
+        CorrectionRequest::Limit(_) | CorrectionRequest::Protected(_) | CorrectionRequest::Isolation(_) => {
+            CorrectionKind::ConstraintChange
+        }
         CorrectionRequest::AddAtom(_)
         | CorrectionRequest::RemoveAtom(_)
         | CorrectionRequest::Decompose { .. }
@@ -253,6 +257,14 @@ fn perform(ledger: &mut Ledger, correction: CorrectionRequest) -> Result<String,
             let description = format!("protected: {}", protected.join(", "));
             ledger.record(Change::ProtectedSet { protected });
             Ok(description)
+        }
+        CorrectionRequest::Isolation(isolation) => {
+            let listed =
+                |paths: &[String]| if paths.is_empty() { "nothing".into() } else { paths.join(", ") };
+            let (share, copy) = (listed(&isolation.share), listed(&isolation.copy));
+            let isolation = (isolation != Isolation::default()).then_some(isolation);
+            ledger.record(Change::IsolationSet { isolation });
+            Ok(format!("trees share {share}, and copy {copy}"))
         }
         CorrectionRequest::AddAtom(atom) => {
             let description = atom.description.clone();
@@ -397,6 +409,7 @@ fn once_each(corrections: &[CorrectionRequest]) -> Result<(), Refusal> {
             CorrectionRequest::DefinitionOfDone(_) => "definition_of_done",
             CorrectionRequest::Limit(limit) => limit.name(),
             CorrectionRequest::Protected(_) => "protected",
+            CorrectionRequest::Isolation(_) => "isolation",
             CorrectionRequest::Accept(_) => "accept",
             CorrectionRequest::AddAtom(_)
             | CorrectionRequest::RemoveAtom(_)
@@ -445,6 +458,7 @@ fn at_odds(one: &CorrectionRequest, other: &CorrectionRequest) -> Option<String>
         | CorrectionRequest::DefinitionOfDone(_)
         | CorrectionRequest::Limit(_)
         | CorrectionRequest::Protected(_)
+        | CorrectionRequest::Isolation(_)
         | CorrectionRequest::Accept(_) => None,
     };
     let needs = |of: &CorrectionRequest| match of {
@@ -511,6 +525,7 @@ fn named(correction: &CorrectionRequest) -> String {
         CorrectionRequest::DefinitionOfDone(_) => "another definition of done".into(),
         CorrectionRequest::Limit(limit) => format!("another {}", limit.name()),
         CorrectionRequest::Protected(_) => "other protected files".into(),
+        CorrectionRequest::Isolation(_) => "other trees".into(),
         CorrectionRequest::Accept(_) => "accepting what was changed".into(),
         CorrectionRequest::AddAtom(atom) => format!("adding \"{}\"", atom.description),
         CorrectionRequest::RemoveAtom(atom) => format!("removing {atom}"),

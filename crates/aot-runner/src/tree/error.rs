@@ -58,8 +58,14 @@ pub enum GroundError {
     Included { path: PathBuf },
     #[error("a landing was interrupted, and {lock} is still held")]
     StillLocked { lock: PathBuf },
-    #[error("the work of this loop was done in {root} itself, where there are no commits to take back")]
+    #[error(
+        "the work of this loop was done in {root} itself, and nothing was recorded from which it could be taken back"
+    )]
     WorkedInPlace { root: PathBuf },
+    #[error("nothing that this loop did is left to take back in {root}")]
+    NothingInPlace { root: PathBuf },
+    #[error("what {atom} did cannot be taken back: it was changed since, in {}", named(.paths))]
+    ChangedSince { atom: String, paths: Vec<String>, git_dir: PathBuf },
     #[error("there is no commit of this loop to take back on {}", .branches.join(" or "))]
     NothingLanded { branches: Vec<String> },
     #[error("commit {} ({subject}) cannot be taken back: what came later stands on it, in {}", &.commit[..7], named(.paths))]
@@ -164,6 +170,12 @@ impl GroundError {
             GroundError::WorkedInPlace { .. } => {
                 "restore the files from a backup; a loop in a git repository lands commits".into()
             }
+            GroundError::NothingInPlace { .. } => "`aot log` shows what it did".into(),
+            GroundError::ChangedSince { git_dir, .. } => format!(
+                "nothing was changed; make these files again as the loop left them, and repeat: \
+                 `git --git-dir={} log -p -- PATH` shows them",
+                git_dir.display()
+            ),
             GroundError::NothingLanded { .. } => {
                 "name the branch that has its commits: `aot undo --branch NAME`".into()
             }

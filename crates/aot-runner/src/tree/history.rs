@@ -199,7 +199,7 @@ const REVERTS: &str = "This reverts commit ";
 const LOG: &str = "--format=%H%n%(trailers:key=Aot-Loop,valueonly,separator=%x20)%n%(trailers:key=Aot-Atom,valueonly,\
                    separator=%x20)%n%(trailers:key=Aot-Attempt,valueonly,separator=%x20)%n%B";
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trailers {
     pub loop_id: String,
     pub atom: String,
@@ -212,7 +212,7 @@ impl From<(&str, &str, &String)> for Trailers {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LoopCommit {
     pub commit: String,
     pub of: Option<Trailers>,

@@ -26,6 +26,7 @@ use super::shadow::{self, Shadow};
 use super::slots;
 use super::snapshot::{Layout, submodules};
 use super::tree_folder::{self, TreeFolder};
+use super::undo::UndoGround;
 use super::unisolated::Unisolated;
 use super::worktrees::{CheckoutPolicy, LeaseLifetime, SlotPool, Worktrees, locked};
 use super::{Inner, IsolationRequest, KnownRepository, OpenedFor, Project, ProjectRepository};
@@ -214,36 +215,51 @@ pub(super) fn head_elsewhere(
     Ok(Some(BranchElsewhere { repository, reference: "HEAD".to_owned() }))
 }
 
-/// The repository of a loop whose work is to be taken back, with what a killed run left finished or undone. It knows no branch
-/// yet.
+/// Where a loop worked whose work is to be taken back, with what a killed run left finished or undone. Worktrees know no
+/// branch yet.
 pub(super) fn for_undo(
     project: &Project,
     wanted: IsolationRequest,
     guard: &Guard,
-) -> Result<Worktrees, GroundError> {
+) -> Result<UndoGround, GroundError> {
     let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
     let project = &Project { root, ..project.clone() };
-    let in_place = || GroundError::WorkedInPlace { root: project.root.clone() };
-    match wanted.mode {
-        Some(IsolationMode::InPlace | IsolationMode::None) => return Err(in_place()),
-        Some(IsolationMode::Worktree) | None => {}
-    }
+    let is_recorded = shadow::repository(project).is_dir();
+    let in_place = |repository: Option<&Repository>| {
+        if wanted.mode == Some(IsolationMode::None) || !is_recorded {
+            return Err(GroundError::WorkedInPlace { root: project.root.clone() });
+        }
+        let known = repository.map(|repository| {
+            repository.check_includes(guard)?;
+            repository.known(guard)
+        });
+        let shadow = Shadow::open(project, &wanted.loop_id, known.transpose()?, guard, OpenedFor::Run)?;
+        Ok(UndoGround::InPlace(Box::new(shadow)))
+    };
     if shadow::is_outside(project)? {
-        return Err(in_place());
+        return in_place(None);
     }
     check_version(&Git::searched(&project.root, guard))?;
-    let Surroundings::Repository(repository) = discover(&project.root, guard)? else {
-        return Err(in_place());
+    let repository = match (wanted.mode, discover(&project.root, guard)) {
+        (Some(IsolationMode::InPlace | IsolationMode::None), Ok(Surroundings::Repository(repository))) => {
+            return in_place(Some(&repository));
+        }
+        (Some(IsolationMode::InPlace | IsolationMode::None), Ok(Surroundings::Outside) | Err(_))
+        | (Some(IsolationMode::Worktree) | None, Ok(Surroundings::Outside)) => return in_place(None),
+        (Some(IsolationMode::Worktree) | None, found) => match found? {
+            Surroundings::Repository(repository) => repository,
+            Surroundings::Outside => return in_place(None),
+        },
     };
     if is_ignored(&project.root, &repository, guard)? {
-        return Err(in_place());
+        return in_place(None);
     }
     let ports = Ports::of(&project.key());
     let folder = (tree_folder::expected(project), LeaseLifetime::Run);
     let trees = prepared(project, wanted, guard, &ports, repository, folder)?;
     intents::remove_locks(&trees.common_dir.join("refs/aot"))?;
     trees.recover()?;
-    Ok(trees)
+    Ok(UndoGround::Branch(Box::new(trees)))
 }
 
 /// The worktrees of whoever only looks, in this folder.

@@ -16,14 +16,15 @@ use super::aside::{self, told};
 use super::error::{GroundError, named};
 use super::git::{Git, records, text};
 use super::history::{
-    Difference, MergeOutcome, commit, commit_of, differences, found, is_reverted, landed_work, three_way,
-    tree_of,
+    Difference, MergeOutcome, commit, commit_of, differences, found, is_reverted, landed_work, standing,
+    three_way, tree_of,
 };
 use super::intents::{self, InPlaceIntent};
 use super::kept::{drop_old, keep};
 use super::landing::revert_message;
 use super::slots::remove_folder;
 use super::snapshot::{Layout, NotWork, Snapshot, pattern, restore, set, take};
+use super::undo::{self, Undoing, reverting};
 use super::walk::{Pipes, remove_pipes};
 use super::worktrees::locked;
 use super::{
@@ -314,19 +315,67 @@ impl Shadow {
             atom,
         );
         let commit = commit(git, &tree, &[&before], &message)?;
-        // An ignored file may be where the older content was.
-        let back = differences(git, &before, &commit)?.into_iter().filter(|one| one.old.is_none());
-        let in_the_way: Vec<Vec<u8>> =
-            back.map(|one| one.path).filter(|path| fs::symlink_metadata(self.full(path)).is_ok()).collect();
-        if !in_the_way.is_empty() {
-            let paths = self.layout.all_seen(in_the_way.iter().map(Vec::as_slice));
+        let paths = self.in_the_way(&before, &commit)?;
+        if !paths.is_empty() {
             return Ok(Reverted::NotClean { paths });
         }
-        intents::write(&self.note, &self.intent(before.clone(), atom, 0))?;
-        git.write(["read-tree", "-m", "-u", &before, &commit])?;
-        git.write(["update-ref", LINE, &commit, &before])?;
-        intents::remove(&self.note)?;
+        self.move_to(&before, &commit, atom)?;
         Ok(Reverted::Reverted { commit })
+    }
+
+    /// What takes back all that this loop did, from the project as it is now. Changes no file of the project.
+    pub fn undoing(&self) -> Result<Undoing, GroundError> {
+        let git = &self.git;
+        let commits = match self.tip()? {
+            Some(_) => standing(git, LINE, &self.loop_id, None)?,
+            None => Vec::new(),
+        };
+        let nothing = || GroundError::NothingInPlace { root: self.root.clone() };
+        if commits.is_empty() {
+            return Err(nothing());
+        }
+        let tip = self.snapshot()?;
+        let target =
+            reverting(git, &self.layout, (&self.loop_id, &tip), &commits)?.map_err(|(one, paths)| {
+                GroundError::ChangedSince {
+                    atom: undo::atom(&one).to_owned(),
+                    paths,
+                    git_dir: self.git_dir.clone(),
+                }
+            })?;
+        if target == tip {
+            return Err(nothing());
+        }
+        let in_the_way = self.in_the_way(&tip, &target)?;
+        if !in_the_way.is_empty() {
+            let reason = format!("ignored files are in the way: {}", named(&in_the_way));
+            return Err(GroundError::NotUndone { reason });
+        }
+        Ok(Undoing { commits, tip, target })
+    }
+
+    /// Brings the project from one of these commits to the other, if it is still as it was.
+    pub fn undo(&self, tip: &str, target: &str) -> Result<(), GroundError> {
+        if self.snapshot()? != tip {
+            return Err(GroundError::NotUndone { reason: "the project was changed meanwhile".into() });
+        }
+        self.move_to(tip, target, &AtomId::new("undo"))
+    }
+
+    /// If this process dies in between, the project is brought back by whoever opens it next.
+    fn move_to(&self, before: &str, after: &str, atom: &AtomId) -> Result<(), GroundError> {
+        intents::write(&self.note, &self.intent(before.to_owned(), atom, 0))?;
+        self.git.write(["read-tree", "-m", "-u", before, after])?;
+        self.git.write(["update-ref", LINE, after, before])?;
+        intents::remove(&self.note)
+    }
+
+    /// Ignored files where the older content was.
+    fn in_the_way(&self, before: &str, after: &str) -> Result<Vec<String>, GroundError> {
+        let back = differences(&self.git, before, after)?.into_iter().filter(|one| one.old.is_none());
+        let found: Vec<Vec<u8>> =
+            back.map(|one| one.path).filter(|path| fs::symlink_metadata(self.full(path)).is_ok()).collect();
+        Ok(self.layout.all_seen(found.iter().map(Vec::as_slice)))
     }
 
     pub fn found(&self, in_progress: &[(AtomId, u32)]) -> Result<Vec<FoundCommit>, GroundError> {

@@ -6,12 +6,14 @@ use aot_core::state::AtomId;
 use serde::Serialize;
 
 use super::error::{GroundError, named};
-use super::git::text;
+use super::git::{Git, text};
 use super::history::{
     LoopCommit, MergeOutcome, commit, commit_of, differences, standing, three_way, tree_of,
 };
 use super::landing::{MoveAttempt, revert_message};
 use super::open;
+use super::shadow::Shadow;
+use super::snapshot::Layout;
 use super::worktrees::{CheckoutPolicy, Worktrees};
 use super::{IsolationRequest, Project};
 use crate::process::Guard;
@@ -20,16 +22,24 @@ use crate::process::Guard;
 #[derive(Debug)]
 #[must_use]
 pub struct Undo {
-    trees: Worktrees,
+    ground: UndoGround,
     plan: UndoPlan,
     /// Where the branch is, and where it goes.
     tip: String,
     target: String,
 }
 
+/// Where the loop has worked.
+#[derive(Debug)]
+pub(super) enum UndoGround {
+    Branch(Box<Worktrees>),
+    InPlace(Box<Shadow>),
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UndoPlan {
-    pub branch: String,
+    /// Absent in place.
+    pub branch: Option<String>,
     /// The newest first.
     pub commits: Vec<UndoneCommit>,
     pub way: UndoWay,
@@ -49,6 +59,8 @@ pub enum UndoWay {
     Revert,
     /// The branch goes back to where the loop began it.
     Reset,
+    /// The files of the project, where there is no branch.
+    InPlace,
 }
 
 /// What was done.
@@ -70,7 +82,10 @@ impl Undo {
         guard: &Guard,
     ) -> Result<Undo, GroundError> {
         let own = wanted.branch.as_deref().map(reference_of);
-        let mut trees = open::for_undo(project, wanted, guard)?;
+        let mut trees = match open::for_undo(project, wanted, guard)? {
+            UndoGround::Branch(trees) => trees,
+            UndoGround::InPlace(shadow) => return Undo::in_place(shadow, branch),
+        };
         let here = trees.checkout.branch()?;
         let candidates: Vec<String> = match branch {
             Some(name) => vec![reference_of(name)],
@@ -93,14 +108,24 @@ impl Undo {
             Some(start) => (UndoWay::Reset, start),
             None => (UndoWay::Revert, trees.reverting(&tip, &commits)?),
         };
-        let plan =
-            UndoPlan { branch: trees.branch().to_owned(), commits: commits.iter().map(told).collect(), way };
+        let branch = trees.branch().to_owned();
         if target == tip {
-            return Err(GroundError::NothingLanded { branches: vec![plan.branch] });
+            return Err(GroundError::NothingLanded { branches: vec![branch] });
         }
-        let undo = Undo { trees, plan, tip, target };
-        undo.check_way()?;
-        Ok(undo)
+        check_way(&trees, &tip, &target)?;
+        let plan = UndoPlan { branch: Some(branch), commits: commits.iter().map(told).collect(), way };
+        Ok(Undo { ground: UndoGround::Branch(trees), plan, tip, target })
+    }
+
+    /// The same where the loop worked in the project's own folder.
+    fn in_place(shadow: Box<Shadow>, branch: Option<&str>) -> Result<Undo, GroundError> {
+        if let Some(name) = branch {
+            return Err(GroundError::NothingLanded { branches: vec![name.to_owned()] });
+        }
+        let Undoing { commits, tip, target } = shadow.undoing()?;
+        let commits = commits.iter().map(told).collect();
+        let plan = UndoPlan { branch: None, commits, way: UndoWay::InPlace };
+        Ok(Undo { ground: UndoGround::InPlace(shadow), plan, tip, target })
     }
 
     pub fn plan(&self) -> &UndoPlan {
@@ -109,7 +134,14 @@ impl Undo {
 
     /// Moves the branch, and the checkout if it shows the branch.
     pub fn perform(self) -> Result<Undone, GroundError> {
-        let Undo { trees, plan, tip, target } = self;
+        let Undo { ground, plan, tip, target } = self;
+        let trees = match ground {
+            UndoGround::Branch(trees) => trees,
+            UndoGround::InPlace(shadow) => {
+                shadow.undo(&tip, &target)?;
+                return Ok(Undone { before: tip, now: target });
+            }
+        };
         let git = &trees.checkout.git;
         // While the checkout moves, a commit on the tip stands for the whole: if this process dies, the next run finishes with
         // it, or takes it back.
@@ -120,30 +152,29 @@ impl Undo {
         match trees.try_move(&tip, &target, &noted, "aot: undo").or_else(MoveAttempt::refused)? {
             MoveAttempt::Done => Ok(Undone { before: tip, now: target }),
             MoveAttempt::Moved => Err(GroundError::NotUndone {
-                reason: format!("the branch `{}` has moved meanwhile", plan.branch),
+                reason: format!("the branch `{}` has moved meanwhile", trees.branch()),
             }),
             MoveAttempt::Blocked(waiting) => Err(GroundError::NotUndone { reason: waiting.reason }),
             MoveAttempt::Failed(error) => Err(error),
         }
     }
+}
 
-    /// Refuses before anybody is asked what could not be done afterwards.
-    fn check_way(&self) -> Result<(), GroundError> {
-        let trees = &self.trees;
-        if let Some(reason) = trees.held_elsewhere()? {
-            return Err(GroundError::NotUndone { reason });
-        }
-        if trees.checkout_policy == CheckoutPolicy::LeaveAlone {
-            return Ok(());
-        }
-        let changes = differences(&trees.checkout.git, &self.tip, &self.target)?;
-        let in_the_way = trees.checkout.in_the_way(&changes)?;
-        if in_the_way.is_empty() {
-            return Ok(());
-        }
-        let paths = trees.checkout.layout.all_seen(in_the_way.iter().map(Vec::as_slice));
-        Err(GroundError::NotUndone { reason: format!("uncommitted work is in the way: {}", named(&paths)) })
+/// Refuses before anybody is asked what could not be done afterwards.
+fn check_way(trees: &Worktrees, tip: &str, target: &str) -> Result<(), GroundError> {
+    if let Some(reason) = trees.held_elsewhere()? {
+        return Err(GroundError::NotUndone { reason });
     }
+    if trees.checkout_policy == CheckoutPolicy::LeaveAlone {
+        return Ok(());
+    }
+    let changes = differences(&trees.checkout.git, tip, target)?;
+    let in_the_way = trees.checkout.in_the_way(&changes)?;
+    if in_the_way.is_empty() {
+        return Ok(());
+    }
+    let paths = trees.checkout.layout.all_seen(in_the_way.iter().map(Vec::as_slice));
+    Err(GroundError::NotUndone { reason: format!("uncommitted work is in the way: {}", named(&paths)) })
 }
 
 impl Worktrees {
@@ -176,30 +207,51 @@ impl Worktrees {
         Ok((above.lines().all(is_ours) && remotes.is_empty()).then_some(start))
     }
 
-    /// A revert on top of this commit for each of these, the newest first. Only objects are written.
     fn reverting(&self, tip: &str, commits: &[LoopCommit]) -> Result<String, GroundError> {
         let (git, layout) = (&self.checkout.git, &self.checkout.layout);
-        let mut top = tip.to_owned();
-        for one in commits {
-            let Some(parent) = commit_of(git, &format!("{}^", one.commit))? else { continue };
-            let now = tree_of(git, &top)?;
-            match three_way(git, &tree_of(git, &one.commit)?, &now, &tree_of(git, &parent)?)? {
-                // Somebody has taken it back in another way.
-                MergeOutcome::Clean(tree) if tree == now => {}
-                MergeOutcome::Clean(tree) => {
-                    let message =
-                        revert_message(&subject(one), &one.commit, &self.loop_id, &AtomId::new(atom(one)));
-                    top = commit(git, &tree, &[&top], &message)?;
-                }
-                MergeOutcome::Conflicts(paths) => {
-                    let paths = layout.all_seen(paths.iter().map(Vec::as_slice));
-                    let commit = one.commit.clone();
-                    return Err(GroundError::UndoConflict { commit, subject: subject(one), paths });
-                }
+        reverting(git, layout, (&self.loop_id, tip), commits)?.map_err(|(one, paths)| {
+            let commit = one.commit.clone();
+            GroundError::UndoConflict { commit, subject: subject(&one), paths }
+        })
+    }
+}
+
+/// What takes back all that a loop did in the project's own folder: its commits in the shadow repository, the newest first, and
+/// the commit there before and after.
+pub(super) struct Undoing {
+    pub commits: Vec<LoopCommit>,
+    pub tip: String,
+    pub target: String,
+}
+
+/// The commit that came out, or the one that later work stands on, with the paths.
+type Reverted = Result<String, (LoopCommit, Vec<String>)>;
+
+/// A revert on top of this commit for each of these, the newest first. Only objects are written.
+pub(super) fn reverting(
+    git: &Git,
+    layout: &Layout,
+    (loop_id, tip): (&str, &str),
+    commits: &[LoopCommit],
+) -> Result<Reverted, GroundError> {
+    let mut top = tip.to_owned();
+    for one in commits {
+        let Some(parent) = commit_of(git, &format!("{}^", one.commit))? else { continue };
+        let now = tree_of(git, &top)?;
+        match three_way(git, &tree_of(git, &one.commit)?, &now, &tree_of(git, &parent)?)? {
+            // Somebody has taken it back in another way.
+            MergeOutcome::Clean(tree) if tree == now => {}
+            MergeOutcome::Clean(tree) => {
+                let message = revert_message(&subject(one), &one.commit, loop_id, &AtomId::new(atom(one)));
+                top = commit(git, &tree, &[&top], &message)?;
+            }
+            MergeOutcome::Conflicts(paths) => {
+                let paths = layout.all_seen(paths.iter().map(Vec::as_slice));
+                return Ok(Err((one.clone(), paths)));
             }
         }
-        Ok(top)
     }
+    Ok(Ok(top))
 }
 
 fn told(one: &LoopCommit) -> UndoneCommit {
@@ -214,10 +266,10 @@ fn short(reference: &str) -> &str {
     reference.strip_prefix("refs/heads/").unwrap_or(reference)
 }
 
-fn subject(one: &LoopCommit) -> String {
+pub(super) fn subject(one: &LoopCommit) -> String {
     one.body.lines().next().unwrap_or_default().to_owned()
 }
 
-fn atom(one: &LoopCommit) -> &str {
+pub(super) fn atom(one: &LoopCommit) -> &str {
     one.of.as_ref().map_or("", |of| of.atom.as_str())
 }

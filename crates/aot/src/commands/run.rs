@@ -22,7 +22,7 @@ use aot_runner::live;
 use aot_runner::message::{Message, Notice};
 use aot_runner::process::{Guard, Interrupt};
 use aot_runner::store::{ExistingFile, Store};
-use aot_runner::tree::{LandedWork, checked_out, default_branch, is_branch_name, is_outside_git};
+use aot_runner::tree::{checked_out, default_branch, is_branch_name, is_outside_git};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -531,11 +531,6 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
     Answer::new(lines.join("\n"), object)
 }
 
-/// Work in place has no commits of the project's that could be taken back.
-fn is_undoable(work: &LandedWork) -> bool {
-    work.commits > 0 && work.branch.is_some()
-}
-
 fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
     let RunEnd { certificate, interrupted, altered, landed, cleanup: _ } = ran;
     let mut object = json!(certificate);
@@ -555,7 +550,7 @@ fn halt_answer(ran: &RunEnd, state: &State, took: Duration) -> Answer {
     }
     object["landed"] = json!(landed);
     object["cost_usd"] = json!(state.control.spent.as_ref().map_or(0.0, |spent| spent.cost_usd));
-    object["undo"] = json!(landed.as_ref().filter(|work| is_undoable(work)).map(|_| "aot undo"));
+    object["undo"] = json!(landed.as_ref().filter(|work| work.commits > 0).map(|_| "aot undo"));
     if let Some(branch) = &state.control.branch {
         object["branch"] = json!(branch);
     }

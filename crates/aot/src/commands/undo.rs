@@ -21,7 +21,8 @@ const SHOWN: usize = 12;
 /// Take back all that the loop has landed
 ///
 /// By a revert commit for each of its commits, the newest first. A branch that was made with `aot run --branch` and has nothing
-/// else on it goes back to where it began. Commits of yours stay. If something is in the way, nothing is changed. The atoms
+/// else on it goes back to where it began. Commits of yours stay. Where there is no git, the files are as they were before the
+/// loop, but for what you changed elsewhere. If something is in the way, nothing is changed. The atoms
 /// are open again afterwards: `aot run` would do them anew.
 #[derive(Debug, Args)]
 pub struct UndoArgs {
@@ -77,7 +78,8 @@ impl UndoArgs {
 fn page(plan: &UndoPlan) -> Vec<String> {
     let how = match plan.way {
         UndoWay::Revert => "with a revert commit for each".to_owned(),
-        UndoWay::Reset => format!("by moving {} back: nothing else is on it", plan.branch),
+        UndoWay::Reset => format!("by moving {} back: nothing else is on it", branch_of(plan)),
+        UndoWay::InPlace => "in the files of the project; edits of yours elsewhere stay".to_owned(),
     };
     let mut lines = vec![format!("takes back {}, {how}", told(plan))];
     for one in plan.commits.iter().take(SHOWN) {
@@ -92,13 +94,22 @@ fn page(plan: &UndoPlan) -> Vec<String> {
 
 /// `3 commits on main`.
 fn told(plan: &UndoPlan) -> String {
-    format!("{} on {}", text::counted(plan.commits.len() as u64, "commit"), plan.branch)
+    let count = plan.commits.len() as u64;
+    match &plan.branch {
+        Some(branch) => format!("{} on {branch}", text::counted(count, "commit")),
+        None => format!("{} in place", text::counted(count, "change")),
+    }
+}
+
+fn branch_of(plan: &UndoPlan) -> &str {
+    plan.branch.as_deref().unwrap_or_default()
 }
 
 fn done(plan: &UndoPlan, undone: &Undone) -> String {
-    let (branch, before) = (&plan.branch, &undone.before[..7]);
+    let (branch, before) = (branch_of(plan), &undone.before[..7]);
     match plan.way {
         UndoWay::Revert => format!("undone: {}; before it, {branch} was at {before}", told(plan)),
         UndoWay::Reset => format!("undone: {}; `git branch -f {branch} {before}` brings it back", told(plan)),
+        UndoWay::InPlace => format!("undone: {}", told(plan)),
     }
 }

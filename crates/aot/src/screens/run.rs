@@ -451,7 +451,10 @@ fn landed(work: &LandedWork) -> Option<String> {
             let commits = counted(*commits as u64, "commit");
             Some(format!("{commits} on {branch}: {size}; aot undo takes it all back"))
         }
-        (commits, None) => Some(format!("{} in place: {size}", counted(*commits as u64, "change"))),
+        (commits, None) => {
+            let changes = counted(*commits as u64, "change");
+            Some(format!("{changes} in place: {size}; aot undo takes it all back"))
+        }
     }
 }
 

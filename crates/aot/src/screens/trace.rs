@@ -290,6 +290,7 @@ impl Tracer {
             | Change::DeliverablesSet { .. }
             | Change::DefinitionOfDoneSet { .. }
             | Change::ProtectedSet { .. }
+            | Change::IsolationSet { .. }
             | Change::ConstraintsSet { .. }
             | Change::TrailCleared
             | Change::TrailPruned { .. }

@@ -138,6 +138,7 @@ pub fn sentence(change: &Change, step: &[Change]) -> Option<String> {
             Some("no file is protected any more".into())
         }
         Change::ProtectedSet { protected } => Some(format!("protected are {}", protected.join(", "))),
+        Change::IsolationSet { .. } => Some("the workers' trees get something else".into()),
         Change::ConstraintsSet { .. } => Some("the limits are others".into()),
         Change::TrailCleared => Some("the history of failures is forgotten".into()),
         Change::TrailPruned { groups } => Some(format!("the history of {} is forgotten", listed(groups))),
@@ -223,6 +224,7 @@ pub fn concerns<'c>(change: &'c Change, step: &'c [Change]) -> Vec<&'c AtomId> {
         | Change::DeliverablesSet { .. }
         | Change::DefinitionOfDoneSet { .. }
         | Change::ProtectedSet { .. }
+        | Change::IsolationSet { .. }
         | Change::ConstraintsSet { .. }
         | Change::TrailCleared
         | Change::TrailPruned { .. }

@@ -43,6 +43,7 @@ use crate::screens::ink::Ink;
 use crate::terminal::{self, Stream};
 use crate::text;
 use talk::AlignDialogue;
+pub use trees::NO_PATH;
 use trees::Provided;
 use trial::TrialResult;
 

@@ -14,7 +14,7 @@ use super::Draft;
 use crate::failure::{self, Failure};
 
 /// In the place of a path: no path, also none of those that are found.
-const NONE: &str = "none";
+pub const NO_PATH: &str = "none";
 
 #[derive(Clone, Debug, Default, Args, Deserialize, JsonSchema)]
 pub struct TreeArgs {
@@ -76,7 +76,7 @@ impl TreeArgs {
         let given = |flags: &[String], found: Vec<String>, said: Vec<String>| match flags {
             [] if said.is_empty() => found,
             [] => said,
-            flags => flags.iter().filter(|path| *path != NONE).cloned().collect(),
+            flags => flags.iter().filter(|path| *path != NO_PATH).cloned().collect(),
         };
         let said = said.unwrap_or_default();
         let isolation = Isolation {

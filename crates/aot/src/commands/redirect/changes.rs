@@ -16,7 +16,7 @@ use crate::commands::{align, arguments};
 use crate::failure::Failure;
 
 /// The flags that change something.
-pub const FLAGS: [&str; 15] = [
+pub const FLAGS: [&str; 17] = [
     "goal",
     "base_case",
     "intent",
@@ -31,6 +31,8 @@ pub const FLAGS: [&str; 15] = [
     "redo",
     "protect",
     "unprotect",
+    "share",
+    "copy",
     "accept",
 ];
 
@@ -94,6 +96,14 @@ pub struct ChangeArgs {
     #[arg(long, value_name = "GLOB")]
     #[serde(default)]
     unprotect: Vec<String>,
+    /// A path that every worker's tree links to from now on, read-only in its cage; `none` before it for no others
+    #[arg(long, value_name = "PATH")]
+    #[serde(default)]
+    share: Vec<String>,
+    /// A path that every worker's tree has a copy of from now on; `none` before it for no others
+    #[arg(long, value_name = "PATH")]
+    #[serde(default)]
+    copy: Vec<String>,
     /// Accept the checks and the protected files as they are now
     #[arg(long)]
     #[serde(skip)]
@@ -123,6 +133,8 @@ pub struct Changes {
     pub corrections: Vec<CorrectionRequest>,
     pub protect: Vec<String>,
     pub unprotect: Vec<String>,
+    pub share: Vec<String>,
+    pub copy: Vec<String>,
     pub accept: bool,
 }
 
@@ -147,10 +159,27 @@ impl Changes {
             }
             corrections.push(CorrectionRequest::Protected(protected));
         }
+        if !self.share.is_empty() || !self.copy.is_empty() {
+            let mut isolation = state.objective.isolation.clone().unwrap_or_default();
+            with_paths(&mut isolation.share, &self.share);
+            with_paths(&mut isolation.copy, &self.copy);
+            corrections.push(CorrectionRequest::Isolation(isolation));
+        }
         if self.accept {
             corrections.push(CorrectionRequest::Accept(now.fingerprint()));
         }
         corrections
+    }
+}
+
+/// Adds paths; `none` takes out those that were there.
+fn with_paths(known: &mut Vec<String>, paths: &[String]) {
+    for path in paths {
+        match path.as_str() {
+            align::NO_PATH => known.clear(),
+            _ if known.contains(path) => {}
+            _ => known.push(path.clone()),
+        }
     }
 }
 
@@ -189,6 +218,8 @@ pub fn read(args: &ChangeArgs, limits: &LimitArgs, reason: &str) -> Result<Chang
         corrections,
         protect: args.protect.clone(),
         unprotect: args.unprotect.clone(),
+        share: args.share.clone(),
+        copy: args.copy.clone(),
         accept: args.accept,
     })
 }

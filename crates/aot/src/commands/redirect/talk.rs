@@ -255,7 +255,7 @@ pub fn counselled(
         match said {
             Ok(RedirectAnswer::Questions(questions)) => answers.extend(answer(&questions)?),
             Ok(RedirectAnswer::Corrections { corrections, protect, unprotect }) => {
-                let changes = Changes { corrections, protect, unprotect, accept: false };
+                let changes = Changes { corrections, protect, unprotect, ..Changes::default() };
                 match can_be_made(&changes) {
                     Ok(()) => return Ok(Ok(changes)),
                     Err(failure) => refused = Some(failure.message()),

@@ -195,6 +195,9 @@ fn constraints_keep_the_trail() {
     let after = check(&["--protect", "tests/**"], kind, Trail::Kept, &["objective.protected"]);
     assert_eq!(after["objective"]["protected"], json!(["README", "tests/**"]));
     check(&["--unprotect", "README"], kind, Trail::Kept, &["objective.protected gone"]);
+    let after = check(&["--copy", ".env", "--share", "lib"], kind, Trail::Kept, &["objective.isolation"]);
+    assert_eq!(after["objective"]["isolation"], json!({"share": ["lib"], "copy": [".env"]}));
+    assert_eq!(after["corrections"][0]["description"], "trees share lib, and copy .env");
 }
 
 #[test]

@@ -285,3 +285,21 @@ fn without_room_in_the_cache_trees_lie_in_the_sidecar() {
         fallen_back(&repo, &said, why);
     }
 }
+
+/// Links and copies reach a tree on another disk than the project's.
+#[test]
+fn trees_on_another_disk_have_what_is_shared_and_copied() {
+    let atoms = atom("A1", "", "cat lib/x own > one");
+    let holds = check("test -s one");
+    let repo = Repo::with(&plan(&atoms, &holds, "  isolation: {share: [lib], copy: [own]}"));
+    repo.write(".git/info/exclude", "lib\nown\n");
+    repo.write("lib/x", "shared\n");
+    repo.write("own", "copied\n");
+    let Some(said) = with_small_cache(&repo, "size=2g") else {
+        eprintln!("left out: nothing can be mounted here");
+        return;
+    };
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert_eq!(repo.read("one"), "shared\ncopied\n");
+    assert!(!repo.path(".claude/aot/trees").exists(), "{}", said.out);
+}

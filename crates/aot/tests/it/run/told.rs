@@ -67,10 +67,10 @@ fn a_halt_says_what_landed() {
     let repo = Repo::with(&Plan { base_case: &check("true"), ..Plan::default() });
     let ran = repo.aot(&["run"]);
     assert!(ran.exit == 0 && !ran.out.contains("landed   "), "{}{}", ran.out, ran.err);
-    // In place there are no commits of the project's.
+    // Without git there is no branch, and it can be taken back all the same.
     let repo = Repo::bare(&Plan::default());
     let ran = repo.run();
-    assert_eq!((ran.exit, &ran.halted()["undo"]), (0, &json!(null)), "{}{}", ran.out, ran.err);
+    assert_eq!((ran.exit, &ran.halted()["undo"]), (0, &json!("aot undo")), "{}{}", ran.out, ran.err);
     assert_eq!(ran.halted()["landed"]["insertions"], 1, "{}", ran.out);
     // Elsewhere, it is said how to get it.
     let repo = Repo::with(&Plan::default());

@@ -152,12 +152,12 @@ fn what_is_in_the_way_leaves_everything_as_it_was() {
     refused(&repo, &[], &["the branch `night` is checked out in "]);
     refused(&repo, &["--branch", "nowhere"], &["no commit of this loop to take back on nowhere"]);
     refused(&repo, &["--branch", "main"], &["no commit of this loop to take back on main"]);
-    // In place there are no commits.
-    let repo = Repo::bare(&Plan::default());
+    // Where nothing is isolated nothing is recorded.
+    let repo = Repo::bare(&Plan { objective: "  isolation: {mode: none}", ..Plan::default() });
     assert_eq!(repo.run().exit, 0);
     let said = repo.aot(&["undo", "--yes"]);
     assert_eq!(said.exit, 1, "{}{}", said.out, said.err);
-    assert!(said.err.contains("where there are no commits to take back"), "{}", said.err);
+    assert!(said.err.contains("nothing was recorded from which it could be taken back"), "{}", said.err);
     // Somebody drives the loop.
     let repo = landed(&[]);
     assert_eq!(repo.aot(&["redirect", "--add", r#"{"description": "Long", "run": "sleep 600"}"#]).exit, 0);
@@ -206,4 +206,58 @@ fn an_undo_that_was_killed_is_finished() {
     assert!(said.exit == 1 && said.err.contains("no commit of this loop"), "{}{}", said.out, said.err);
     assert_eq!((id("main"), repo.path("a").exists()), (noted, false));
     assert_eq!(repo.leftovers(), Vec::<String>::new());
+}
+
+/// A folder without git, in which two atoms changed files and made one.
+fn in_place() -> Repo {
+    let atoms =
+        [atom("A1", "", "echo 1 >> list; echo 1 > a"), atom("A2", "A1", "echo 2 > b; rm old")].concat();
+    let repo = Repo::bare(&Plan { atoms: &atoms, base_case: &check("test -f b"), ..Plan::default() });
+    repo.write("list", "0\n");
+    repo.write("old", "old\n");
+    let ran = repo.run();
+    assert_eq!(ran.exit, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.halted()["undo"], "aot undo");
+    repo
+}
+
+#[test]
+fn in_place_the_files_are_as_they_were_and_edits_elsewhere_stay() {
+    let repo = in_place();
+    repo.write("mine", "mine\n");
+    let said = repo.aot(&["undo", "--yes", "--json"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let undo = &said.halted()["undo"];
+    assert_eq!((&undo["way"], &undo["branch"]), (&json!("in_place"), &json!(null)));
+    assert_eq!((repo.read("list").as_str(), repo.read("old").as_str()), ("0\n", "old\n"));
+    assert_eq!((repo.path("a").exists(), repo.path("b").exists()), (false, false));
+    assert_eq!((repo.read("mine").as_str(), repo.atoms().as_str()), ("mine\n", "A1:pending A2:pending"));
+    assert_eq!(repo.state()["corrections"][0]["description"], "undone: 2 changes in place");
+    let again = repo.aot(&["undo", "--yes"]);
+    assert!(again.exit == 1 && again.err.contains("nothing that this loop did is left"), "{}", again.err);
+    // The loop can do it anew.
+    assert_eq!(repo.run().exit, 0);
+    assert_eq!(repo.read("list"), "0\n1\n");
+}
+
+#[test]
+fn in_place_what_was_changed_since_leaves_everything_as_it_was() {
+    let check = |edit: &dyn Fn(&Repo), words: &[&str], told: &str| {
+        let repo = in_place();
+        edit(&repo);
+        let files = |repo: &Repo| ["list", "a", "b", "old"].map(|path| repo.read(path));
+        let before = files(&repo);
+        let said = repo.aot(&[&["undo", "--yes"], words].concat());
+        assert!(said.exit == 1 && said.err.contains(told), "{told}: {}{}", said.out, said.err);
+        assert_eq!((files(&repo), repo.atoms().as_str()), (before, "A1:resolved A2:resolved"));
+    };
+    check(
+        &|repo| repo.write("list", "0\n1\n2\n"),
+        &[],
+        "what A1 did cannot be taken back: it was changed since, in list",
+    );
+    check(&|repo| repo.write("a", "mine\n"), &[], "in a");
+    check(&|_| {}, &["--branch", "main"], "no commit of this loop to take back on main");
+    let gone = |repo: &Repo| std::fs::remove_dir_all(repo.path(".claude/aot/shadow.git")).expect("removed");
+    check(&gone, &[], "nothing was recorded");
 }
