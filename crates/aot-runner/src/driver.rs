@@ -15,6 +15,7 @@ use crate::crew::{Crew, RunConfig, clear_outputs};
 use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::live::LiveRecord;
 use crate::message::{Message, Notice};
+use crate::notify::{Notifier, NotifyPlace, NotifySettings};
 use crate::process::end_left_behind;
 use crate::scratch;
 use crate::store::Store;
@@ -34,6 +35,8 @@ pub struct RunOptions {
     pub branch: Option<String>,
     /// How often [`Notice::Tick`] is wanted.
     pub ticks: Option<Duration>,
+    /// Who is told what the loop comes to.
+    pub notify: NotifySettings,
 }
 
 /// How a run ended.
@@ -54,15 +57,17 @@ pub struct RunEnd {
 pub struct Cleanup {
     crew: Crew,
     lock: DriverLock,
+    notifier: Notifier,
 }
 
 impl Cleanup {
-    /// Ends trees that were set up, and removes old ones. Returns what went wrong, which changes nothing of the end.
-    pub fn finish(self) -> Option<String> {
-        let Cleanup { crew, lock } = self;
+    /// Ends trees that were set up, and removes old ones; waits a moment for what tells the user of the end. Returns what
+    /// went wrong, which changes nothing of the end.
+    pub fn finish(self) -> Vec<String> {
+        let Cleanup { crew, lock, mut notifier } = self;
         let problem = crew.close().err().map(|error| format!("the trees could not be closed: {error}"));
         drop(lock);
-        problem
+        problem.into_iter().chain(notifier.finish()).collect()
     }
 }
 
@@ -134,33 +139,49 @@ pub fn run(
         trees: engine::trees(&ground),
         on_refused_start: config.on_refused_start,
     };
+    let place = NotifyPlace {
+        program: config.guard.program().to_path_buf(),
+        root: config.project.root.clone(),
+        state: config.project.state.clone(),
+        sidecar: config.project.sidecar.clone(),
+    };
+    let mut notifier = Notifier::new(options.notify.clone(), place, sender.clone());
+    if let Some(missed) = notifier.begin(aligned.state()) {
+        let _ = sender.send(Message::Notice(missed));
+    }
     let watch = watch(&store, sender.clone());
     let clock = Clock::start();
     let coordinator = Coordinator::resume(aligned, settings, clock.now());
     let mut live = LiveRecord::begin(&config.project.sidecar);
-    let crew = Crew::new(config, ground, coordinator.state(), sender, Duration::MAX);
     let mut tell = |notice: Notice<'_>| {
         live.tell(&notice);
         notify(notice);
     };
-    let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), &mut tell);
+    let mut hear = |notice: Notice<'_>| {
+        notifier.hear(&notice).into_iter().for_each(&mut tell);
+        tell(notice);
+    };
+    let crew = Crew::new(config, ground, coordinator.state(), sender, Duration::MAX);
+    let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), &mut hear);
     let certificate = engine.run_until_halted(begun, options.ticks);
     let (output, crew) = engine.end();
     if let Ok(certificate) = &certificate {
         live.end(certificate);
     }
     drop(watch);
-    let cleanup = Cleanup { crew, lock };
     match certificate {
         Ok(certificate) => {
+            let cleanup = Cleanup { crew, lock, notifier };
             let (interrupted, altered) = (output.interrupted, output.altered);
             // The end is told with it or without it.
             let landed = cleanup.crew.ground().landed_work(engine::made_at(&loop_id)).ok().flatten();
             Ok(RunEnd { certificate, interrupted, altered, landed, cleanup })
         }
         Err(error) => {
-            // That is the problem to report.
-            let _ = cleanup.finish();
+            notifier.broken(&error.to_string()).into_iter().for_each(&mut *notify);
+            for text in (Cleanup { crew, lock, notifier }).finish() {
+                notify(Notice::Note { text });
+            }
             Err(error)
         }
     }

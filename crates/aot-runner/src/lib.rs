@@ -29,6 +29,8 @@ pub mod live;
 pub mod machine;
 #[cfg(unix)]
 pub mod message;
+#[cfg(unix)]
+pub mod notify;
 pub mod plain_file;
 pub mod plain_text;
 #[cfg(unix)]

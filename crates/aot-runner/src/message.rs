@@ -7,13 +7,14 @@ use aot_core::brief::Leftover;
 use aot_core::coordinator::{Event, JobId};
 use aot_core::rules::Change;
 use aot_core::rules::bound::Bound;
-use aot_core::rules::certificate::RedCheck;
+use aot_core::rules::certificate::{Certificate, RedCheck};
 use aot_core::state::State;
 use aot_core::verdict::{Outcome, Verdict};
 
 use crate::agents::AgentUsage;
 use crate::checks::seal::Altered;
 use crate::confinement::CheckCage;
+use crate::notify::NotifyEvent;
 use crate::process::cage;
 use crate::tree::{TreeKind, Waiting};
 
@@ -120,6 +121,19 @@ pub enum Notice<'n> {
     /// The most that can still happen.
     Bound {
         bound: &'n Bound,
+    },
+    /// The loop has halted, and its state file says so. What still runs is ended now.
+    Halted {
+        certificate: &'n Certificate,
+        state: &'n State,
+        /// A person at the keyboard ended it.
+        interrupted: bool,
+    },
+    /// The user is told of this, in the ways that the settings name.
+    Notified {
+        event: NotifyEvent,
+        /// The terminal's bell is wanted, too.
+        rings: bool,
     },
     /// Nothing has happened for a moment.
     Tick,

@@ -2,6 +2,7 @@
 //! what is not known is warned of, with its place; what is known must be right.
 
 mod choose;
+mod notify;
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -16,6 +17,7 @@ use crate::agents::profile::{Profile, lay_over};
 use crate::agents::{AgentSettings, ROLES};
 use crate::confinement::CheckCage;
 use crate::environment;
+use crate::notify::NotifySettings;
 use crate::plain_file;
 use crate::process::cage::{Choice, Kind, Network};
 use crate::process::hosts::Hosts;
@@ -38,6 +40,7 @@ pub struct Settings {
     pub cage: CageSettings,
     pub work: WorkSettings,
     pub checks: CheckSettings,
+    pub notify: NotifySettings,
 }
 
 /// How workers are caged.
@@ -180,7 +183,7 @@ fn list_leaves(key: String, value: toml::Value, items: &mut Vec<TrustItem<'stati
 /// The name of an agent chooses among what the user has installed; a command or a path does not.
 fn is_harmless(key: &str, text: &str) -> bool {
     match key {
-        "judge.timeout" | "work.idle_timeout" => true,
+        "judge.timeout" | "work.idle_timeout" | "notify.bell" => true,
         key if key.starts_with("agents.") => !text.contains([':', '/']),
         _ => false,
     }
@@ -227,7 +230,8 @@ impl File<'_> {
                 ("cage", DeValue::Table(cage)) => self.cage(cage, all)?,
                 ("work", DeValue::Table(work)) => self.work(work, all)?,
                 ("checks", DeValue::Table(checks)) => self.checks(checks, all)?,
-                (name @ ("agents" | "agent" | "judge" | "cage" | "work" | "checks"), _) => {
+                ("notify", DeValue::Table(notify)) => self.notify(notify, all)?,
+                (name @ ("agents" | "agent" | "judge" | "cage" | "work" | "checks" | "notify"), _) => {
                     return Err(self.fault(value.span(), format!("`{name}` is a table: write `[{name}]`")));
                 }
                 (other, _) => all.warnings.push(self.fault(key.span(), format!("`{other}` is not known"))),
@@ -489,6 +493,9 @@ mod tests {
                     let CheckSettings { cage, environment } = settings.checks;
                     rest += &format!("checks {cage:?} {}", environment.join(" "));
                 }
+                if settings.notify != NotifySettings::default() {
+                    rest += &format!("{:?}", settings.notify);
+                }
                 if let Some(idle) = settings.work.idle_timeout {
                     rest += &format!("idle {} s", idle.as_secs());
                 }
@@ -531,6 +538,30 @@ mod tests {
             "! 1:8 unknown variant `by mail`, expected one of `tool`, `event`, `file`, `output`",
         );
         check("agent.mine = 3", "", "! 1:7 `agent.mine` is a table: write `[agent.mine]`");
+    }
+
+    #[test]
+    fn what_tells_the_user_is_set() {
+        check("[notify]", "", "");
+        check(
+            "[notify]\non_done = \"a\"\nbell = true",
+            "[notify]\non_done = \"b\"\non_halt = \"c\"\nwebhook = \"https://a.b/secret\"",
+            "NotifySettings { commands: {Done: \"a\", Halt: \"c\"}, webhook: Some(Webhook(a.b)), desktop: false, bell: true }",
+        );
+        check(
+            "[notify]\non_done = \"\"\nwebhook = \"\"",
+            "notify = {on_done = \"b\", webhook = \"http://a\"}",
+            "",
+        );
+        check("notify.on_halt = 3", "", "! 1:18 `notify.on_halt` is a command, as a text");
+        check("notify.bell = \"yes\"", "", "! 1:15 `notify.bell` is true or false");
+        let address =
+            "! 1:18 `notify.webhook` is an address like \"https://example.org/hook\", or \"\" for none";
+        for bad in ["3", "\"example.org\"", "\"file:///etc/passwd\"", "\"https://\""] {
+            check(&format!("notify.webhook = {bad}"), "", address);
+        }
+        check("notify = true", "", "! 1:10 `notify` is a table: write `[notify]`");
+        check("notify.on_fire = \"a\"", "", " (1:8 `notify.on_fire` is not known)");
     }
 
     #[test]

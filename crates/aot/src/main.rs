@@ -13,6 +13,7 @@ mod text;
 use std::process::ExitCode;
 
 use aot_runner::agents::submit;
+use aot_runner::notify;
 use aot_runner::process::cage::trial;
 use aot_runner::process::guard;
 use aot_runner::tree::filter;
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
     }
     if filter::is_called(&words) {
         return filter::run(&words);
+    }
+    if notify::is_called(&words) {
+        return notify::run();
     }
     if submit::is_called(&words) {
         return submit::run(&words);

@@ -44,6 +44,14 @@ pub fn draws_live() -> bool {
     !dumb && io::stderr().is_terminal() && io::stdout().is_terminal()
 }
 
+/// Sounds the bell of the terminal that shows errors, if it is one.
+pub fn ring() {
+    if io::stderr().is_terminal() {
+        // A terminal that is gone needs no bell.
+        let _ = io::stderr().write_all(b"\x07");
+    }
+}
+
 /// Whether a person can answer questions here.
 pub fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()

@@ -233,6 +233,11 @@ impl<'e> Engine<'e> {
                 Err(_) => break,
             }
         }
+        for message in self.inbox.try_iter() {
+            if let Message::Notice(notice @ Notice::Note { .. }) = message {
+                (self.notify)(notice);
+            }
+        }
         (self.output, self.crew)
     }
 
@@ -461,7 +466,11 @@ impl<'e> Engine<'e> {
             Effect::Revert { atom, commit } => self.crew.revert(atom, commit),
             Effect::WakeAt(at) => self.wake = Some(at),
             Effect::Refuse(refusal) => self.output.refused = Some(refusal),
-            Effect::Halt(certificate) => self.output.halted = Some(*certificate),
+            Effect::Halt(certificate) => {
+                let (state, interrupted) = (self.coordinator.state(), self.output.interrupted);
+                (self.notify)(Notice::Halted { certificate: &certificate, state, interrupted });
+                self.output.halted = Some(*certificate);
+            }
         }
     }
 

@@ -87,7 +87,9 @@ pub fn objects(notice: &Notice<'_>) -> Vec<Value> {
             vec![object]
         }
         Notice::Event { event } => event_objects(event),
-        Notice::Tick => Vec::new(),
+        Notice::Notified { event, .. } => vec![json!({"type": "notified", "event": event.word()})],
+        // The last line tells of a halt, with what is known when everything has ended.
+        Notice::Halted { .. } | Notice::Tick => Vec::new(),
     };
     let now = Timestamp::now().to_string();
     all.iter_mut().for_each(|object| object["at"] = json!(now));

@@ -476,6 +476,8 @@ fn collect(notice: Notice<'_>, report: &RefCell<StepReport>, sidecar: &Path, ses
         | Notice::Tampered { .. }
         | Notice::Waiting { .. }
         | Notice::Bound { .. }
+        | Notice::Halted { .. }
+        | Notice::Notified { .. }
         | Notice::Tick => {}
     }
 }

@@ -376,28 +376,36 @@ fn drive(
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
     let besides = untried(team, &run_config.launcher);
     let live = invocation.format == OutputFormat::Text && terminal::draws_live();
-    let options = RunOptions { branch: branch.map(str::to_owned), ticks: live.then_some(TICK) };
-    let mut show = screen::RunScreen::new(Ink::of(Stream::Out), began);
+    let options = RunOptions {
+        branch: branch.map(str::to_owned),
+        ticks: live.then_some(TICK),
+        notify: workspace.notify().clone(),
+    };
+    let mut screen = screen::RunScreen::new(Ink::of(Stream::Out), began);
     let mut bound_told = false;
     let least = store.state().map_or(0, |state| bound::least(state, &Graph::new(state)));
-    let mut tell = |notice: Notice<'_>| match invocation.format {
-        OutputFormat::Json => live::objects(&notice).iter().for_each(print::json),
+    let mut show = |notice: &Notice<'_>| match invocation.format {
+        OutputFormat::Json => live::objects(notice).iter().for_each(print::json),
         OutputFormat::Text => {
-            let lines = show.lines(&notice);
+            let lines = screen.lines(notice);
             if live && !lines.is_empty() {
                 terminal::live(&[]);
             }
             lines.iter().for_each(|line| print::line(line));
-            if let Notice::Bound { bound } = &notice
+            if let Notice::Bound { bound } = notice
                 && !bound_told
             {
                 say("bound", &format!("{}{besides}", screen::range(least, bound)));
                 bound_told = true;
             }
             if live {
-                terminal::live(&show.now(terminal::live_columns()));
+                terminal::live(&screen.now(terminal::live_columns()));
             }
         }
+    };
+    let mut tell = |notice: Notice<'_>| {
+        ring(&notice);
+        show(&notice);
     };
     let ran = driver::run(store, lock, run_config, &options, (sender, inbox), &mut tell);
     if live {
@@ -408,10 +416,17 @@ fn drive(
     let mut store = invocation.store()?;
     halt_answer(&ran, store.load()?.1, began.elapsed()).print(invocation.format);
     // The end is told when it is known; cleaning up comes after it (D38).
-    if let Some(problem) = ran.cleanup.finish() {
+    for problem in ran.cleanup.finish() {
         failure::complain(&format!("warning: {problem}"));
     }
     Ok(Halted { certificate: ran.certificate, interrupted: ran.interrupted })
+}
+
+/// The bell, where the settings want one.
+fn ring(notice: &Notice<'_>) {
+    if let Notice::Notified { rings: true, .. } = notice {
+        terminal::ring();
+    }
 }
 
 /// What may come besides the bound: a small task for each agent that is new on this machine.
@@ -438,13 +453,7 @@ fn listen() -> Result<Interrupts, Failure> {
     let hearing = Arc::clone(&interrupts);
     let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
-            let run = hearing.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let is_told = run.is_some_and(|(sender, interrupt)| {
-                // Before the loop begins, nobody reads messages.
-                interrupt.ask();
-                sender.send(Message::Interrupt).is_ok()
-            });
-            if !is_told {
+            if !is_interrupted(&hearing) {
                 std::process::exit(INTERRUPTED.into());
             }
             failure::complain("\nstopping: what runs is killed, the state is kept (again: at once)");
@@ -452,6 +461,16 @@ fn listen() -> Result<Interrupts, Failure> {
     });
     thread.map_err(|error| Failure::world("start a thread", error))?;
     Ok(interrupts)
+}
+
+/// Whether there was a run to interrupt.
+fn is_interrupted(interrupts: &Interrupts) -> bool {
+    let run = interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();
+    run.is_some_and(|(sender, interrupt)| {
+        // Before the loop begins, nobody reads messages.
+        interrupt.ask();
+        sender.send(Message::Interrupt).is_ok()
+    })
 }
 
 fn head(state: &State, workspace: &Workspace, team: &Team) {

@@ -17,6 +17,7 @@ use aot_runner::confinement::{Area, Caging, CheckCage, Confined, Confinement, is
 use aot_runner::crew::{JudgeCommand, LookingJudge, RunConfig, ScoreSource};
 use aot_runner::environment;
 use aot_runner::keys;
+use aot_runner::notify::NotifySettings;
 use aot_runner::ports::Ports;
 use aot_runner::process::Guard;
 use aot_runner::process::cage;
@@ -268,6 +269,11 @@ impl Workspace {
     /// How long an agent may print nothing.
     pub fn agent_idle(&self) -> Duration {
         self.settings.work.agent_idle()
+    }
+
+    /// Who is told what the loop comes to.
+    pub fn notify(&self) -> &NotifySettings {
+        &self.settings.notify
     }
 
     pub fn chosen(&self) -> &AgentSettings {

@@ -115,7 +115,11 @@ impl RunScreen {
                     &format!("a tool of {agent} failed: {line}"),
                 )]
             }
-            Notice::Checked { .. } | Notice::Tick | Notice::Bound { .. } => Vec::new(),
+            Notice::Checked { .. }
+            | Notice::Tick
+            | Notice::Bound { .. }
+            | Notice::Halted { .. }
+            | Notice::Notified { .. } => Vec::new(),
             Notice::Verified { verdict, red, untracked, took, .. } => {
                 self.verifying = false;
                 let mut lines = self.verified(*verdict, red, *took);

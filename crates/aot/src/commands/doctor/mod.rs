@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use aot_core::contract::Severity;
 use aot_runner::confinement::CheckCage;
 use aot_runner::driver;
+use aot_runner::notify::{self, NotifySettings};
 use aot_runner::process::Guard;
 use aot_runner::process::cage::{self, Choice, Expected, Holds, Kind, Ladder, Network, Trial};
 use aot_runner::settings::{self, Settings, WorkSettings};
@@ -94,6 +95,7 @@ impl Verb for DoctorArgs {
         };
         found.extend(caged(&ladder, &trials, &settings));
         found.push(silence(&settings.work));
+        found.extend(notifications(&settings.notify));
         // A git that cannot be used has been complained of already.
         if found[0].mark == Mark::Good {
             found.extend(around::repository(state.as_deref(), &project, &guard)?);
@@ -304,6 +306,28 @@ fn caged(ladder: &Ladder, trials: &[Trial], settings: &Settings) -> Vec<Finding>
         found.push(note("checks", said, "take `checks.cage` from the settings"));
     }
     found.push(network(&settings.cage.network, ladder.kind));
+    found
+}
+
+/// Who is told, if anybody is, and whether what tells them is here.
+fn notifications(settings: &NotifySettings) -> Vec<Finding> {
+    if *settings == NotifySettings::default() {
+        return Vec::new();
+    }
+    let commands = settings.commands.keys().map(|event| event.key().to_owned());
+    let webhook = settings.webhook.iter().map(|webhook| format!("the webhook at {}", webhook.host()));
+    let others = [(settings.desktop, "the desktop"), (settings.bell, "the bell")];
+    let others = others.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name.to_owned());
+    let all: Vec<String> = commands.chain(webhook).chain(others).collect();
+    let mut found = vec![good("notify", all.join(", "))];
+    if settings.webhook.is_some() && place::program(notify::CURL).is_none() {
+        let said = "`notify.webhook` needs curl, which is not installed";
+        found.push(problem("", said, "install curl, or take the key from the settings"));
+    }
+    if settings.desktop && place::program(notify::DESKTOP).is_none() {
+        let said = format!("`notify.desktop` shows nothing here: {} is not installed", notify::DESKTOP);
+        found.push(note("", said, "install it, where there is a desktop"));
+    }
     found
 }
 

@@ -27,14 +27,14 @@ fn clone() -> Repo {
     repo.write("evil.sh", "#!/bin/sh\ntouch \"$(dirname \"$0\")/../ran-agent\"\necho 1.0\n");
     let done = Command::new("chmod").arg("+x").arg(repo.path("evil.sh")).status();
     assert!(done.expect("chmod").success());
-    let settings = "[agent.evil]\nprogram = \"./evil.sh\"\n[judge]\ncommand = \"touch ../ran-judge\"\n";
+    let settings = "[agent.evil]\nprogram = \"./evil.sh\"\n[notify]\nbell = true\non_done = \"touch ../ran-notify\"\n[judge]\ncommand = \"touch ../ran-judge\"\n";
     repo.write("aot.toml", settings);
     repo
 }
 
 /// What ran, by the marks it left.
 fn ran(repo: &Repo) -> String {
-    let all = ["run", "setup", "check", "agent", "judge"];
+    let all = ["run", "setup", "check", "agent", "judge", "notify"];
     let ran = all.iter().filter(|what| repo.path(&format!("../ran-{what}")).exists());
     ran.copied().collect::<Vec<_>>().join(" ")
 }
@@ -103,7 +103,8 @@ fn what_a_clone_brings_is_refused_without_a_person_and_named() {
         assert!(object["error"]["hint"].as_str().unwrap_or_default().contains("aot trust"), "{said:?}");
         let items = object["error"]["items"].as_array().cloned().unwrap_or_default();
         let kinds: Vec<&str> = items.iter().filter_map(|item| item["kind"].as_str()).collect();
-        assert_eq!(kinds, ["agent.evil.program", "judge.command", "check", "setup", "run"], "{words:?}");
+        let expected = ["agent.evil.program", "judge.command", "notify.on_done", "check", "setup", "run"];
+        assert_eq!(kinds, expected, "{words:?}");
         assert_eq!(ran(&repo), "", "{words:?}");
     }
     let session = aot_with(&repo, &["trust", "--yes"], &[("CLAUDE_CODE_SESSION_ID", "s")]);
@@ -114,7 +115,7 @@ fn what_a_clone_brings_is_refused_without_a_person_and_named() {
     let said = aot(&repo, &["trust", "--yes", "--json"]);
     assert_eq!(said.exit, 0, "{said:?}");
     assert_eq!(aot(&repo, &["run"]).exit, 0);
-    assert_eq!(ran(&repo), "run setup check");
+    assert_eq!(ran(&repo), "run setup check notify");
 }
 
 #[test]
@@ -159,8 +160,8 @@ fn what_a_person_gave_through_the_program_is_not_asked_for() {
     // In somebody else's file only what is added here is trusted.
     let repo = clone();
     assert_eq!(aot(&repo, &["atom", "add", "mine", "--run", "true"]).exit, 0);
-    let said = aot(&repo, &["verify"]);
-    assert!(said.exit == 17 && said.err.contains("ran-check"), "{said:?}");
+    let said = aot(&repo, &["verify", "--json"]);
+    assert!(said.exit == 17 && said.out.contains("ran-check"), "{said:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod halts;
 mod hanging;
 mod isolation;
 mod looks;
+mod notified;
 mod stopping;
 mod told;
 mod traces;
