@@ -103,6 +103,11 @@ pub fn holder(home: &Home) -> Option<String> {
     Lock::Driving.holder(home)
 }
 
+/// Its number.
+pub fn holder_pid(home: &Home) -> Option<u32> {
+    Lock::Driving.holder_pid(home)
+}
+
 /// Runs the loop to a halt.
 pub fn run(
     mut store: Store,

@@ -11,6 +11,8 @@ pub mod confinement;
 #[cfg(unix)]
 pub mod crew;
 #[cfg(unix)]
+pub mod detach;
+#[cfg(unix)]
 pub mod driver;
 #[cfg(unix)]
 pub mod editor;
@@ -26,6 +28,7 @@ pub mod interrupt;
 pub mod keys;
 #[cfg(unix)]
 pub mod live;
+pub mod loops;
 pub mod machine;
 #[cfg(unix)]
 pub mod message;

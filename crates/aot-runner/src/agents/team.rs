@@ -48,6 +48,14 @@ impl AgentFlag {
         }
         Ok(AgentFlag { role, name: name.trim().to_owned() })
     }
+
+    /// What is read as this flag.
+    pub fn word(&self) -> String {
+        match self.role {
+            Some(role) => format!("{}={}", role.word(), self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 /// The agents that the settings name.

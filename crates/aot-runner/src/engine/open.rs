@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::RunError;
 use crate::checks::seal::Seal;
 use crate::crew::RunConfig;
+use crate::loops;
 use crate::store::{Note, Store, StoreError, hold};
 use crate::tree::{Ground, GroundError, IsolationRequest, OpenedFor, TreeKind};
 
@@ -40,6 +41,7 @@ pub(crate) fn claim(store: &mut Store, owner: Owner<'_>) -> Result<Vec<Note>, Ru
         Ok::<(), Refusal>(())
     });
     let recorded = recorded.map_err(|error: StoreError<Refusal>| RunError::Store(error))?;
+    loops::remember(store.file().home().state());
     Ok(recorded.notes)
 }
 

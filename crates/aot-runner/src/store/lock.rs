@@ -83,10 +83,18 @@ impl Lock {
     /// than that process.
     #[cfg(unix)]
     pub fn taker_lives(self, home: &Home) -> bool {
-        let note = note_in(&self.path(home)).unwrap_or_default();
-        let pid =
-            note.split(' ').next().and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw);
+        let pid = self.taker(home).and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
         pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+    }
+
+    /// The process that took it last.
+    fn taker(self, home: &Home) -> Option<u32> {
+        note_in(&self.path(home)).ok()?.split(' ').next()?.parse().ok()
+    }
+
+    /// The process that holds it, if one does and left its number.
+    pub fn holder_pid(self, home: &Home) -> Option<u32> {
+        self.holder(home).and_then(|_| self.taker(home))
     }
 
     /// A description of the process that holds it, if one does.

@@ -8,7 +8,7 @@ use crate::text;
 /// Every verb that is shown is in one of these.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start", &["run", "align", "demo", "doctor", "agents", "trust"]),
-    ("Watch", &["status", "graph", "log"]),
+    ("Watch", &["status", "graph", "log", "loops"]),
     ("Steer", &["stop", "redirect", "confirm", "undo"]),
     ("Check", &["verify", "lint", "gate", "validate"]),
     ("Plumbing", PLUMBING),

@@ -9,6 +9,7 @@ mod clean;
 mod completions;
 mod confirm;
 mod demo;
+mod detach;
 mod dialogue_agent;
 mod doctor;
 mod gate;
@@ -19,6 +20,7 @@ mod judge;
 mod limits;
 mod lint;
 mod log;
+mod loops;
 mod mcp;
 mod or;
 mod plugin;
@@ -92,6 +94,7 @@ enum Command {
     Status(status::StatusArgs),
     Graph(graph::GraphArgs),
     Log(log::LogArgs),
+    Loops(loops::LoopsArgs),
     Show(show::ShowArgs),
     Ready(ready::ReadyArgs),
     /// Add, start, resolve, fail, decompose or remove an atom
@@ -143,6 +146,7 @@ impl Command {
             Command::Status(verb) => verb,
             Command::Graph(verb) => verb,
             Command::Log(verb) => verb,
+            Command::Loops(verb) => verb,
             Command::Show(verb) => verb,
             Command::Ready(verb) => verb,
             Command::Atom(command) => command.verb(),

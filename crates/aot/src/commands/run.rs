@@ -1,6 +1,7 @@
 //! `aot run`: gate, lint, bound, then the loop to a halt.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,7 @@ use aot_runner::agents::{AgentFlag, AgentLauncher, Team, trial};
 use aot_runner::answers::TypedAnswers;
 use aot_runner::checks::facts;
 use aot_runner::checks::steered::steered;
+use aot_runner::detach::OwnLog;
 use aot_runner::driver::{self, RunEnd, RunOptions};
 use aot_runner::live;
 use aot_runner::message::{Message, Notice};
@@ -31,6 +33,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::align::{self, NewLoopArgs, Proposal, Purpose};
+use super::detach::{self, Head};
 use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::{Failure, FailureKind};
@@ -74,8 +77,14 @@ pub struct RunArgs {
     /// Stop when an agent's limit is reached, instead of waiting until it lifts
     #[arg(long)]
     no_park: bool,
+    /// Go on without this terminal: questions first, then the loop runs in the background, with a log in the sidecar
+    #[arg(long, conflicts_with = "dry_run")]
+    detach: bool,
+    /// This process is such a run.
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    detached: bool,
     /// Let a host's session drive the loop, step by step: the session with this id, or the current one
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dry_run", "branch", "agent", "no_park"])]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dry_run", "branch", "agent", "no_park", "detach"])]
     session: Option<String>,
     #[command(flatten)]
     enter: EnterArgs,
@@ -98,6 +107,20 @@ impl Verb for EnterArgs {
 }
 
 impl RunArgs {
+    /// The words behind `run` for the process that goes on.
+    fn words_detached(&self, branch: Option<&str>) -> Vec<OsString> {
+        let branch = branch.map(|branch| format!("--branch={branch}"));
+        let agents = self.agent.iter().map(|agent| format!("--agent={}", agent.word()));
+        let no_park = self.no_park.then(|| "--no-park".to_owned());
+        ["--detached".to_owned()]
+            .into_iter()
+            .chain(branch)
+            .chain(agents)
+            .chain(no_park)
+            .map(OsString::from)
+            .collect()
+    }
+
     fn on_refused_start(&self) -> OnRefusedStart {
         if self.no_park { OnRefusedStart::Stop } else { OnRefusedStart::Park }
     }
@@ -140,14 +163,25 @@ impl Verb for RunArgs {
             return Ok(dry_run(aligned, &state, team.ok().as_ref()));
         }
         let team = team?;
+        if self.detach {
+            let head = if is_new { Head::Known } else { Head::Wanted };
+            return detach::start(
+                invocation,
+                &workspace.project,
+                &self.words_detached(branch.as_deref()),
+                head,
+            );
+        }
+        let mut log = self.detached.then(|| OwnLog::leave_terminal(&workspace.project.sidecar));
         // Of a new loop the person has just seen the page.
         if invocation.format == OutputFormat::Text && !is_new {
             head(&state, &workspace, &team);
         }
+        log.iter_mut().for_each(OwnLog::end_of_head);
         let interrupts = listen()?;
         loop {
             let options = (self, branch.as_deref());
-            let ran = match drive(invocation, store, (&workspace, &team), options, &interrupts) {
+            let ran = match drive(invocation, store, (&workspace, &team), options, (&interrupts, &mut log)) {
                 // It was interrupted before the loop could begin.
                 Err(failure) if workspace.guard.interrupt().is_asked() => {
                     failure::complain(&failure.message());
@@ -366,7 +400,7 @@ fn drive(
     store: Store,
     (workspace, team): (&Workspace, &Team),
     (args, branch): (&RunArgs, Option<&str>),
-    interrupts: &Interrupts,
+    (interrupts, log): (&Interrupts, &mut Option<OwnLog>),
 ) -> Result<Halted, Failure> {
     let lock = driver::acquire(store.file().home())?;
     let began = Instant::now();
@@ -406,6 +440,7 @@ fn drive(
     let mut tell = |notice: Notice<'_>| {
         ring(&notice);
         show(&notice);
+        log.iter_mut().for_each(|log| keep_log(log, &notice, interrupts));
     };
     let ran = driver::run(store, lock, run_config, &options, (sender, inbox), &mut tell);
     if live {
@@ -473,6 +508,15 @@ fn is_interrupted(interrupts: &Interrupts) -> bool {
     })
 }
 
+/// What a detached run does beside showing a notice.
+fn keep_log(log: &mut OwnLog, notice: &Notice<'_>, interrupts: &Interrupts) {
+    log.keep_short();
+    // The bound stands above it. Whoever left before the loop had begun does not want it.
+    if matches!(notice, Notice::Ground { .. }) && log.tell_begun().is_err() {
+        let _ = is_interrupted(interrupts);
+    }
+}
+
 fn head(state: &State, workspace: &Workspace, team: &Team) {
     let goal = text::fit(&state.objective.goal, terminal::page_columns() - 9);
     print::line(&format!("goal     {goal}"));
@@ -509,7 +553,7 @@ fn on_page(name: &str, text: &str) {
 }
 
 /// A line of a run, or several in a narrow window.
-fn say(name: &str, text: &str) {
+pub(super) fn say(name: &str, text: &str) {
     let lines = text::beside(name, screen::INDENT, text, terminal::page_columns());
     lines.iter().for_each(|line| print::line(line));
 }

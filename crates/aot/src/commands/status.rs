@@ -119,7 +119,7 @@ impl LoopNow {
             live: live.unwrap_or_default(),
         };
         // Whoever drives it now may have been given agents on the command line.
-        if beside.driver.is_none() && view.least_agent_runs == 0 && !names_agents(&project) {
+        if beside.driver.is_none() && needs_no_agent(&view, &project) {
             view.bound = bound::written(store.load()?.1, Agents::NONE);
         }
         Ok(LoopNow { view, beside })
@@ -128,6 +128,11 @@ impl LoopNow {
     pub fn object(&self) -> Value {
         object(&self.view, &self.beside)
     }
+}
+
+/// Whether no agent would be asked by a run of this loop as it stands.
+pub(super) fn needs_no_agent(view: &View, project: &Project) -> bool {
+    view.least_agent_runs == 0 && !names_agents(project)
 }
 
 /// Whether `aot run` would ask agents although no atom needs one. Settings that cannot be read may name some.
@@ -198,13 +203,19 @@ fn last_seen(asked: &[BaseCaseCheck], lines: &[EvidenceLine]) -> Vec<LastSeen> {
         .collect()
 }
 
-fn object(view: &View, beside: &OutsideState) -> Value {
-    let mut object = json!(view);
-    // Scripts find every key, known or not.
+/// Scripts find every key, known or not.
+pub(super) fn bound_object(view: &View) -> Value {
+    let mut object = json!(view.bound);
+    let bound = object.as_object_mut().expect("a bound is an object");
     for key in ["cost_usd", "tokens"] {
-        let bound = object["bound"].as_object_mut().expect("a bound is an object");
         bound.entry(key).or_insert(Value::Null);
     }
+    object
+}
+
+fn object(view: &View, beside: &OutsideState) -> Value {
+    let mut object = json!(view);
+    object["bound"] = bound_object(view);
     for at_work in object["at_work"].as_array_mut().expect("a list") {
         let since = at_work["atom"].as_str().and_then(|atom| beside.since.get(atom));
         at_work["since"] = json!(since.map(Timestamp::to_string));

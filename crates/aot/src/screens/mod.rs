@@ -7,6 +7,7 @@ pub mod difference;
 pub mod graph;
 pub mod ink;
 pub mod log;
+pub mod loops;
 pub mod markup;
 pub mod run;
 pub mod status;

@@ -5,6 +5,7 @@ mod project;
 mod among_others;
 mod guide;
 mod installed;
+mod loops;
 mod operations;
 mod questions;
 mod screens;

@@ -137,6 +137,49 @@ fn log_in_every_window() {
     insta::assert_snapshot!(seen(&of(with_journal(), &["log"])));
 }
 
+/// Loops in each state that needs no live process, two days after their last run.
+#[test]
+fn loops_in_every_window() {
+    let repo = Repo::bare(&Plan::default());
+    // Half an hour is left for the test.
+    let before = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(50 * 60 + 30);
+    let entry = |name: &str, from: &str, to: &str| {
+        let path = format!("../{name}/.claude/aot-loop-state.md");
+        let (to, reason) = to.split_once('|').unwrap_or((to, "null"));
+        let text = repo.read(crate::repo::STATE).replacen(from, to, 1);
+        repo.write(&path, &text.replace("stop_reason: null", &format!("stop_reason: {reason}")));
+        let entry = format!("{{\"state\": {:?}, \"driven\": \"{before}\"}}", repo.path(&path));
+        repo.write(&format!("../.local/share/aot/loops/{}.json", name.replace('/', "-")), &entry);
+    };
+    let stopped =
+        |verdict: &str, reason: &str| format!("status: stopped\n  verdict: {{kind: {verdict}}}|{reason:?}");
+    entry("done", "status: pending", "status: completed");
+    entry(
+        "src/company/services/a-service-with-a-long-name",
+        "status: pending",
+        &stopped("needs_person", "It looks right on a phone"),
+    );
+    entry(
+        "stalled",
+        "status: pending",
+        &stopped(
+            "stalled",
+            "stalled: 3 iterations in a row without progress; the check of the base case that is red says: 4 tests failed",
+        ),
+    );
+    entry("crashed", "status: pending", "status: running");
+    entry(
+        "fresh",
+        "Let the numbers be there",
+        "Let people log in, stay logged in over a restart of the server, and log out everywhere",
+    );
+    insta::assert_snapshot!(seen(&|| {
+        let mut command = repo.command(&["loops"]);
+        command.env("TZ", "UTC");
+        command
+    }));
+}
+
 #[test]
 fn help_in_every_window() {
     let (first, verb) = (of(Project::empty(), &["--help"]), of(Project::empty(), &["undo", "--help"]));

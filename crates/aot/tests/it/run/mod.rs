@@ -2,6 +2,7 @@
 
 mod apart;
 mod crashes;
+mod detached;
 mod dying;
 mod followed;
 mod halts;

@@ -144,6 +144,8 @@ fn a_landing_that_waits_for_edits_is_told_while_it_waits() {
     assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
     assert_eq!(told(&repo)[0].1["reason"], "A1 is done, and lands when you commit or undo README");
     assert_eq!(told(&repo)[0].1["exit"], json!(null), "the loop goes on");
+    let listed = repo.aot(&["loops"]).out;
+    assert!(listed.starts_with("needs you ") && listed.contains("A1 waits to land: README"), "{listed}");
     repo.git(&["checkout", "README"]);
     assert_eq!(live.end().exit, 0);
     assert_eq!(events(&repo), "person done");
