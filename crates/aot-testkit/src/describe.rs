@@ -37,6 +37,7 @@ pub fn event_line(event: &Event) -> String {
             Answer::NotStarted { .. } => format!("{} not started", job_name(job)),
         },
         Event::Spent { usage } => format!("spent {:.1} USD and {} tokens", usage.cost_usd, usage.tokens),
+        Event::AgentRan { run } => format!("{} of {} ended", run.role, run.agent),
         Event::Edited { state } => format!("edited to {}", plan_text(state)),
         Event::Redirected { state } => format!("redirected to {}", plan_text(state)),
         Event::Tampered { .. } => "tampered".to_owned(),

@@ -21,6 +21,9 @@ use crate::state::{AtomId, Binding, Fingerprint, LoopStatus};
 /// So many refusals of plans are kept for the next brief.
 const REFUSALS_KEPT: usize = 3;
 
+/// So many runs of agents wait for a result with which they are written.
+const RUNS_UNWRITTEN: usize = 64;
+
 impl Coordinator {
     pub(super) fn handle(&mut self, event: Event) {
         match event {
@@ -52,6 +55,11 @@ impl Coordinator {
             Event::Replanned { job, answer, usage } => {
                 self.charge(usage);
                 self.replanned(job, answer);
+            }
+            Event::AgentRan { run } => {
+                self.spending.runs.push(run);
+                // Most often it is written with the result that follows; a killed one has no result.
+                self.spending.unwritten |= self.spending.runs.len() >= RUNS_UNWRITTEN;
             }
             Event::Spent { usage } => self.charge(Usage { agent_runs: 0, ..usage }),
             Event::Edited { state } => self.edited(*state),
@@ -150,7 +158,7 @@ impl Coordinator {
     }
 
     fn charge(&mut self, usage: Usage) {
-        if usage != Usage::default() {
+        if usage != Usage::default() || !self.spending.runs.is_empty() {
             self.spending.total.agent_runs += usage.agent_runs;
             self.spending.total.mends += usage.mends;
             self.spending.total.cost_usd += usage.cost_usd.max(0.0);

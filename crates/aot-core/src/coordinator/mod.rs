@@ -34,7 +34,7 @@ use crate::rules::gate::Aligned;
 use crate::rules::memory::Memory;
 use crate::rules::plan::{DispatchInputs, Slots};
 use crate::rules::{Change, Ledger};
-use crate::state::{AtomId, Graph, LoopStatus, Spent, State};
+use crate::state::{AgentRun, AtomId, Graph, LoopStatus, Spent, State};
 
 /// What the coordinator has to know of the world, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,8 @@ struct Spending {
     /// Wall time of earlier processes.
     seconds_before: u64,
     since: Timestamp,
+    /// Runs of agents that the journal does not have yet.
+    runs: Vec<AgentRun>,
     /// The file does not show all of it yet.
     unwritten: bool,
 }
@@ -162,7 +164,13 @@ impl Coordinator {
             refused_starts: 0,
             failed_setup: None,
             begun_in: None,
-            spending: Spending { seconds_before: total.seconds, total, since: now, unwritten: false },
+            spending: Spending {
+                seconds_before: total.seconds,
+                total,
+                since: now,
+                runs: Vec::new(),
+                unwritten: false,
+            },
             rates: None,
             wake: None,
             effects: Vec::new(),
@@ -300,7 +308,8 @@ impl Coordinator {
         self.spending.total.seconds = self.seconds_spent();
         self.spending.unwritten = false;
         let spent = self.spending.total.clone();
-        self.ledger.record(Change::SpentSoFar { spent });
+        let runs = std::mem::take(&mut self.spending.runs);
+        self.ledger.record(Change::SpentSoFar { spent, runs });
     }
 
     /// The more urgent of two reasons to stop counts, and the first of equals.

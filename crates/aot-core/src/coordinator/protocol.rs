@@ -8,7 +8,7 @@ pub use crate::rules::order::Feasibility;
 use crate::rules::plan::ReplanReason;
 use crate::rules::replan::PlanChange;
 use crate::rules::{Change, Refusal};
-use crate::state::{AtomId, Binding, Fingerprint, Span, State};
+use crate::state::{AgentRun, AtomId, Binding, Fingerprint, Span, State};
 
 /// A fact. The coordinator's state changes by nothing else.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,11 @@ pub enum Event {
     /// Each one is written into the file, so the sender limits how often it comes.
     Spent {
         usage: Usage,
+    },
+    /// An agent has ended. It comes before the event with its result, and nothing is charged for it: the journal keeps who
+    /// used what.
+    AgentRan {
+        run: AgentRun,
     },
     /// Somebody else edited the file, and the store merged it.
     Edited {

@@ -88,7 +88,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             state.control.parked_until = None;
             state.control.parked_reason = None;
         }
-        Change::SpentSoFar { spent } => state.control.spent = Some(spent.clone()),
+        Change::SpentSoFar { spent, .. } => state.control.spent = Some(spent.clone()),
 
         Change::IterationOpened => {
             state.control.iteration += 1;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::state::{
-    Atom, AtomId, AtomStatus, Binding, Checks, Confirmation, Constraints, CorrectionKind, Fingerprint,
-    GroupName, Isolation, OrGroup, SelectionCause, Spent, Stamp, StopKind,
+    AgentRun, Atom, AtomId, AtomStatus, Binding, Checks, Confirmation, Constraints, CorrectionKind,
+    Fingerprint, GroupName, Isolation, OrGroup, SelectionCause, Spent, Stamp, StopKind,
 };
 
 /// A fact about a loop. Moments are not in it: whoever applies a change says when it happened.
@@ -54,6 +54,9 @@ pub enum Change {
     Unparked,
     SpentSoFar {
         spent: Spent,
+        /// The runs of agents that have ended since the last time.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        runs: Vec<AgentRun>,
     },
 
     // Iterations.

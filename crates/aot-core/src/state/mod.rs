@@ -314,6 +314,32 @@ pub struct Spent {
     pub tokens: u64,
 }
 
+/// A run of an agent that is over. The journal keeps it with what the loop has spent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentRun {
+    /// What it was asked about; nothing if it was the plan or the base case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub atom: Option<AtomId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// `worker`, `probe`, `judge` or `coordinator`.
+    pub role: String,
+    pub agent: String,
+    #[serde(default)]
+    pub seconds: u64,
+    #[serde(default)]
+    pub tokens: u64,
+    /// Absent where the agent does not report it and has no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// How often it was asked in it, until its answer could be read.
+    #[serde(default)]
+    pub asked: u32,
+    /// Why the same agent went on, if it did (D34).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mends: Option<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fingerprint {
     pub base_case: String,

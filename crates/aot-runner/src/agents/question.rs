@@ -37,6 +37,8 @@ pub struct Question<'q> {
     pub repeats: u32,
     /// What it is told besides the brief, because it was asked before and something is still missing.
     pub again: Option<String>,
+    /// What was missing, in a line, for whoever reads what happened.
+    pub mends: Option<String>,
     pub switch: &'q Switch,
     /// The name of the transcript, without its extension.
     pub transcript: String,
@@ -68,6 +70,7 @@ impl<'q> Question<'q> {
             idle: None,
             repeats: REPEATS,
             again: None,
+            mends: None,
             switch,
             transcript: brief.role.word().to_owned(),
             listener: &|_| {},

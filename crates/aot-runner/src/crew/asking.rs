@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use aot_core::brief::{Brief, Cost, ProbeAnswer, Role, Unreadable, read_plan_change};
 use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome, Lack, Usage};
-use aot_core::state::{Atom, AtomId, Span, State};
+use aot_core::state::{AgentRun, Atom, AtomId, Span, State};
 use serde_json::Value;
 
 use super::attempt::{PATHS_NAMED, not_started, obstacle};
@@ -26,6 +26,9 @@ const REPLAN: &str = "replan";
 /// At most so many activities and counts of one agent are passed on in a second, because a flood of them would queue up
 /// in memory. Activities that are left out are in the transcript, and counts are in the next one.
 const EVENTS_PER_SECOND: u32 = 50;
+
+/// Of the reason why an agent goes on, so many characters stand in the journal.
+const MEND_KEPT: usize = 300;
 
 /// So many errors of its tools are told of one run of an agent; all of them are in the transcript.
 const TOOL_ERRORS_TOLD: usize = 3;
@@ -98,7 +101,15 @@ impl Workers {
             None => u64::from(report.asked.saturating_sub(1)),
         };
         meter.add(Usage { agent_runs: mends, mends, ..reported.since_last(report.used) });
-        let (agent, used, took) = (question.agent.name.clone(), report.used, began.elapsed());
+        let took = began.elapsed();
+        self.event(Event::AgentRan {
+            run: AgentRun {
+                atom: job.task.atom().cloned(),
+                attempt: Some(job.attempt),
+                ..run_of(&question, &report, took)
+            },
+        });
+        let (agent, used) = (question.agent.name.clone(), report.used);
         self.notice(Notice::AgentEnded { job: Some(job.clone()), agent, used, took });
         report
     }
@@ -265,6 +276,26 @@ impl Workers {
 
     pub(super) fn member(&self, role: Role, atom: Option<&Atom>) -> Result<&Agent, JobOutcome> {
         self.config.team.member(role, atom).ok_or_else(|| lost("it needs an agent, and there is none".into()))
+    }
+}
+
+/// The run of an agent for the journal, without what it was asked about.
+pub(super) fn run_of(question: &Question<'_>, report: &Report, took: Duration) -> AgentRun {
+    let asked_again = (report.asked > 1).then_some("it broke off, or its answer could not be read");
+    AgentRun {
+        atom: None,
+        attempt: None,
+        role: question.role().word().to_owned(),
+        agent: question.agent.name.clone(),
+        seconds: took.as_secs(),
+        tokens: report.used.tokens,
+        cost_usd: report.used.cost_usd,
+        asked: report.asked,
+        mends: question
+            .mends
+            .as_deref()
+            .or(asked_again)
+            .map(|reason| reason.chars().take(MEND_KEPT).collect()),
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{JudgeAnswer, Role};
-use aot_core::coordinator::{OnRefusedStart, Usage};
+use aot_core::coordinator::{Event, OnRefusedStart, Usage};
 use aot_core::rules::backoff::{FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS};
-use aot_core::state::AtomId;
+use aot_core::state::{AgentRun, AtomId};
 use aot_core::verdict::Excerpt;
 use serde_json::Value;
 
-use super::asking::Throttle;
+use super::asking::{Throttle, run_of};
 use super::attempt::PATHS_NAMED;
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
@@ -216,7 +216,10 @@ impl AgentJudge<'_> {
         let began = Instant::now();
         let report = self.workers.launch(None, &question);
         self.meter.add(reported.since_last(report.used));
-        let (agent, used, took) = (self.agent.name.clone(), report.used, began.elapsed());
+        let took = began.elapsed();
+        let atom = request.brief.atom.clone();
+        self.workers.event(Event::AgentRan { run: AgentRun { atom, ..run_of(&question, &report, took) } });
+        let (agent, used) = (self.agent.name.clone(), report.used);
         self.workers.notice(Notice::AgentEnded { job: None, agent, used, took });
         report
     }

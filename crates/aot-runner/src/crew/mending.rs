@@ -103,11 +103,7 @@ impl Workers {
             if attempt.switch.is_off() || !turns_left || !has_time {
                 return Ok((done, check));
             }
-            let reason = match &check {
-                CheckOutcome::Fail { reason } => headline(reason).to_owned(),
-                _ => "it changed nothing".to_owned(),
-            };
-            self.notice(Notice::Mends { job: assignment.job.clone(), reason });
+            self.notice(Notice::Mends { job: assignment.job.clone(), reason: lacking(&check) });
             before = Some(Unfinished { done, check, content, text });
         }
     }
@@ -128,6 +124,7 @@ impl Workers {
         let question = Question {
             repeats: u32::try_from(bound::MENDS).unwrap_or(u32::MAX).saturating_sub(dialogue.turns),
             again: before.map(|before| before.text.clone()),
+            mends: before.map(|before| lacking(&before.check)),
             transcript: if dialogue.turns == 0 { name } else { format!("{name}{}", dialogue.turns + 1) },
             ..Question::new(agent, dialogue.brief, &read, lent.root(), left, &dialogue.attempt.switch)
         };
@@ -145,6 +142,14 @@ impl Workers {
         let artifacts = if answer.artifacts.is_empty() { first_artifacts(changed) } else { answer.artifacts };
         let done = WorkDone { summary: answer.summary, artifacts, ignored, is_unchanged };
         Ok(WorkerTurn { done, content, not_accepted })
+    }
+}
+
+/// What another turn is for, in a line.
+fn lacking(check: &CheckOutcome) -> String {
+    match check {
+        CheckOutcome::Fail { reason } => headline(reason).to_owned(),
+        _ => "it changed nothing".to_owned(),
     }
 }
 

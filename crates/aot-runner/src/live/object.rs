@@ -129,6 +129,7 @@ fn event_objects(event: &Event) -> Vec<Value> {
         | Event::RedirectAbandoned
         | Event::Woke
         | Event::StartAsked { .. }
+        | Event::AgentRan { .. }
         | Event::TurnEnded => Vec::new(),
     }
 }

@@ -254,6 +254,7 @@ impl Audit {
             | Event::Verified { .. }
             | Event::Replanned { .. }
             | Event::Spent { .. }
+            | Event::AgentRan { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked
@@ -278,6 +279,7 @@ impl Audit {
             | Event::Verified { .. }
             | Event::Replanned { .. }
             | Event::Spent { .. }
+            | Event::AgentRan { .. }
             | Event::Edited { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked
@@ -314,6 +316,7 @@ impl Audit {
             | Event::NotLanded { .. }
             | Event::Replanned { .. }
             | Event::Spent { .. }
+            | Event::AgentRan { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked
@@ -590,6 +593,7 @@ fn usage_of(event: &Event) -> Option<&Usage> {
         | Event::Replanned { usage, .. }
         | Event::Spent { usage } => Some(usage),
         Event::Begun { .. }
+        | Event::AgentRan { .. }
         | Event::Edited { .. }
         | Event::Redirected { .. }
         | Event::Tampered { .. }

@@ -188,6 +188,7 @@ pub(super) fn kills_all(world: &World, event: &Event) -> Checked {
         | Event::Verified { .. }
         | Event::Replanned { .. }
         | Event::Spent { .. }
+        | Event::AgentRan { .. }
         | Event::Edited { .. }
         | Event::Redirected { .. }
         | Event::RedirectAbandoned
@@ -220,6 +221,7 @@ pub(super) fn is_without_fault(event: &Event) -> bool {
         | Event::Verified { .. }
         | Event::Replanned { .. }
         | Event::Spent { .. }
+        | Event::AgentRan { .. }
         | Event::Edited { .. }
         | Event::Tampered { .. }
         | Event::StopAsked { .. }

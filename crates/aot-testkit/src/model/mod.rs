@@ -339,6 +339,7 @@ fn take(node: &mut Node, next: Move) -> Result<Progress, Violation> {
                 | Event::Verified { .. }
                 | Event::Replanned { .. }
                 | Event::Spent { .. }
+                | Event::AgentRan { .. }
                 | Event::Edited { .. }
                 | Event::Tampered { .. }
                 | Event::Redirected { .. }

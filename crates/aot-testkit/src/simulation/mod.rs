@@ -184,6 +184,7 @@ impl Simulation {
             Event::Begun { .. }
             | Event::Verified { .. }
             | Event::Spent { .. }
+            | Event::AgentRan { .. }
             | Event::Edited { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
@@ -229,6 +230,7 @@ impl Simulation {
             Event::Edited { state } | Event::Redirected { state } => self.world.replace((**state).clone()),
             Event::Begun { .. }
             | Event::Spent { .. }
+            | Event::AgentRan { .. }
             | Event::Tampered { .. }
             | Event::StopAsked { .. }
             | Event::RedirectAsked

@@ -1,11 +1,11 @@
 //! Stop conditions and their order (D13), evaluations of the base case (D14), limits in time and money (D12), resuming
 //! (D15), and a host that dispatches by itself.
 
-use aot_core::coordinator::{CheckOutcome, Event, JobOutcome, RedirectLock, Usage};
+use aot_core::coordinator::{CheckOutcome, Effect, Event, JobOutcome, RedirectLock, Usage};
 use aot_core::rules::certificate::{Certificate, next_steps};
 use aot_core::rules::evaluate::{self, BaseCase, Evaluations};
 use aot_core::rules::{Change, Ledger, gate, redirect};
-use aot_core::state::{AtomStatus, Check, Checks, Fingerprint, LoopStatus, State};
+use aot_core::state::{AgentRun, AtomStatus, Check, Checks, Fingerprint, LoopStatus, State};
 use serde_json::Value;
 
 use super::world::{World, parse, start, table};
@@ -773,4 +773,35 @@ fn a_host_asks_for_each_start() {
         ("host", "host; m=2; A; B", "ask(A) stop A+", "#1 stall 0 halt stopped_by_hand | done A"),
         ("host", "host; m=2; N=1; A; B", "ask(A) A+ turn", "#1 stall 0 halt iteration_limit"),
     ]);
+}
+
+#[test]
+fn a_run_of_an_agent_is_recorded_with_the_next_result() {
+    let mut world = World::play("m=1; A", "");
+    let run = AgentRun { role: "worker".into(), agent: "mine".into(), tokens: 7, ..AgentRun::default() };
+    let now = world.now;
+    assert_eq!(world.coordinator.on(Event::AgentRan { run: run.clone() }, now), Vec::new());
+    let recorded = |effects: Vec<Effect>| {
+        let changes = effects.into_iter().find_map(|effect| match effect {
+            Effect::Record(changes) => Some(changes),
+            _ => None,
+        });
+        let runs = changes.into_iter().flatten().find_map(|change| match change {
+            Change::SpentSoFar { runs, .. } => Some(runs),
+            _ => None,
+        });
+        runs.unwrap_or_default()
+    };
+    // It is written although the event itself brings nothing that would be charged.
+    let spent = Event::Spent { usage: Usage::default() };
+    assert_eq!(recorded(world.coordinator.on(spent.clone(), now)), [run]);
+    assert_eq!(recorded(world.coordinator.on(spent, now)), []);
+    // An older program wrote no runs, and a newer one may write more of each.
+    for (line, runs) in [
+        (r#"{"type":"spent_so_far","spent":{"tokens":7}}"#, 0),
+        (r#"{"type":"spent_so_far","spent":{},"runs":[{"role":"x","agent":"y","colour":"red"}]}"#, 1),
+    ] {
+        let Ok(Change::SpentSoFar { runs: read, .. }) = serde_json::from_str(line) else { panic!("{line}") };
+        assert_eq!(read.len(), runs, "{line}");
+    }
 }
