@@ -23,6 +23,8 @@ pub mod habits;
 #[cfg(unix)]
 pub mod host;
 #[cfg(unix)]
+pub mod hosting;
+#[cfg(unix)]
 pub mod interrupt;
 #[cfg(unix)]
 pub mod keys;

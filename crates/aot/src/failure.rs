@@ -11,6 +11,7 @@ use aot_core::contract::{Finding, Severity};
 use aot_core::rules::Refusal;
 use aot_runner::driver::DriverLockError;
 use aot_runner::engine::RunError;
+use aot_runner::hosting::HostingError;
 use aot_runner::store::error::FileError;
 use aot_runner::store::{StoreError, Unreadable};
 use aot_runner::tree::GroundError;
@@ -205,6 +206,13 @@ impl From<GroundError> for Failure {
     fn from(error: GroundError) -> Failure {
         let hint = error.hint();
         Failure::refused("ground", error).with_hint(hint)
+    }
+}
+
+impl From<HostingError> for Failure {
+    fn from(error: HostingError) -> Failure {
+        let hint = error.hint();
+        Failure::refused("hosting", error).with_hint(hint)
     }
 }
 

@@ -381,7 +381,7 @@ pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Our own variables without those that would point git elsewhere, and these.
-fn environment(own: &[(&str, &OsStr)]) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(own: &[(&str, &OsStr)]) -> Vec<(OsString, OsString)> {
     let ours = std::env::vars_os()
         .filter(|(name, _)| !REPOSITORY_VARIABLES.iter().any(|removed| OsStr::new(removed) == name));
     let always = [("LC_ALL", OsStr::new("C")), ("GIT_TERMINAL_PROMPT", OsStr::new("0"))];

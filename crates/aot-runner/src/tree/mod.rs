@@ -9,6 +9,7 @@ mod aside;
 mod checkout;
 mod content;
 mod copies;
+mod delivered;
 mod drivers;
 mod error;
 pub mod filter;
@@ -44,8 +45,10 @@ pub use content::{
     KnownRepository, Project, ProjectRepository, READ_IN_ALL, Tree, WHOLE_UP_TO, author, checked_out,
     commit_hooks, default_branch, is_branch_name,
 };
+pub use delivered::{DeliveredCommit, DeliveredFile, Delivery, branch_at, delivered};
 pub use error::GroundError;
 pub use git::GitError;
+pub(crate) use git::environment as git_environment;
 pub use ignored::{StateInGit, ignore_state, state_in_git, uncommitted};
 pub use init::begin;
 pub use kept::{KeptWork, kept};

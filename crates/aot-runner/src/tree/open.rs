@@ -215,6 +215,18 @@ pub(super) fn head_elsewhere(
     Ok(Some(BranchElsewhere { repository, reference: "HEAD".to_owned() }))
 }
 
+/// The repository of a project, for whoever reads it and starts none of the user's programs; nothing where work is done in
+/// place.
+pub(super) fn to_read(project: &Project, guard: &Guard) -> Result<Option<Git>, GroundError> {
+    if shadow::is_outside(project)? || is_outside_git(&project.root, guard) {
+        return Ok(None);
+    }
+    let Surroundings::Repository(repository) = discover(&project.root, guard)? else { return Ok(None) };
+    repository.check_includes(guard)?;
+    let KnownRepository(git) = repository.known(guard)?;
+    Ok(Some(git))
+}
+
 /// Where a loop worked whose work is to be taken back, with what a killed run left finished or undone. Worktrees know no
 /// branch yet.
 pub(super) fn for_undo(

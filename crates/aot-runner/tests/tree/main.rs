@@ -3,6 +3,7 @@
 //! usual harness it has `--list`, `--exact` and filters, which is what `cargo nextest` needs.
 
 mod crashes;
+mod delivered;
 mod filters;
 mod hostile;
 mod in_place;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         in_place::TESTS,
         hostile::TESTS,
         filters::TESTS,
+        delivered::TESTS,
     ];
     let tests: Vec<&Test> = rooms.into_iter().flatten().filter(|(name, _)| wanted(name)).collect();
     if has("--list") {

@@ -6,11 +6,12 @@ use clap::Command;
 use crate::text;
 
 /// Every verb that is shown is in one of these.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["run", "align", "demo", "doctor", "agents", "trust"]),
     ("Watch", &["status", "graph", "log", "loops"]),
     ("Steer", &["stop", "redirect", "confirm", "undo"]),
     ("Check", &["verify", "lint", "gate", "validate"]),
+    ("Hand over", &["report", "pr"]),
     ("Plumbing", PLUMBING),
 ];
 

@@ -24,10 +24,12 @@ mod loops;
 mod mcp;
 mod or;
 mod plugin;
+mod pr;
 mod ready;
 mod redirect;
 #[cfg(test)]
 mod reference;
+mod report;
 mod run;
 mod schema;
 mod session;
@@ -109,6 +111,8 @@ enum Command {
     Run(Box<run::RunArgs>),
     #[command(visible_alias = "exit-recursion")]
     Stop(stop::StopArgs),
+    Report(report::ReportArgs),
+    Pr(pr::PrArgs),
     Undo(undo::UndoArgs),
     Turn(turn::TurnArgs),
     Trust(trust::TrustArgs),
@@ -154,6 +158,8 @@ impl Command {
             Command::Align(verb) => &**verb,
             Command::Run(verb) => &**verb,
             Command::Stop(verb) => verb,
+            Command::Report(verb) => verb,
+            Command::Pr(verb) => verb,
             Command::Undo(verb) => verb,
             Command::Turn(verb) => verb,
             Command::Trust(verb) => verb,

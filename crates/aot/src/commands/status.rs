@@ -26,6 +26,7 @@ use crate::failure::{self, Failure};
 use crate::place;
 use crate::print::{self, Answer, OutputFormat};
 use crate::screens::ink::Ink;
+use crate::screens::report;
 use crate::screens::status::{LastSeen, OutsideState, draw};
 use crate::terminal::{self, Stream};
 
@@ -167,11 +168,7 @@ fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
 /// When results were last taken back, as far as the journal tells.
 fn last_reset(store: &Store) -> Option<Timestamp> {
     let entries: Vec<JournalEntry<Change>> = store.journal().newest(SEARCHED).unwrap_or_default();
-    let resets = |entry: &&JournalEntry<Change>| {
-        entry.changes.iter().any(|change| matches!(change, Change::CorrectionNoted { .. }))
-            && entry.changes.iter().any(|change| matches!(change, Change::AtomReset { .. }))
-    };
-    entries.iter().rev().find(resets)?.at.parse().ok()
+    report::last_reset(&entries)
 }
 
 /// The newest word on each check of the base case. Evidence of a check that was another one then does not count.

@@ -9,6 +9,7 @@ pub mod ink;
 pub mod log;
 pub mod loops;
 pub mod markup;
+pub mod report;
 pub mod run;
 pub mod status;
 pub mod trace;

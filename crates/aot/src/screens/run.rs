@@ -7,7 +7,7 @@ use aot_core::coordinator::{Answer, Event, Feasibility, Forecast, JobId, JobOutc
 use aot_core::rules::Change;
 use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, RedCheck};
-use aot_core::state::{AtomId, Graph, State, headline};
+use aot_core::state::{AtomId, Graph, State, StopKind, headline};
 use aot_core::verdict::Verdict;
 use aot_core::view::{Counts, ResultProof};
 use aot_runner::agents::{ROLES, Team};
@@ -462,16 +462,9 @@ fn landed(work: &LandedWork) -> Option<String> {
     }
 }
 
-/// What a halt says.
-pub fn halt(
-    ink: Ink,
-    certificate: &Certificate,
-    state: &State,
-    work: Option<&LandedWork>,
-    took: Duration,
-) -> Vec<String> {
-    use aot_core::rules::certificate::StopKind;
-    let (paint, word) = match &certificate.verdict {
+/// How a halt is called, and in which colour.
+pub fn verdict_word(verdict: &StopKind) -> (Paint, &'static str) {
+    match verdict {
         StopKind::Completed => (Paint::Green, "DONE"),
         StopKind::StoppedByHand | StopKind::RedirectInterrupted => (Paint::Yellow, "STOPPED"),
         StopKind::Tampered => (Paint::Red, "TAMPERED"),
@@ -482,7 +475,18 @@ pub fn halt(
         StopKind::Deadlock { .. } => (Paint::Red, "DEADLOCK"),
         StopKind::NeedsPerson => (Paint::Yellow, "WAITING FOR YOU"),
         StopKind::NoAgent { .. } => (Paint::Red, "NO AGENT"),
-    };
+    }
+}
+
+/// What a halt says.
+pub fn halt(
+    ink: Ink,
+    certificate: &Certificate,
+    state: &State,
+    work: Option<&LandedWork>,
+    took: Duration,
+) -> Vec<String> {
+    let (paint, word) = verdict_word(&certificate.verdict);
     let reason = certificate.verdict.below_headline(&certificate.reason);
     let mut told = text::wrapped(&format!("{word}  {}", text::plain(reason)), ink.columns);
     told[0] = told[0].replacen(word, &ink.paint(paint, word), 1);

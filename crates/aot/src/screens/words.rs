@@ -293,7 +293,7 @@ fn attempt_in(step: &[Change]) -> Option<u32> {
 }
 
 /// Two parts with a colon, the second on one line; the first alone if there is nothing to add.
-fn with(what: &str, why: Option<&str>) -> String {
+pub fn with(what: &str, why: Option<&str>) -> String {
     let why = why.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") }
 }

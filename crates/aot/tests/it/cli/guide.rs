@@ -44,6 +44,18 @@ fn halts() {
 }
 
 #[test]
+fn handing_over() {
+    check(
+        "handing-over.md",
+        &[
+            "report.html: DONE, 1 of 1 check passed",
+            "## The page is final",
+            "pushed aot/the-page-is-final to origin",
+        ],
+    );
+}
+
+#[test]
 fn budgets() {
     check("budgets.md", &["at most 5 iterations", "at most 30m", "\nDONE  ", "\"bound\":{"]);
 }

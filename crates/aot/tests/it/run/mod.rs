@@ -10,6 +10,8 @@ mod hanging;
 mod isolation;
 mod looks;
 mod notified;
+mod pr;
+mod report;
 mod stopping;
 mod told;
 mod traces;
