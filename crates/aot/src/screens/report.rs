@@ -5,6 +5,7 @@ mod gantt;
 mod html;
 mod markdown;
 mod style;
+mod usage;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,6 +29,7 @@ use super::run::verdict_word;
 use super::trace::{SpanRow, Timeline, TraceSpan, timeline};
 use super::words;
 use crate::text::{self, counted};
+use usage::{AgentTotal, agents, not_by_run, runs_in, times_asked};
 
 pub use html::{MARK, html};
 pub use markdown::markdown;
@@ -175,17 +177,6 @@ pub struct ToldMoment {
     pub told: String,
 }
 
-/// All runs of an agent in one role.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AgentTotal {
-    pub agent: String,
-    pub role: String,
-    pub runs: usize,
-    pub seconds: u64,
-    pub tokens: u64,
-    pub cost_usd: f64,
-}
-
 impl LoopReport {
     pub fn of(sources: ReportSources<'_>) -> LoopReport {
         let ReportSources { state, entries, evidence, delivery, missing, project, driver, now } = sources;
@@ -298,13 +289,6 @@ impl LoopReport {
         let each: Vec<String> =
             self.outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
         format!("{}: {}", counted(all as u64, "attempt"), each.join(", "))
-    }
-}
-
-fn runs_in(change: &Change) -> &[AgentRun] {
-    match change {
-        Change::SpentSoFar { runs, .. } => runs,
-        _ => &[],
     }
 }
 
@@ -468,44 +452,6 @@ fn told(entry: &TrailEntry) -> ToldMoment {
         }
     };
     ToldMoment { at: at.clone(), told: kept(&told) }
-}
-
-fn agents(runs: &[&AgentRun]) -> Vec<AgentTotal> {
-    let mut totals: BTreeMap<(&str, &str), AgentTotal> = BTreeMap::new();
-    for run in runs {
-        let total = totals.entry((&run.agent, &run.role)).or_insert_with(|| AgentTotal {
-            agent: run.agent.clone(),
-            role: run.role.clone(),
-            runs: 0,
-            seconds: 0,
-            tokens: 0,
-            cost_usd: 0.0,
-        });
-        total.runs += times_asked(run);
-        total.seconds += run.seconds;
-        total.tokens += run.tokens;
-        total.cost_usd += run.cost_usd.unwrap_or(0.0);
-    }
-    totals.into_values().collect()
-}
-
-/// Each time counts as a run where the loop counts them.
-fn times_asked(run: &AgentRun) -> usize {
-    usize::try_from(run.asked.max(1)).unwrap_or(usize::MAX)
-}
-
-/// An older program wrote no runs, and of one that was killed only what it had told is known.
-fn not_by_run(spent: &Spent, runs: &[&AgentRun]) -> Spent {
-    let told: f64 = runs.iter().filter_map(|run| run.cost_usd).sum();
-    let cost_usd = (spent.cost_usd - told).max(0.0);
-    Spent {
-        agent_runs: 0,
-        mends: 0,
-        seconds: 0,
-        tokens: spent.tokens.saturating_sub(runs.iter().map(|run| run.tokens).sum()),
-        // Sums of what was added in another order.
-        cost_usd: if cost_usd < 1e-9 { 0.0 } else { cost_usd },
-    }
 }
 
 fn kept(said: &str) -> String {

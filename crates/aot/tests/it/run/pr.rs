@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::repo::{Plan, Repo, Said, atom, check};
+use crate::scene::wait_until;
 use crate::terminal::{Terminal, plain};
 
 const BRANCH: &str = "aot/let-the-numbers-be-there";
@@ -300,4 +301,16 @@ fn it_is_asked_first_at_a_terminal() {
     let (code, seen) = terminal.end();
     assert_eq!((code, pushed(&repo).as_str()), (Some(1), "main"), "{}", plain(&seen));
     assert!(!repo.path(".git/refs/heads/aot").exists());
+}
+
+#[test]
+fn an_interrupted_push_leaves_nobody_behind() {
+    let repo = handed(&[]);
+    program(&repo, ".git/hooks/pre-push", "#!/bin/sh\n: > HOME/begun\nexec sleep 600\n");
+    let live = repo.start_dressed(&["pr", "--yes"], dressed(&repo));
+    wait_until("the hook begins", || repo.path("../begun").exists());
+    live.signal("-INT");
+    assert_ne!(live.end().exit, 0);
+    wait_until("all of them end", || repo.processes().is_empty());
+    assert_eq!(pushed(&repo), "main");
 }
