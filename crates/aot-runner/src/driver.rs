@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use aot_core::brief::Role;
 use aot_core::coordinator::{Agents, Coordinator, Dispatch, Presence, Settings};
-use aot_core::rules::certificate::Certificate;
+use aot_core::rules::certificate::{Certificate, StopKind};
 use aot_core::state::{AtomStatus, State};
 use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 
 use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Altered;
@@ -16,6 +17,7 @@ use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
 use crate::live::LiveRecord;
 use crate::message::{Message, Notice};
 use crate::notify::{Notifier, NotifyPlace, NotifySettings};
+use crate::plain_file;
 use crate::process::end_left_behind;
 use crate::scratch;
 use crate::store::Store;
@@ -108,6 +110,38 @@ pub fn holder_pid(home: &Home) -> Option<u32> {
     Lock::Driving.holder_pid(home)
 }
 
+/// In the sidecar: which roles have an agent in the run that goes on, or went on last.
+const AGENTS: &str = "driver.json";
+
+const AGENTS_BYTES: u64 = 1 << 10;
+
+/// The roles that have an agent in the run that goes on. Whoever looks does not know its command line.
+pub fn agents_at_work(home: &Home) -> Option<Agents> {
+    holder(home)?;
+    let kept = plain_file::read(&home.sidecar().join(AGENTS), AGENTS_BYTES).ok()?;
+    let kept: Value = serde_json::from_slice(&kept).ok()?;
+    let presence = |role: Role| match kept[role.word()].as_bool() {
+        Some(true) => Some(Presence::Available),
+        Some(false) => Some(Presence::Absent),
+        None => None,
+    };
+    Some(Agents {
+        worker: presence(Role::Worker)?,
+        probe: presence(Role::Probe)?,
+        coordinator: presence(Role::Coordinator)?,
+    })
+}
+
+fn keep_agents(home: &Home, agents: Agents) -> std::io::Result<()> {
+    let Agents { worker, probe, coordinator } = agents;
+    let roles = [(Role::Worker, worker), (Role::Probe, probe), (Role::Coordinator, coordinator)];
+    let kept: Map<String, Value> = roles
+        .into_iter()
+        .map(|(role, presence)| (role.word().to_owned(), json!(presence == Presence::Available)))
+        .collect();
+    plain_file::write(&home.sidecar().join(AGENTS), Value::Object(kept).to_string().as_bytes())
+}
+
 /// Runs the loop to a halt.
 pub fn run(
     mut store: Store,
@@ -133,7 +167,8 @@ pub fn run(
         // It is shown after the bound, when the engine reads its inbox.
         let _ = sender.send(Message::Notice(Notice::Note { text }));
     }
-    let Opening { aligned, ground, begun, notes } = Opening::of(&mut store, &config, OpenedFor::Run)?;
+    let Opening { aligned, ground, begun, altered, notes } =
+        Opening::of(&mut store, &config, OpenedFor::Run)?;
     for text in edits.iter().map(ToString::to_string).chain(notes) {
         // The notes are shown after the bound, when the engine reads its inbox.
         let _ = sender.send(Message::Notice(Notice::Note { text }));
@@ -154,6 +189,10 @@ pub fn run(
     if let Some(missed) = notifier.begin(aligned.state()) {
         let _ = sender.send(Message::Notice(missed));
     }
+    if let Err(error) = keep_agents(store.file().home(), settings.agents) {
+        let text = format!("`aot status` shows too large a bound: {error}");
+        let _ = sender.send(Message::Notice(Notice::Note { text }));
+    }
     let watch = watch(&store, sender.clone());
     let clock = Clock::start();
     let coordinator = Coordinator::resume(aligned, settings, clock.now());
@@ -168,6 +207,7 @@ pub fn run(
     };
     let crew = Crew::new(config, ground, coordinator.state(), sender, Duration::MAX);
     let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), &mut hear);
+    engine.output.altered = altered;
     let certificate = engine.run_until_halted(begun, options.ticks);
     let (output, crew) = engine.end();
     if let Ok(certificate) = &certificate {
@@ -177,7 +217,10 @@ pub fn run(
     match certificate {
         Ok(certificate) => {
             let cleanup = Cleanup { crew, lock, notifier };
-            let (interrupted, altered) = (output.interrupted, output.altered);
+            let (interrupted, mut altered) = (output.interrupted, output.altered);
+            if certificate.verdict != StopKind::Tampered {
+                altered.clear();
+            }
             // The end is told with it or without it.
             let landed = cleanup.crew.ground().landed_work(engine::made_at(&loop_id)).ok().flatten();
             Ok(RunEnd { certificate, interrupted, altered, landed, cleanup })

@@ -77,6 +77,7 @@ fn run(state: State, fails: Fails) -> Life {
     let mut queue = VecDeque::from([Event::Begun {
         unrecorded: Vec::new(),
         fingerprint: None,
+        altered: None,
         redirect: RedirectLock::Free,
     }]);
     let (mut events, mut number) = (0, 0u32);

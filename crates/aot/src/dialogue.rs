@@ -148,13 +148,15 @@ impl Dialogue {
         for _ in 0..ASKED_AGAIN {
             let line = self.line("> ")?;
             match suggested {
+                _ if line.eq_ignore_ascii_case(HELP) => self.help(question, suggested),
                 _ if !line.is_empty() => return Ok(self.keep(subject, line)),
                 Some(suggested) if before.is_some() => return Ok(self.keep(subject, suggested.to_owned())),
                 Some(suggested) => return Ok(suggested.to_owned()),
-                None => self.say("  An answer is needed; Ctrl-C leaves and changes nothing."),
+                None => self.tell(&format!("  Required: {}.", self.ways_out())),
             }
         }
-        Err(gone())
+        // Whoever can go back loses nothing of what was said before.
+        Err(if self.goes_back.get() { went_back() } else { gone() })
     }
 
     /// Lines until an empty one.
@@ -165,6 +167,10 @@ impl Dialogue {
         let mut lines = Vec::new();
         loop {
             let line = self.line("> ")?;
+            if line.eq_ignore_ascii_case(HELP) {
+                self.help(question, before.as_deref());
+                continue;
+            }
             if !line.is_empty() {
                 lines.push(line);
                 continue;
@@ -174,6 +180,21 @@ impl Dialogue {
                 _ => lines.join("\n"),
             };
             return Ok(self.keep(question, all).lines().map(str::to_owned).collect());
+        }
+    }
+
+    /// The question again, and how it can be answered or left.
+    fn help(&self, question: &str, suggested: Option<&str>) {
+        self.tell(question);
+        let enter = if suggested.is_some() { "Enter takes what is suggested; " } else { "" };
+        self.tell(&format!("  Type the answer. {enter}{}.", self.ways_out()));
+        self.suggest(suggested);
+    }
+
+    fn ways_out(&self) -> &'static str {
+        match self.goes_back.get() {
+            true => "`back` returns to what came before; Ctrl-C leaves and changes nothing",
+            false => "Ctrl-C leaves and changes nothing",
         }
     }
 
@@ -193,13 +214,20 @@ impl Dialogue {
     /// One of a few words, or the beginning of one.
     pub fn choose<T: Copy>(&self, question: &str, words: &[(&str, T)]) -> Result<T, Failure> {
         let listed = words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join("/");
+        let prompt = format!("[{listed}] ");
+        // A prompt that does not fit would be broken in the middle of a word.
+        let (above, prompt) = match text::width(&prompt) + ANSWER > self.columns() {
+            true => (Some(listed.replace('/', ", ")), "> "),
+            false => (None, prompt.as_str()),
+        };
         for _ in 0..ASKED_AGAIN {
             self.tell(question);
-            let typed = self.line(&format!("[{listed}] "))?.to_lowercase();
+            above.iter().for_each(|words| self.tell(&format!("[{words}]")));
+            let typed = self.line(prompt)?.to_lowercase();
             let chosen = words.iter().find(|(word, _)| !typed.is_empty() && word.starts_with(&typed));
             match chosen {
                 Some((_, chosen)) => return Ok(*chosen),
-                None => self.say(&format!("  Type one of these words: {}.", listed.replace('/', ", "))),
+                None => self.tell(&format!("  Type one of these words: {}.", listed.replace('/', ", "))),
             }
         }
         Err(gone())
@@ -209,7 +237,7 @@ impl Dialogue {
         for _ in 0..ASKED_AGAIN {
             match self.lines.read(&self.ink.shown(prompt)) {
                 Typed::Line(line) if self.goes_back.get() && line.eq_ignore_ascii_case(BACK) => {
-                    return Err(Failure::new(FailureKind::Interrupted, BACK, WentBack));
+                    return Err(went_back());
                 }
                 Typed::Line(line) => return Ok(line),
                 Typed::Garbled => self.say("  These bytes are not text in this locale; type it again:"),
@@ -223,6 +251,16 @@ impl Dialogue {
 
 /// The word that leads to the question before.
 const BACK: &str = "back";
+
+/// The word that says how a question can be answered.
+const HELP: &str = "help";
+
+/// Columns that are left for the word after a prompt.
+const ANSWER: usize = 10;
+
+fn went_back() -> Failure {
+    Failure::new(FailureKind::Interrupted, BACK, WentBack)
+}
 
 /// The person wants to see the question before again.
 #[derive(Debug, thiserror::Error)]

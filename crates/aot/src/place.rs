@@ -202,6 +202,16 @@ pub fn program(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(is_program)
 }
 
+/// A file of that name or path, where [`program`] finds none because nobody may execute it.
+pub fn not_executable(name: &str) -> Option<PathBuf> {
+    let path = match name.strip_prefix("~/") {
+        Some(rest) => home()?.join(rest),
+        None if name.contains('/') => std::path::absolute(name).ok()?,
+        None => return None,
+    };
+    path.metadata().is_ok_and(|meta| meta.is_file() && !is_executable(&meta)).then_some(path)
+}
+
 #[cfg(unix)]
 fn is_executable(meta: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;

@@ -12,7 +12,7 @@ use rustyline::history::MemHistory;
 use rustyline::{Config, Editor};
 
 use crate::print;
-use crate::text::{COLUMNS, harmless, plain};
+use crate::text::{COLUMNS, harmless, plain, width, wrapped};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -164,8 +164,20 @@ impl LineReader {
     }
 }
 
+/// A prompt that fits into the window, with words that are whole.
+fn fitting(prompt: &str) -> String {
+    let columns = page_columns();
+    let lines = prompt.split('\n').map(|line| match width(line) <= columns {
+        true => line.to_owned(),
+        // The blank at the end of a prompt stays.
+        false => wrapped(line, columns - 1).join("\n"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Asks, and reads one line as the terminal edits it.
 pub fn read_line(prompt: &str) -> Typed {
+    let prompt = fitting(prompt);
     print::out(|stdout| write!(stdout, "{prompt}"));
     let mut bytes = Vec::new();
     match io::stdin().lock().read_until(b'\n', &mut bytes) {

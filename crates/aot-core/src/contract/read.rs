@@ -48,7 +48,7 @@ impl<'d> Field<'d, '_> {
         };
         let offset = self.node.map_or(self.offset, |null| null.offset());
         let message = format!("{} has no `{}`", self.owner, self.key);
-        findings.note(severity, "missing", offset, message, format!("add `{}: …`", self.key));
+        findings.note(severity, "missing", offset, message, format!("add `{}: VALUE`", self.key));
         None
     }
 
@@ -209,7 +209,7 @@ impl<'d> Field<'d, '_> {
             Some(node) if !node.is_null() && node.kind() != Kind::Seq => {
                 let hint = match node.scalar_str() {
                     Some(text) => format!("write it as a list: `[{text}]`"),
-                    None => "write it as a list: `[…]`".to_owned(),
+                    None => "write it as a list: `[A, B]`".to_owned(),
                 };
                 let message = format!("{self} is {}, not a list", in_words(node.kind()));
                 findings.note(Severity::Error, "wrong_type", node.offset(), message, hint);

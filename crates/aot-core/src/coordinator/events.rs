@@ -27,8 +27,8 @@ const RUNS_UNWRITTEN: usize = 64;
 impl Coordinator {
     pub(super) fn handle(&mut self, event: Event) {
         match event {
-            Event::Begun { unrecorded, fingerprint, redirect } => {
-                self.begun(unrecorded, fingerprint, redirect)
+            Event::Begun { unrecorded, fingerprint, altered, redirect } => {
+                self.begun(unrecorded, (fingerprint, altered), redirect)
             }
             Event::Ended { job, outcome, usage } => {
                 self.charge(usage);
@@ -79,7 +79,7 @@ impl Coordinator {
     fn begun(
         &mut self,
         unrecorded: Vec<UnrecordedLanding>,
-        fingerprint: Option<Fingerprint>,
+        (fingerprint, altered): (Option<Fingerprint>, Option<String>),
         redirect: RedirectLock,
     ) {
         self.adopt(unrecorded);
@@ -101,8 +101,8 @@ impl Coordinator {
             (Some(agreed), Some(now)) if *agreed != now => {
                 let what =
                     if agreed.base_case == now.base_case { "protected files" } else { "the base case" };
-                let what = format!("tampered: {what} changed outside of a redirect");
-                self.require_stop(converge::tampered(what));
+                let what = || format!("tampered: {what} changed outside of a redirect");
+                self.require_stop(converge::tampered(altered.unwrap_or_else(what)));
             }
             (None, Some(fingerprint)) => self.ledger.record(Change::FingerprintTaken { fingerprint }),
             (Some(_) | None, _) => {}

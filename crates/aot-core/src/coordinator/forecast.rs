@@ -30,6 +30,7 @@ pub fn forecast(aligned: Aligned, settings: Settings, now: Timestamp) -> Forecas
     let begun = Event::Begun {
         unrecorded: Vec::<UnrecordedLanding>::new(),
         fingerprint: None,
+        altered: None,
         redirect: RedirectLock::Free,
     };
     let mut events = vec![begun];

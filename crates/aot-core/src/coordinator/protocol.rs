@@ -18,6 +18,8 @@ pub enum Event {
     Begun {
         unrecorded: Vec<UnrecordedLanding>,
         fingerprint: Option<Fingerprint>,
+        /// What is not as it was agreed on, for people, if the fingerprint is another one and that can be told.
+        altered: Option<String>,
         redirect: RedirectLock,
     },
     /// A job has ended by itself. Late answers of killed jobs are ignored.

@@ -170,7 +170,11 @@ pub fn written(state: &State, agents: Agents) -> Bound {
 fn as_written(state: &State, rates: Rates) -> Bound {
     let running = state.atoms.values().filter(|atom| atom.status == AtomStatus::InProgress);
     let attempts = running
-        .map(|atom| rates.after_work() + u64::from(state.control.attempts.contains_key(&atom.id)))
+        .map(|atom| match rates.agent_atoms {
+            // Without an agent only a command can be at work.
+            0 => rates.after_command(),
+            _ => rates.after_work() + u64::from(state.control.attempts.contains_key(&atom.id)),
+        })
         .fold(0, u64::saturating_add);
     let flight =
         RunsInFlight { probed_choices: 0, attempts, evaluations: u64::from(state.control.open.is_none()) };

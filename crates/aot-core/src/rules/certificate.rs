@@ -190,6 +190,31 @@ fn to_redo(state: &State) -> Option<AtomId> {
     tried(state).into_iter().map(|tried| tried.atom).find(|id| !given_up(id))
 }
 
+/// What to type so that atoms no longer wait for one another: the first that waits for itself waits for less.
+fn untied(state: &State, stuck: &[AtomId]) -> Option<String> {
+    let is_open = |id: &&AtomId| state.atoms.get(*id).is_none_or(|atom| atom.status != AtomStatus::Resolved);
+    // Whoever depends on a choice waits for the one that is selected.
+    let selected = |id: &AtomId| {
+        let group = state.atoms.get(id).and_then(|atom| state.or_groups.get(atom.or_group.as_ref()?));
+        group.map_or_else(|| id.clone(), |group| group.selected.clone())
+    };
+    let waits_for = |id: &AtomId| state.atoms.get(id)?.depends_on.iter().find(is_open).map(&selected);
+    let mut seen = vec![stuck.first()?.clone()];
+    while let Some(next) = waits_for(seen.last()?) {
+        if !seen.contains(&next) {
+            seen.push(next);
+            continue;
+        }
+        let kept = state.atoms.get(&next)?.depends_on.iter().filter(|id| !is_open(id));
+        let kept: Vec<&str> = kept.map(AtomId::as_str).collect();
+        return Some(format!(
+            "aot redirect --depends \"{}\"",
+            format!("{next} <- {}", kept.join(",")).trim_end()
+        ));
+    }
+    None
+}
+
 fn next(verdict: &StopKind, state: &State, branches: &[Branch], needs: &[Need]) -> Vec<String> {
     let mut next: Vec<String> = Vec::new();
     match verdict {
@@ -200,17 +225,24 @@ fn next(verdict: &StopKind, state: &State, branches: &[Branch], needs: &[Need]) 
             next.push("aot redirect --accept".into());
         }
         StopKind::Exhausted { group } => {
-            next.push(format!("aot redirect --add-choice {group} \"…\""));
-            next.push(format!("aot or switch {group} … --reason …"));
+            next.push(format!("aot redirect --add-choice {group} \"DESCRIPTION\""));
+            let first = state.or_groups.get(group).and_then(|entry| entry.choices.first());
+            let first = first.map_or("ATOM", AtomId::as_str);
+            next.push(format!("aot or switch {group} {first} --reason \"WHY\""));
         }
         StopKind::Stalled => {
             for branch in branches {
-                next.push(format!("aot or switch {} {} --reason …", branch.group, branch.choices[0]));
+                next.push(format!("aot or switch {} {} --reason \"WHY\"", branch.group, branch.choices[0]));
             }
-            next.push(match to_redo(state) {
-                Some(atom) => format!("aot redirect --redo {atom} \"what to do differently\""),
-                None => "aot redirect --add \"what is missing\"".into(),
-            });
+            match to_redo(state) {
+                // The same command would fail in the same way, whatever a hint says.
+                Some(atom) if state.atoms.get(&atom).is_some_and(|atom| atom.run.is_some()) => {
+                    next.push(format!("aot log {atom}"));
+                    next.push(format!("change `run` of {atom} in the state file, or what it needs"));
+                }
+                Some(atom) => next.push(format!("aot redirect --redo {atom} \"HINT\"")),
+                None => next.push("aot redirect --add \"DESCRIPTION\"".into()),
+            }
             next.push("aot run".into());
         }
         StopKind::IterationLimit => {
@@ -224,15 +256,14 @@ fn next(verdict: &StopKind, state: &State, branches: &[Branch], needs: &[Need]) 
                 Budget::Time => Some("max_wall_time"),
                 Budget::Allowance => None,
             };
-            next.extend(limit.map(|limit| format!("aot redirect --set {limit}=…")));
+            next.extend(limit.map(|limit| format!("aot redirect --set {limit}=LIMIT")));
             if limit.is_none() {
                 next.push("aot run, when the limit has lifted".into());
             }
         }
         StopKind::Deadlock { atoms } => {
-            let first = atoms.first().map_or("…", |atom| atom.as_str());
-            next.push(format!("aot redirect --remove {first}"));
             next.push("aot graph".into());
+            next.extend(untied(state, atoms));
         }
         StopKind::NeedsPerson => {
             next.extend(needs.iter().map(|need| match need {

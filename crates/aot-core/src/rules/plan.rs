@@ -248,9 +248,16 @@ pub fn needs_agent(ledger: &Ledger, index: usize) -> bool {
     ledger.atom(index).run.is_none() && !ledger.graph().is_decomposed(index)
 }
 
-/// Atoms that cannot be solved: they need an agent, and there is none (D27). Choices that may still be selected are
-/// among them.
+/// Atoms that cannot be solved: they need an agent, and there is none (D27). A choice that is not selected is not among
+/// them: the loop may come to its end without it.
 pub fn lacking(ledger: &Ledger, agents: Agents) -> Vec<AtomId> {
+    let (state, graph) = (ledger.state(), ledger.graph());
+    let is_awake = |id: &AtomId| ledger.index(id).is_ok_and(|index| !graph.is_dormant(state, index));
+    lacking_ever(ledger, agents).into_iter().filter(is_awake).collect()
+}
+
+/// The same with those under choices that may still be selected.
+pub fn lacking_ever(ledger: &Ledger, agents: Agents) -> Vec<AtomId> {
     if agents.worker == Presence::Available {
         return Vec::new();
     }

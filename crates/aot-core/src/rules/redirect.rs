@@ -554,14 +554,18 @@ fn names(ids: &[AtomId]) -> String {
 
 /// What an edit of the file changed that only an alignment or a redirect may (D21).
 pub fn tampering(old: &State, new: &State) -> Option<String> {
-    let what = if old.objective.base_case != new.objective.base_case {
-        "the base case"
+    let (before, now) = (old.objective.base_case.as_ref(), new.objective.base_case.as_ref());
+    let what = if before != now {
+        let items = Checks::differences(before, now).into_iter().map(|(what, how)| format!("{what} {how}"));
+        let items: Vec<String> = items.collect();
+        // The same items in another order.
+        if items.is_empty() { "the base case was changed".to_owned() } else { items.join(", ") }
     } else if old.objective.protected != new.objective.protected {
-        "the list of protected files"
+        "the list of protected files was changed".to_owned()
     } else {
         return None;
     };
-    Some(format!("tampered: {what} changed outside of a redirect"))
+    Some(format!("tampered: {what} outside of a redirect"))
 }
 
 /// Results that an edit of the file claims and that are not believed: those that the program proves by a check or a command

@@ -170,7 +170,7 @@ impl Refusal {
                 format!("work on the children of `{atom}`; it resolves with the last")
             }
             Refusal::Dormant { group, choice, .. } | Refusal::ChoiceFailed { group, choice, .. } => {
-                format!("select it with `aot or switch {group} {choice} --reason …`")
+                format!("select it with `aot or switch {group} {choice} --reason \"WHY\"`")
             }
             Refusal::StopRequested => "`aot run` takes a stopped loop up again".into(),
             Refusal::RedirectRequested => "finish or cancel the redirect first".into(),
@@ -190,7 +190,7 @@ impl Refusal {
             Refusal::MixedParents(_) => "choose atoms that stand beside one another".into(),
             Refusal::ChildrenResolved(_) => "only a decomposition without results can be withdrawn".into(),
             Refusal::NotDecomposed(atom) => {
-                format!("decompose it with `aot atom decompose {atom} --child …`")
+                format!("decompose it with `aot atom decompose {atom} --child \"DESCRIPTION\"`")
             }
             Refusal::StartedAlready(_) => "it can be started again in the next iteration".into(),
             Refusal::BudgetReserved => "resolve or fail one of them first, or raise the limit".into(),
@@ -207,7 +207,7 @@ impl Refusal {
             Refusal::GivenUp(_) => "change the plan: decompose it, or add an alternative".into(),
             Refusal::BeingReplanned(_) => "wait for the new plan".into(),
             Refusal::NoAgent(_) => "name an agent with `--agent`, or give the atom a `run` command".into(),
-            Refusal::NoBranchLeft(group) => format!("add one with `aot or add {group} --choices …`"),
+            Refusal::NoBranchLeft(group) => format!("add one with `aot or add {group} --choices A4,A5`"),
             Refusal::TooMany { .. } => "make the plan smaller".into(),
             Refusal::TooManyJudges { .. } => "use machine checks instead of quality items".into(),
             Refusal::EmptyCheck(_) => "fill the list, or leave the check out".into(),

@@ -107,6 +107,31 @@ impl Checks {
         }
     }
 
+    /// What differs between two of them, item by item, and how; nothing if they are the same.
+    pub fn differences(before: Option<&Checks>, now: Option<&Checks>) -> Vec<(String, &'static str)> {
+        let items = |checks: Option<&Checks>| match checks {
+            Some(Checks::Checklist(items)) => items.clone(),
+            Some(Checks::Single(check)) => {
+                vec![Item { item: String::new(), wants: Wants::Check(check.clone()) }]
+            }
+            None => Vec::new(),
+        };
+        let name = |item: &str| match item {
+            "" => "the check".to_owned(),
+            item => format!("the check \"{item}\""),
+        };
+        let (before, now) = (items(before), items(now));
+        let mut found = Vec::new();
+        for item in before.iter().filter(|item| !now.contains(item)) {
+            let is_there = now.iter().any(|other| other.item == item.item);
+            found.push((name(&item.item), if is_there { "was changed" } else { "is gone" }));
+        }
+        for item in now.iter().filter(|item| before.iter().all(|other| other.item != item.item)) {
+            found.push((name(&item.item), "is new"));
+        }
+        found
+    }
+
     /// How many items a judge must score: `Q` and `q` of the bound.
     pub fn quality_items(&self) -> usize {
         self.leaves().filter(|check| matches!(check, Check::Quality(_))).count()

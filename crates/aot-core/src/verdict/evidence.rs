@@ -76,16 +76,44 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// The last lines that say something.
+    /// The last lines that say something. What npm adds to every failure is passed over, unless there is nothing else.
     pub fn last_lines(&self, count: usize) -> Vec<&str> {
         let mut lines: Vec<&str> = self.tail.lines().rev().filter(|line| !line.trim().is_empty()).collect();
         if self.omitted == 0 {
             lines.extend(self.head.lines().rev().filter(|line| !line.trim().is_empty()));
         }
+        if lines.iter().any(|line| !is_of_npm(line)) {
+            lines.retain(|line| !is_of_npm(line));
+        }
         lines.truncate(count);
         lines.reverse();
         lines
     }
+}
+
+/// How lines of npm go on that tell nothing about the failure.
+const NPM_ERRORS: [&str; 11] = [
+    "A complete log of this run",
+    "Lifecycle script `",
+    "Test failed.",
+    "code ",
+    "command ",
+    "errno ",
+    "location ",
+    "path ",
+    "syscall ",
+    "workspace ",
+    "/",
+];
+
+/// Whether npm says this of itself, and not of what it ran: notices, warnings, where its log is.
+fn is_of_npm(line: &str) -> bool {
+    let Some(rest) = line.trim().strip_prefix("npm ") else { return false };
+    if ["notice", "warn", "WARN"].iter().any(|kind| rest.starts_with(kind)) {
+        return true;
+    }
+    let error = ["error", "ERR!"].iter().find_map(|kind| rest.strip_prefix(kind)).map(str::trim);
+    error.is_some_and(|error| error.is_empty() || NPM_ERRORS.iter().any(|begin| error.starts_with(begin)))
 }
 
 /// What a judge said, and what it comes to.

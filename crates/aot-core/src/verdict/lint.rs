@@ -147,7 +147,7 @@ fn unchecked(state: &State) -> Option<Advice> {
         "no_check",
         "",
         &format!("{} {verb} no check, so {claim}", listed(&names)),
-        "write a `check: {type: command, value: …}` into the atom, or `no_check:` and why there is none",
+        "write a `check: {type: command, value: COMMAND}` into the atom, or `no_check:` and why there is none",
     ))
 }
 
@@ -315,7 +315,7 @@ fn command(
             note(
                 "no_timeout",
                 message,
-                "write `timeout 60 …` before it, or set `objective.constraints.check_timeout` (default 10m)",
+                "write `timeout 60 COMMAND` before it, or set `objective.constraints.check_timeout` (default 10m)",
             );
         }
         let place = |word: &String| match &part.folder {

@@ -322,7 +322,7 @@ fn a_refusal_says_what_is_in_the_way_and_what_to_do() {
         &nested(),
         |l| start(l, "D"),
         "atom `D` lies under `D`, which OR group `G1` has not selected",
-        "select it with `aot or switch G1 D --reason …`",
+        "select it with `aot or switch G1 D --reason \"WHY\"`",
     );
 }
 

@@ -10,7 +10,7 @@ use aot_core::state::{
     Wants,
 };
 use aot_core::verdict::{
-    CageRefusal, CheckTree, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered,
+    CageRefusal, CheckTree, Excerpt, Jobs, LintFacts, LintQuestions, NextCheck, Outcome, Schedule, Tampered,
     TreeOutcome, Verdict, WorkPhase, all_of, any_of, canonical, confirmed_outcome, lint, lint_loop, tampered,
 };
 
@@ -518,5 +518,24 @@ fn a_lone_atom_takes_what_the_program_sees_of_the_base_case() {
     for atoms in [&["check"][..], &["run"], &["reason"], &["", ""]] {
         let state = loop_of(atoms, &format!("{{checklist: [{command}]}}"));
         assert_eq!(state.check_of_lone_atom(), None, "{atoms:?}");
+    }
+}
+
+#[test]
+fn what_npm_adds_to_a_failure_is_no_last_line() {
+    for (head, told) in [
+        ("one\ntwo\n\n", "two"),
+        (
+            "expected 4, got 5\nnpm error Lifecycle script `test` failed with error:\nnpm error code 1\nnpm error path /p",
+            "expected 4, got 5",
+        ),
+        ("FAIL a.test.js\nnpm ERR! Test failed.  See above for more details.\nnpm ERR!", "FAIL a.test.js"),
+        ("1 failed\nnpm notice\nnpm notice New major version\nnpm warn config x", "1 failed"),
+        ("1 failed\nnpm error A complete log of this run can be found in: /x", "1 failed"),
+        ("> build\nnpm error Missing script: \"test\"\nnpm error", "npm error Missing script: \"test\""),
+        ("npm notice a\nnpm notice b", "npm notice b"),
+    ] {
+        let excerpt = Excerpt { head: head.into(), ..Excerpt::default() };
+        assert_eq!(excerpt.last_lines(1), [told], "{head}");
     }
 }

@@ -15,11 +15,16 @@ use crate::process::{Environment, Guard, How, Input, Job, Limits, Streams};
 /// Bytes read of what a program prints about itself.
 const VERSION_KEPT: usize = 16 << 10;
 
+/// The most letters of a version.
+const VERSION_SHOWN: usize = 60;
+
 #[derive(Clone, Debug)]
 pub struct AgentStatus {
     pub name: String,
     /// Absent if it is not installed.
     pub program: Option<PathBuf>,
+    /// The name or path under which it is looked for.
+    pub looked_for: String,
     pub version: Option<String>,
     pub login: LoginState,
     /// How its answer comes.
@@ -35,8 +40,8 @@ pub enum LoginState {
     Unknown,
 }
 
-/// Those that come with the program, and the user's own. A program inside of `project` is asked for its version only if the
-/// settings name it: it may have come with a clone.
+/// Those that come with the program, and the user's own. Only a program of the former is asked for its version, and none
+/// that lies inside of `project`: it may have come with a clone. What else may do anything when it is started.
 pub fn all(
     project: &Path,
     chosen: &AgentSettings,
@@ -77,6 +82,7 @@ fn status(
         return AgentStatus {
             name: name.to_owned(),
             program: None,
+            looked_for: profile.map(|profile| profile.program).unwrap_or_default(),
             version: None,
             login: LoginState::Unknown,
             channel,
@@ -87,7 +93,8 @@ fn status(
     AgentStatus {
         name: name.to_owned(),
         program: Some(agent.program.clone()),
-        version: match chosen.own.contains_key(name) || !is_inside(&agent.program, project) {
+        looked_for: profile.program.clone(),
+        version: match asks_version(name, chosen) && !is_inside(&agent.program, project) {
             true => version(agent, launcher, guard, patience),
             false => None,
         },
@@ -95,6 +102,11 @@ fn status(
         channel: channel(profile),
         hint: profile.login.hint.clone(),
     }
+}
+
+/// Whether its program is known to do nothing but print its version, or its profile says how to ask.
+fn asks_version(name: &str, chosen: &AgentSettings) -> bool {
+    chosen.own.get(name).is_none_or(|own| own.contains_key("version") || !own.contains_key("program"))
 }
 
 fn is_inside(program: &Path, project: &Path) -> bool {
@@ -130,7 +142,8 @@ fn version(agent: &Agent, launcher: &AgentLauncher, guard: &Guard, patience: Dur
     let (head, _) = ended.output.parts();
     let text = String::from_utf8_lossy(&head).into_owned();
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(super::events::in_one_line(line))
+    let line: String = super::events::in_one_line(line).chars().take(VERSION_SHOWN).collect();
+    Some(line)
 }
 
 /// A key in the environment or a file with a login says yes; if the profile knows where to look and nothing is there, no.

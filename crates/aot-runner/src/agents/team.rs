@@ -76,6 +76,9 @@ pub enum TeamError {
     NotFound { name: String, program: String },
     #[error("several agents are found: {}", .0.join(", "))]
     Several(Vec<String>),
+    /// With what to do about each.
+    #[error("several agents are found, and none of them is logged in: {}", named(.0))]
+    NoneLoggedIn(Vec<(String, String)>),
     #[error(transparent)]
     Profile(#[from] ProfileError),
     #[error(
@@ -98,12 +101,21 @@ impl TeamError {
                 let first = names.first().map_or("NAME", String::as_str);
                 format!("name one: --agent {first}; or once and for all: aot agents use {first}")
             }
+            TeamError::NoneLoggedIn(found) => {
+                let each = found.iter().map(|(name, login)| format!("for {name}, {login}"));
+                let first = found.first().map_or("NAME", |(name, _)| name.as_str());
+                format!("{}; or try one as it is: --agent {first}", each.collect::<Vec<_>>().join("; "))
+            }
             TeamError::Profile(_) => "correct it in aot.toml".into(),
             TeamError::NoPrice(name) => format!(
                 "add to aot.toml: [agent.{name}.price] with input and output, in US dollars for a million tokens"
             ),
         }
     }
+}
+
+fn named(found: &[(String, String)]) -> String {
+    found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// The agent of each role, and those that atoms name.
@@ -133,6 +145,18 @@ impl Team {
     pub fn member(&self, role: Role, atom: Option<&Atom>) -> Option<&Agent> {
         let own = atom.and_then(|atom| atom.agent.as_ref()).and_then(|name| self.named.get(name));
         own.filter(|_| role == Role::Worker).or_else(|| self.roles.get(role.word()))
+    }
+
+    /// Agents whose login is not found, each once, with what to do about it.
+    pub fn without_login(&self, login: &dyn Fn(&Profile) -> LoginState) -> Vec<(&str, &str)> {
+        let mut found: Vec<(&str, &str)> = Vec::new();
+        for agent in self.all().filter(|agent| login(&agent.profile) == LoginState::No) {
+            let one = (agent.name.as_str(), agent.profile.login.hint.as_str());
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
+        found
     }
 
     pub fn is_empty(&self) -> bool {
@@ -208,14 +232,23 @@ fn only(
         .filter_map(|name| find_agent(name, chosen, installed.find).ok())
         .collect();
     let names = || found.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>();
-    let logged_in: Vec<&Agent> =
-        found.iter().filter(|agent| (installed.login)(&agent.profile) == LoginState::Yes).collect();
+    let logins: Vec<LoginState> = found.iter().map(|agent| (installed.login)(&agent.profile)).collect();
+    let logged_in: Vec<&Agent> = found
+        .iter()
+        .zip(&logins)
+        .filter(|(_, login)| **login == LoginState::Yes)
+        .map(|(agent, _)| agent)
+        .collect();
     match (&found[..], &logged_in[..]) {
         ([], _) => Ok((None, None)),
         ([one], _) => Ok((Some(one.name.clone()), None)),
         (_, [one]) => {
             let told = format!("the only one of {} that is logged in", names().join(", "));
             Ok((Some(one.name.clone()), Some(told)))
+        }
+        (_, []) if logins.iter().all(|login| *login == LoginState::No) => {
+            let each = found.iter().map(|agent| (agent.name.clone(), agent.profile.login.hint.clone()));
+            Err(TeamError::NoneLoggedIn(each.collect()))
         }
         (_, []) => Err(TeamError::Several(names())),
         (_, several) => Err(TeamError::Several(several.iter().map(|agent| agent.name.clone()).collect())),
@@ -334,9 +367,10 @@ mod tests {
         assert_eq!(gathered(&[], "", &["codex"], false), "- - - -");
         assert_eq!(gathered(&[], "", &[], true), "- - - -");
         assert_eq!(
-            gathered(&[], "", &all, true),
-            "! several agents are found: claude, codex, gemini, opencode; \
-             name one: --agent claude; or once and for all: aot agents use claude"
+            gathered(&[], "", &["claude", "codex"], true),
+            "! several agents are found, and none of them is logged in: claude, codex; \
+             for claude, run `claude` and log in with /login, or set ANTHROPIC_API_KEY; \
+             for codex, run `codex login`, or set CODEX_API_KEY; or try one as it is: --agent claude"
         );
         assert_eq!(
             gathered(&["nobody"], "", &all, true),

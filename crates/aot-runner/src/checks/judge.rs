@@ -171,7 +171,7 @@ pub(super) fn look(work: &CheckContext<'_>, leaf: &Leaf, quality: &Quality) -> (
     let mut evidence = work.evidence("", "");
     let Some(judge) = work.checker.judge else {
         evidence.why = "it waits for a judge, and none is set".into();
-        evidence.hint = "set one in aot.toml: `[judge]` with `command = \"…\"`".into();
+        evidence.hint = "set one in aot.toml: `[judge]` with `command = \"COMMAND\"`".into();
         return (Outcome::Pending, evidence);
     };
     evidence.ran = judge.name();

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use aot_core::state::{Fingerprint, Objective};
+use aot_core::state::{Checks, Fingerprint, Objective};
 use aot_core::verdict::{Tampered, canonical, tampered};
 use jiff::Timestamp;
 
@@ -24,6 +24,8 @@ const HASH_LENGTH: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     pub base_case: String,
+    /// The base case itself, as the text that this is the hash of.
+    checks: String,
     pub protected: String,
     /// The protected files and what they hold.
     pub files: BTreeMap<String, String>,
@@ -64,12 +66,25 @@ pub fn altered_base_case(
     agreed: &Fingerprint,
     project: &Project,
 ) -> Option<Vec<Altered>> {
-    let base_case = hash(&canonical(objective.base_case.as_ref()));
-    (base_case != agreed.base_case).then(|| vec![another_base_case(project)])
+    let checks = canonical(objective.base_case.as_ref());
+    (hash(&checks) != agreed.base_case).then(|| altered_checks(&checks, agreed, project))
 }
 
-fn another_base_case(project: &Project) -> Altered {
-    Altered { what: "objective.base_case".into(), how: "is another one", at: changed_at(&project.state) }
+/// The checks that were changed, as far as it is known what they were.
+fn altered_checks(now: &str, agreed: &Fingerprint, project: &Project) -> Vec<Altered> {
+    let kept = kept(project).filter(|kept| kept["base_case"].as_str() == Some(&agreed.base_case));
+    let read = |text: &str| serde_json::from_str::<Option<Checks>>(text).ok();
+    let before = kept.and_then(|kept| read(kept["checks"].as_str()?));
+    let differences = match (before, read(now)) {
+        (Some(before), Some(now)) => Checks::differences(before.as_ref(), now.as_ref()),
+        (None, _) | (_, None) => Vec::new(),
+    };
+    let at = changed_at(&project.state);
+    let altered = |(what, how): (String, &'static str)| Altered { what, how, at: at.clone() };
+    match differences.is_empty() {
+        true => vec![altered(("the base case".to_owned(), "was changed"))],
+        false => differences.into_iter().map(altered).collect(),
+    }
 }
 
 impl Seal {
@@ -89,11 +104,8 @@ impl Seal {
         }
         // The list itself is part of it: taking a pattern away is a change, too.
         let listed = serde_json::to_string(&(&patterns, &files)).expect("texts are plain data");
-        Ok(Seal {
-            base_case: hash(&canonical(objective.base_case.as_ref())),
-            protected: hash(&listed),
-            files,
-        })
+        let checks = canonical(objective.base_case.as_ref());
+        Ok(Seal { base_case: hash(&checks), checks, protected: hash(&listed), files })
     }
 
     pub fn fingerprint(&self) -> Fingerprint {
@@ -104,7 +116,10 @@ impl Seal {
     /// records the fingerprint; without it the comparison still tells that something changed.
     pub fn keep(&self, project: &Project) -> io::Result<()> {
         Home::of(&project.state).and_then(|home| home.ready()).map_err(io::Error::other)?;
-        let kept = serde_json::json!({"protected": self.protected, "files": self.files});
+        let Seal { base_case, checks, protected, files } = self;
+        let kept = serde_json::json!({
+            "base_case": base_case, "checks": checks, "protected": protected, "files": files,
+        });
         plain_file::write(&listing(project), kept.to_string().as_bytes())
     }
 
@@ -113,7 +128,7 @@ impl Seal {
         let mut found = Vec::new();
         for part in tampered(agreed, &self.fingerprint()) {
             match part {
-                Tampered::BaseCase => found.push(another_base_case(project)),
+                Tampered::BaseCase => found.extend(altered_checks(&self.checks, agreed, project)),
                 Tampered::Protected => found.extend(self.altered_files(agreed, project)),
             }
         }
@@ -138,8 +153,8 @@ impl Seal {
         }
         if found.is_empty() {
             found.push(Altered {
-                what: "objective.protected".into(),
-                how: "is another list, or one of its files was changed",
+                what: "the list of protected files".into(),
+                how: "was changed, or one of these files",
                 at: None,
             });
         }
@@ -159,9 +174,12 @@ fn listing(project: &Project) -> PathBuf {
     project.sidecar.join("protected.json")
 }
 
+fn kept(project: &Project) -> Option<serde_json::Value> {
+    serde_json::from_slice(&plain_file::read(&listing(project), LISTING_BYTES).ok()?).ok()
+}
+
 fn kept_files(project: &Project, protected: &str) -> Option<BTreeMap<String, String>> {
-    let kept: serde_json::Value =
-        serde_json::from_slice(&plain_file::read(&listing(project), LISTING_BYTES).ok()?).ok()?;
+    let kept = kept(project)?;
     let same = kept["protected"].as_str() == Some(protected);
     same.then(|| serde_json::from_value(kept["files"].clone()).ok()).flatten()
 }

@@ -7,7 +7,7 @@ use aot_core::state::{AtomId, AtomStatus, Binding, IsolationMode, LoopStatus, St
 use jiff::Timestamp;
 
 use super::RunError;
-use crate::checks::seal::Seal;
+use crate::checks::seal::{self, Altered, Seal};
 use crate::crew::RunConfig;
 use crate::loops;
 use crate::store::{Note, Store, StoreError, hold};
@@ -50,6 +50,8 @@ pub(crate) struct Opening {
     pub aligned: Aligned,
     pub ground: Ground,
     pub begun: Event,
+    /// What is not as it was agreed on.
+    pub altered: Vec<Altered>,
     /// What a person should know, after the bound was shown.
     pub notes: Vec<String>,
 }
@@ -76,8 +78,15 @@ impl Opening {
             Some(_) => RedirectLock::Held,
             None => RedirectLock::Free,
         };
-        let begun = Event::Begun { unrecorded, fingerprint: Some(seal.fingerprint()), redirect };
-        Ok(Opening { aligned, ground, begun, notes })
+        let agreed = state.control.fingerprint.as_ref();
+        let altered = agreed.map(|agreed| seal.altered(agreed, &config.project)).unwrap_or_default();
+        let begun = Event::Begun {
+            unrecorded,
+            fingerprint: Some(seal.fingerprint()),
+            altered: (!altered.is_empty()).then(|| seal::describe(&altered)),
+            redirect,
+        };
+        Ok(Opening { aligned, ground, begun, altered, notes })
     }
 }
 

@@ -276,7 +276,7 @@ fn direct(
     };
     let mut child = match spawned {
         Ok(child) => child,
-        Err(error) if lies_in_the_program(&error) => return Ok((How::NoProgram(error.to_string()), 0)),
+        Err(error) if lies_in_the_program(&error) => return Ok((How::NoProgram(why_no_program(&error)), 0)),
         Err(error) => return Err(error),
     };
     let main = Pid::from_raw(child.id().cast_signed());
@@ -303,6 +303,18 @@ fn lies_in_the_program(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
     use rustix::io::Errno;
     matches!(code, Some(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::PERM | Errno::NOEXEC))
+}
+
+/// The same for people: the system's words alone do not tell what is wrong with a script.
+fn why_no_program(error: &io::Error) -> String {
+    use rustix::io::Errno;
+    let advice = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOEXEC) => "; a script needs a first line like `#!/bin/sh`",
+        Some(Errno::NOENT) => "; if it is a script, what its first line (`#!`) names is not there",
+        Some(Errno::ACCESS) => "; if it is a script, `chmod +x` makes it executable",
+        _ => "",
+    };
+    format!("{error}{advice}")
 }
 
 /// The rights are a thread's own: this one gives them up and starts the program, and the guard keeps its own.

@@ -97,7 +97,7 @@ pub fn begin(mut store: Store, config: RunConfig, session: &str) -> Result<StepR
             let _ = left.give_back(lent, End::Failed { reason: "its session is gone".into() });
         }
     }
-    let Opening { ground, begun, notes, .. } = Opening::of(&mut store, &config, OpenedFor::Session)?;
+    let Opening { ground, begun, altered, notes, .. } = Opening::of(&mut store, &config, OpenedFor::Session)?;
     let status = state.control.status;
     SessionMemory::change(&config.project.sidecar, session, |memory| memory.begin(session, status));
     step(store, config, ground, Some(turn), |step| {
@@ -105,6 +105,7 @@ pub fn begin(mut store: Store, config: RunConfig, session: &str) -> Result<StepR
         notes.into_iter().for_each(|note| step.engine.note(note));
         let uncommitted = step.engine.crew.ground().uncommitted()?;
         step.report.borrow_mut().uncommitted = uncommitted;
+        step.engine.output.altered = altered;
         step.engine.run_until_quiet(begun)?;
         step.keep_what_was_seen();
         Ok(())

@@ -126,7 +126,7 @@ impl fmt::Display for Note {
             Note::NotBelieved(atom) => write!(
                 f,
                 "{atom}: `resolved` was typed into the state file, and is not believed; `aot atom start {atom}` and `aot \
-                 atom resolve {atom} --summary …` let the program look"
+                 atom resolve {atom} --summary TEXT` let the program look"
             ),
         }
     }

@@ -18,7 +18,7 @@ pub enum GroundError {
     TooOld { found: String, needed: String },
     #[error("{root} is not in a git repository")]
     NotARepository { root: PathBuf },
-    #[error("{root} is in a repository that git does not open: {words}")]
+    #[error("{root} is in a repository that git does not open: {}", first_line(.words))]
     Unopened { root: PathBuf, words: String },
     #[error("{root} has no files of a repository: it is bare, or inside of `.git`")]
     NoWorkTree { root: PathBuf },
@@ -114,8 +114,16 @@ impl GroundError {
             GroundError::NotARepository { .. } => {
                 "type `git init && git add -A && git commit -m start`, or leave `isolation.mode` out".into()
             }
+            GroundError::Unopened { root, words } if words.contains("dubious ownership") => {
+                format!(
+                    "it belongs to another user; if you trust it, type `git config --global --add safe.directory '{}'`",
+                    root.display()
+                )
+            }
             GroundError::Unopened { .. } => {
-                "see git's words above, or set `isolation: {mode: in_place}`".into()
+                "`git status` says the same there; repair the repository, or set `isolation: {mode: in_place}` to do \
+                 without it"
+                    .into()
             }
             GroundError::NoWorkTree { .. } => "run it in a checkout of the repository".into(),
             GroundError::NoCommits { .. } => "type `git add -A && git commit -m start`".into(),
@@ -189,6 +197,11 @@ impl GroundError {
             GroundError::Io { .. } => "see the cause, and repeat".into(),
         }
     }
+}
+
+/// What git says, without its advice.
+fn first_line(words: &str) -> &str {
+    words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }
 
 /// The first paths, and how many more there are.

@@ -1,5 +1,7 @@
 //! Work that did not land, kept as a reference for a week so that a person can look at it. Knows no trees.
 
+use std::path::PathBuf;
+
 use aot_core::state::AtomId;
 use jiff::Timestamp;
 
@@ -8,6 +10,7 @@ use super::git::{Git, GitError, text};
 use super::history::{commit, commit_of, one_line, shortened};
 use super::shadow;
 use super::{CommitMessage, GroundError, Project, Work};
+use crate::checks::quoted;
 use crate::process::Guard;
 
 /// References below this prefix are neither shown nor pushed by the user's tools.
@@ -24,23 +27,38 @@ pub struct KeptWork {
     pub reference: String,
     pub at: Timestamp,
     pub reason: String,
+    /// The repository that has it, where that is not the project's own.
+    pub git_dir: Option<PathBuf>,
+}
+
+impl KeptWork {
+    /// What to type to look at it.
+    pub fn command(&self) -> String {
+        match &self.git_dir {
+            Some(git_dir) => {
+                format!("git --git-dir={} show {}", quoted(&git_dir.to_string_lossy()), self.reference)
+            }
+            None => format!("git show {}", self.reference),
+        }
+    }
 }
 
 /// What is kept of this project's work, or of one loop, the oldest first.
 pub fn kept(project: &Project, loop_id: Option<&str>, guard: &Guard) -> Result<Vec<KeptWork>, GroundError> {
-    let own = Some(shadow::repository(project)).filter(|git_dir| git_dir.is_dir());
-    let own = own.map(|git_dir| Git::pinned(&git_dir, &project.root, guard));
+    let git_dir = Some(shadow::repository(project)).filter(|git_dir| git_dir.is_dir());
+    let own = git_dir.as_ref().map(|git_dir| Git::pinned(git_dir, &project.root, guard));
     let around = match &project.repository {
         ProjectRepository::Searched => Some(Git::searched(&project.root, guard)),
         ProjectRepository::Known(KnownRepository(git)) => Some(git.clone()),
         ProjectRepository::Outside => None,
     };
-    let repositories = [around, own];
     let mut found = Vec::new();
-    for git in repositories.iter().flatten() {
+    for (git, git_dir) in [(around, None), (own, git_dir)] {
+        let Some(git) = git else { continue };
         // Outside of git there is nothing to list.
         if git.query(["rev-parse", "--git-dir"])?.code == 0 {
-            found.extend(list(git, loop_id)?.into_iter().map(|(_, work)| work));
+            let listed = list(&git, loop_id)?.into_iter();
+            found.extend(listed.map(|(_, work)| KeptWork { git_dir: git_dir.clone(), ..work }));
         }
     }
     found.sort_by_key(|work| work.at);
@@ -109,6 +127,7 @@ fn list(git: &Git, loop_id: Option<&str>) -> Result<Vec<(String, KeptWork)>, Git
             reference: reference.to_owned(),
             at: Timestamp::from_second(at.parse().ok()?).ok()?,
             reason,
+            git_dir: None,
         };
         Some((id.to_owned(), work))
     };

@@ -6,6 +6,7 @@
 //! with a snapshot in a repository of our own to go back to. [`TreeKind::Unisolated`] is neither.
 
 mod aside;
+mod before;
 mod checkout;
 mod content;
 mod copies;
@@ -41,6 +42,7 @@ use aot_core::state::{AtomId, IsolationMode, State};
 use jiff::Timestamp;
 use serde::Serialize;
 
+pub use before::{check_start, why_unopened};
 pub use content::{
     KnownRepository, Project, ProjectRepository, READ_IN_ALL, Tree, WHOLE_UP_TO, author, checked_out,
     commit_hooks, default_branch, is_branch_name,

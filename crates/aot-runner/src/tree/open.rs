@@ -51,20 +51,20 @@ const OPERATIONS: [(&str, &str); 5] = [
 ];
 
 /// Whether the project's folder is in a repository.
-enum Surroundings {
+pub(super) enum Surroundings {
     Outside,
     Repository(Repository),
 }
 
-struct Repository {
-    top: PathBuf,
-    prefix: Vec<u8>,
-    git_dir: PathBuf,
+pub(super) struct Repository {
+    pub top: PathBuf,
+    pub prefix: Vec<u8>,
+    pub git_dir: PathBuf,
     common_dir: PathBuf,
 }
 
 impl Repository {
-    fn git(&self, guard: &Guard) -> Git {
+    pub fn git(&self, guard: &Guard) -> Git {
         Git::pinned(&self.git_dir, &self.top, guard)
     }
 
@@ -460,7 +460,7 @@ pub fn clean(project: &Project, guard: &Guard) -> Result<usize, GroundError> {
 }
 
 /// The branch that is checked out, if it can be landed on.
-fn own_branch(checkout: &Checkout, entry: OpenedFor) -> Result<String, GroundError> {
+pub(super) fn own_branch(checkout: &Checkout, entry: OpenedFor) -> Result<String, GroundError> {
     check_operations(checkout)?;
     let top = checkout.layout.top.clone();
     let Some(reference) = checkout.branch()? else { return Err(GroundError::Detached { top }) };
@@ -483,6 +483,16 @@ pub(super) fn check_operations(checkout: &Checkout) -> Result<(), GroundError> {
 
 /// The branch that was asked for; made if it is new.
 fn named_branch(git: &Git, name: &str, head: &str) -> Result<String, GroundError> {
+    let reference = usable_branch(git, name)?;
+    if commit_of(git, &reference)?.is_none() {
+        // The empty old value makes git refuse if the branch exists by now.
+        git.write(["update-ref", "-m", "aot: branch", &reference, head, ""])?;
+    }
+    Ok(reference)
+}
+
+/// The reference of a branch that was asked for, if it can be landed on.
+pub(super) fn usable_branch(git: &Git, name: &str) -> Result<String, GroundError> {
     let reference = format!("refs/heads/{name}");
     let checked = git.query(["check-ref-format", "--branch", name])?;
     if checked.code != 0 || text(&checked.stdout) != name {
@@ -492,14 +502,10 @@ fn named_branch(git: &Git, name: &str, head: &str) -> Result<String, GroundError
     if let Some(at) = others.get(&reference) {
         return Err(GroundError::CheckedOut { name: name.to_owned(), at: at.clone() });
     }
-    if commit_of(git, &reference)?.is_none() {
-        // The empty old value makes git refuse if the branch exists by now.
-        git.write(["update-ref", "-m", "aot: branch", &reference, head, ""])?;
-    }
     Ok(reference)
 }
 
-fn check_version(git: &Git) -> Result<(), GroundError> {
+pub(super) fn check_version(git: &Git) -> Result<(), GroundError> {
     let output = git.read_line(["version"])?;
     let found = output.strip_prefix("git version ").unwrap_or(&output).to_owned();
     let mut numbers = found.split('.').map_while(|number| number.parse::<u32>().ok());
@@ -510,7 +516,7 @@ fn check_version(git: &Git) -> Result<(), GroundError> {
     Ok(())
 }
 
-fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, GroundError> {
+pub(super) fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, GroundError> {
     let git = Git::searched(root, guard);
     let output = git.query(["rev-parse", "--is-inside-work-tree"])?;
     if output.code != 0 {
@@ -557,7 +563,7 @@ fn path_of(out: &[u8]) -> PathBuf {
 }
 
 /// Whether the repository ignores the project's folder and tracks nothing in it.
-fn is_ignored(root: &Path, repository: &Repository, guard: &Guard) -> Result<bool, GroundError> {
+pub(super) fn is_ignored(root: &Path, repository: &Repository, guard: &Guard) -> Result<bool, GroundError> {
     if repository.prefix.is_empty() {
         return Ok(false);
     }

@@ -80,7 +80,7 @@ fn refusals_name_the_thing_and_the_remedy() {
         "a broken repository",
         |place| fs::write(place.top.join(".git/HEAD"), "nonsense").expect("written"),
         "TOP is in a repository that git does not open: fatal: not a git repository",
-        "git's words",
+        "`git status` says the same",
     );
     if std::os::unix::fs::chown(Place::plain(&[]).top, Some(4711), None).is_ok() {
         check(
@@ -91,7 +91,7 @@ fn refusals_name_the_thing_and_the_remedy() {
                 }
             },
             "detected dubious ownership",
-            "git's words",
+            "git config --global --add safe.directory '",
         );
     }
     check(

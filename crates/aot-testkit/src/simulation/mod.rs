@@ -91,7 +91,8 @@ impl Simulation {
     }
 
     pub fn begin(&mut self, hold: RedirectLock, crash: Crash) -> Result<Vec<Effect>, Violation> {
-        let event = Event::Begun { unrecorded: self.world.found(), fingerprint: None, redirect: hold };
+        let event =
+            Event::Begun { unrecorded: self.world.found(), fingerprint: None, altered: None, redirect: hold };
         self.send(event, crash)
     }
 

@@ -169,3 +169,20 @@ fn every_module_says_what_lives_in_it() {
         }
     }
 }
+
+/// What a person is told to type can be typed: no sign that a shell expands or a plain terminal cannot show.
+#[test]
+fn hints_can_be_typed() {
+    for folder in ["crates/aot-core/src", "crates/aot-runner/src", "crates/aot/src"] {
+        for (name, text) in sources(folder) {
+            let commands = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let odd = |line: &&str| ["`aot ", "\"aot ", "/aot:", "--"].iter().any(|it| line.contains(it));
+            let found = commands.filter(odd).find(|line| line.contains('…'));
+            assert!(
+                found.is_none(),
+                "{name}: name what is to be filled in, in capitals: {}",
+                found.unwrap_or_default()
+            );
+        }
+    }
+}

@@ -14,9 +14,9 @@ use aot_runner::settings;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::workspace::{Workspace, bad_settings};
+use super::workspace::{Workspace, bad_settings, no_such_agent};
 use super::{Invocation, Verb};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::print::Answer;
 use crate::screens::ink::{Ink, Paint};
 use crate::terminal::{Stream, page_columns};
@@ -55,14 +55,11 @@ impl Verb for UseArgs {
         invocation.by_person()?;
         let workspace = Workspace::here(invocation.path().ok().as_deref())?;
         let found = find_agent(&self.name, workspace.chosen(), &place::program);
-        found.map_err(|error| {
-            let hint = error.hint();
-            Failure::new(FailureKind::NotReady, "agent", error).with_hint(hint)
-        })?;
+        found.map_err(no_such_agent)?;
         let path = settings::choose_agent(&workspace.project.root, &self.name).map_err(bad_settings)?;
         let (name, shown) = (&self.name, path.display());
         let json = json!({"success": true, "agent": name, "path": path});
-        Ok(Answer::new(format!("{name} is asked from now on: {shown} says so"), json))
+        Ok(Answer::new(format!("{name} is the default agent now: {shown}"), json))
     }
 }
 
@@ -147,10 +144,7 @@ fn tried(
         }
         named => {
             let wanted = named.iter().map(|name| find(name)).collect::<Result<_, _>>();
-            wanted.map_err(|error| {
-                let hint = error.hint();
-                Failure::new(FailureKind::NotReady, "agent", error).with_hint(hint)
-            })?
+            wanted.map_err(no_such_agent)?
         }
     };
     let switch = Switch::default();
@@ -244,6 +238,10 @@ fn trial_object(trial: &AgentTrial, found: &AgentStatus) -> Value {
 
 fn described(found: &AgentStatus, cage: cage::Kind, ink: Ink) -> Vec<String> {
     let Some(program) = &found.program else {
+        if let Some(file) = place::not_executable(&found.looked_for) {
+            let file = file.display();
+            return vec![format!("{:<13} not executable: chmod +x {file}", found.name)];
+        }
         return vec![ink.paint(Paint::Dim, &format!("{:<13} not found", found.name))];
     };
     let login = match found.login {

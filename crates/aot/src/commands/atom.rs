@@ -383,7 +383,7 @@ fn see_check(
     let failed = CheckFailed { atom: id.clone(), verdict: seen.verdict };
     Err(Failure::refused("check_failed", failed)
         .with_hint(format!(
-            "make the check pass and try again, or give up with `aot atom fail {id} --reason …`"
+            "make the check pass and try again, or give up with `aot atom fail {id} --reason \"WHY\"`"
         ))
         .with_detail("evidence", verify::object(&seen)))
 }
@@ -416,7 +416,7 @@ fn resolved(changes: &[Change]) -> Vec<&str> {
 }
 
 fn read_children(from: &str) -> Result<Vec<NewAtom>, Failure> {
-    let hint = r#"give a JSON list like [{"description": "…", "id": "A9", "depends_on": ["A1"]}]"#;
+    let hint = r#"give a JSON list like [{"description": "TEXT", "id": "A9", "depends_on": ["A1"]}]"#;
     let (name, bytes) = arguments::read_file(from, hint)?;
     serde_json::from_slice(&bytes).map_err(|error| Failure::input(name.display(), error, hint))
 }

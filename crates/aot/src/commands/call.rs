@@ -319,8 +319,8 @@ fn expected(shape: &Value) -> String {
             let fields: Vec<String> = required
                 .filter_map(Value::as_str)
                 .map(|name| match shape["items"]["properties"][name]["type"] == "array" {
-                    true => format!("\"{name}\": [\"…\"]"),
-                    false => format!("\"{name}\": \"…\""),
+                    true => format!("\"{name}\": [\"TEXT\"]"),
+                    false => format!("\"{name}\": \"TEXT\""),
                 })
                 .collect();
             format!("a list like [{{{}}}]", fields.join(", "))
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn calls_become_verbs() {
         for (tool, arguments, expected) in [
-            ("status", json!({}), "StatusArgs"),
+            ("status", json!({}), "StatusArgs { watch: false }"),
             (
                 "show",
                 json!({"atom": "A1", "from": null}),
@@ -351,7 +351,7 @@ mod tests {
             (
                 "log",
                 json!({"atom": "A1", "number": 3}),
-                r#"LogArgs { number: 3, about: Some("A1"), atom: None, briefs: false, trace: None }"#,
+                r#"LogArgs { number: 3, about: Some("A1"), atom: None, briefs: false, follow: false, trace: None }"#,
             ),
             (
                 "verify",
@@ -427,7 +427,7 @@ mod tests {
             (
                 "redirect",
                 json!({"rebind": [{"atom": "A1"}]}),
-                r#"`rebind` is not right; a list like [{"atom": "…", "summary": "…"}] is expected"#,
+                r#"`rebind` is not right; a list like [{"atom": "TEXT", "summary": "TEXT"}] is expected"#,
             ),
             (
                 "redirect",

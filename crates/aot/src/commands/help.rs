@@ -58,7 +58,7 @@ pub fn grouped(command: Command, columns: usize) -> Command {
             lines.for_each(|line| page += &format!("{:INDENT$}{line}\n", ""));
         }
     }
-    page += &format!("\n{head}Options:{head:#}\n{{options}}\n\n`aot help VERB` tells all of a verb.");
+    page += &format!("\n{head}Options:{head:#}\n{{options}}\n\n`aot help VERB` lists all flags of a verb.");
     command.help_template(page)
 }
 

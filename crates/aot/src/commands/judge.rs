@@ -65,7 +65,7 @@ fn brief_of(state: &State, check: &ToScore) -> Answer {
     let place = atom.as_ref().map(|atom| format!(".aot/trees/{}", tree_of(atom, attempt(atom))));
     let place = place.map(|place| format!("\nThe files are below {place}.")).unwrap_or_default();
     let text = format!(
-        "{}\n{place}\nHand the object in with `aot judge {} --scores '…'`, and nothing else.",
+        "{}\n{place}\nHand the object in with `aot judge {} --scores 'JSON'`, and nothing else.",
         brief.text.trim_end(),
         quoted(item)
     );

@@ -158,8 +158,7 @@ impl LogArgs {
             begun = newest.entries[0].at.parse::<Timestamp>().ok();
         }
         let is_of_this_loop = |at: Timestamp| begun.is_none_or(|begun| at >= begun);
-        let (mut kept, warnings) = kept(invocation, atom.as_ref())?;
-        kept.retain(|work| is_of_this_loop(work.at));
+        let (kept, warnings) = kept(invocation, atom.as_ref())?;
         let mut agents = match &atom {
             Some(atom) => transcripts_of(&workspace::project(&invocation.path()?)?.sidecar, atom.as_str()),
             None => Vec::new(),
@@ -191,9 +190,9 @@ impl LogArgs {
                 }
                 Some(_) if entries().next().is_none() && !agents.is_empty() => String::new(),
                 Some(atom) if entries().next().is_none() => {
-                    format!("the journal tells nothing about {atom}")
+                    format!("the journal says nothing about {atom}")
                 }
-                None if entries().next().is_none() => "the journal tells nothing yet".into(),
+                None if entries().next().is_none() => "the journal is empty".into(),
                 Some(atom) => draw_atom(&newest, atom, self.number.get(), &zone, ink),
                 None => draw(&newest, &zone, ink),
             };
@@ -262,11 +261,17 @@ fn known(invocation: &Invocation, atom: &AtomId) -> Result<(), Failure> {
 /// The work of attempts that did not land, and what could not be found out about it.
 fn kept(invocation: &Invocation, atom: Option<&AtomId>) -> Result<(Vec<KeptWork>, Vec<String>), Failure> {
     let project = workspace::project(&invocation.path()?)?;
+    // Of an atom, what another loop did under the same name is left out.
+    let loop_id = atom.and_then(|_| {
+        let mut store = invocation.store().ok()?;
+        store.load::<Refusal>().ok()?.1.control.loop_id.clone()
+    });
     // Without git there is no such work; the journal is shown all the same.
-    let (mut kept, warnings) = match tree::kept(&project, None, &Guard::new(place::this_program()?)) {
-        Ok(kept) => (kept, Vec::new()),
-        Err(error) => (Vec::new(), vec![format!("warning: {error}")]),
-    };
+    let (mut kept, warnings) =
+        match tree::kept(&project, loop_id.as_deref(), &Guard::new(place::this_program()?)) {
+            Ok(kept) => (kept, Vec::new()),
+            Err(error) => (Vec::new(), vec![format!("warning: {error}")]),
+        };
     kept.retain(|work| atom.is_none_or(|atom| work.atom == *atom));
     Ok((kept, warnings))
 }
@@ -277,8 +282,11 @@ fn transcript_object(kept: &SavedTranscript) -> Value {
 }
 
 fn kept_object(work: &KeptWork) -> Value {
-    let KeptWork { atom, attempt, reference, at, reason } = work;
-    json!({"atom": atom, "attempt": attempt, "ref": reference, "at": at.to_string(), "reason": reason})
+    let KeptWork { atom, attempt, reference, at, reason, git_dir } = work;
+    json!({
+        "atom": atom, "attempt": attempt, "ref": reference, "at": at.to_string(), "reason": reason,
+        "git_dir": git_dir,
+    })
 }
 
 fn object(entry: &JournalEntry<Change>) -> Value {

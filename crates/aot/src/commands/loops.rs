@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use aot_core::coordinator::Agents;
 use aot_core::rules::{Change, bound};
 use aot_core::state::{LoopStatus, State, StopKind};
 use aot_core::view::View;
@@ -85,10 +84,9 @@ fn look(path: &Path) -> Result<Seen, Failure> {
     let mut view = store.answers()?.view;
     let state = store.load()?.1.clone();
     if let Some(view) = &mut view
-        && driver.is_none()
-        && status::needs_no_agent(view, &project)
+        && let Some(agents) = status::agents(path, &mut store, view)?
     {
-        view.bound = bound::written(&state, Agents::NONE);
+        view.bound = bound::written(&state, agents);
     }
     let newest: Vec<JournalEntry<Change>> = store.journal().newest(1).unwrap_or_default();
     let changed = newest.last().and_then(|entry| entry.at.parse().ok());

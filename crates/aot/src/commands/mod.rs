@@ -61,7 +61,7 @@ use crate::terminal;
 /// The release, and the commit that the build script found.
 const VERSION: &str = env!("AOT_VERSION");
 
-/// Gives a goal to coding agents and stops when the goal is proven done, or says exactly why it cannot be.
+/// Run coding agents until a goal is proven done, or say exactly why it cannot be.
 #[derive(Debug, Parser)]
 #[command(
     name = "aot",
@@ -133,7 +133,7 @@ enum Command {
     Mcp(mcp::McpArgs),
     #[command(hide = true)]
     Call(call::CallArgs),
-    /// Install the plugin for Claude Code, or tell where it is
+    /// Install the plugin for Claude Code, or show where it is
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
     Demo(demo::DemoArgs),

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::print::Answer;
 use crate::text;
 
-/// List the atoms that can start now, in the order in which they would
+/// List the atoms that can start now, the next one first
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct ReadyArgs {}
 

@@ -14,7 +14,7 @@ use aot_core::rules::gate::{Aligned, gate};
 use aot_core::rules::{Ledger, Refusal, converge, plan};
 use aot_core::state::{Graph, IsolationMode, LoopStatus, State};
 use aot_core::verdict::{self, Jobs};
-use aot_runner::agents::{AgentFlag, AgentLauncher, Team, trial};
+use aot_runner::agents::{AgentFlag, AgentLauncher, Team, TeamError, trial};
 use aot_runner::answers::TypedAnswers;
 use aot_runner::checks::facts;
 use aot_runner::checks::steered::steered;
@@ -32,13 +32,12 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::align::{self, NewLoopArgs, Proposal, Purpose};
+use super::align::{self, NewLoopArgs, Purpose, on_page};
 use super::detach::{self, Head};
 use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::{Failure, FailureKind};
 use crate::print::{self, Answer, OutputFormat};
-use crate::screens::agreement;
 use crate::screens::ink::Ink;
 use crate::screens::run as screen;
 use crate::terminal::{self, Stream, Typed};
@@ -56,7 +55,7 @@ pub const INTERRUPTED: u8 = 130;
 
 /// Run the loop until the goal is proven done, or say exactly why not
 ///
-/// `aot run "GOAL" --check "COMMAND"` agrees on a new loop and runs it; without a goal, the loop that exists goes on.
+/// `aot run "GOAL" --check "COMMAND"` agrees on a new loop and runs it; without a goal, it continues the existing loop.
 ///
 /// Exits with 0 if it is done; 3 not aligned or no agent; 10 stopped; 11 stalled; 12 iteration limit; 13 no
 /// alternative left; 14 deadlock; 15 budget; 16 tampered; 17 needs a person; 130 interrupted.
@@ -156,9 +155,7 @@ impl Verb for RunArgs {
             Ok(aligned) => aligned,
             Err(lacking) => return Ok(not_aligned(&lacking.missing, json!({"type": "not_aligned"}))),
         };
-        let alone =
-            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), Agents::NONE).is_empty();
-        let team = workspace.team(&self.agent, &state, alone);
+        let team = team(self, &workspace, &state);
         if self.dry_run {
             return Ok(dry_run(aligned, &state, team.ok().as_ref()));
         }
@@ -245,7 +242,7 @@ const LANDING: &str = "the branch to land on";
 const ASKED_AGAIN: usize = 5;
 
 impl RunArgs {
-    /// Agrees on the loop that the flags describe.
+    /// Agrees on the loop that the flags describe. What prevents a start is said before any check runs.
     fn begin(&self, invocation: &Invocation) -> Result<Begun, Failure> {
         let path = align::new_loop_file(invocation)?;
         let over = match self.dry_run {
@@ -253,25 +250,25 @@ impl RunArgs {
             false => Some(self.replaces(invocation, &path)?),
         };
         let purpose = if self.dry_run { Purpose::Look } else { Purpose::Agree };
-        let proposal = align::propose(invocation, &self.new, (&path, None), (purpose, false))?;
+        let unseen = align::read(invocation, &self.new, (&path, None), purpose)?;
         let workspace = Workspace::for_agreement(&path, Jobs::default())?;
-        let state = &proposal.state;
-        let alone =
-            !plan::lacking(&Ledger::open(state.clone(), jiff::Timestamp::now()), Agents::NONE).is_empty();
-        let team = workspace.team(&self.agent, state, alone);
+        let state = unseen.state.clone();
+        let team = team(self, &workspace, &state);
+        let start = workspace.check_start(&state, self.branch.as_deref());
         let Some(over) = over else {
+            align::propose(invocation, &path, unseen, false)?;
             let aligned = gate(state.clone()).expect("what is not whole was refused before");
             if invocation.format == OutputFormat::Text {
-                self.show_flight(&workspace, &team, &proposal);
+                self.show_flight(&workspace, &team, start, &state);
             }
-            return Ok(Begun::Over(dry_run(aligned, state, team.ok().as_ref())));
+            return Ok(Begun::Over(dry_run(aligned, &state, team.ok().as_ref())));
         };
         let team = team?;
-        if !proposal.is_done() {
-            require_agents(&team, state)?;
-        }
+        require_agents(&team, &state)?;
+        start?;
+        let proposal = align::propose(invocation, &path, unseen, false)?;
         if invocation.format == OutputFormat::Text {
-            self.show_start(&workspace, &team);
+            self.show_start(&workspace, &team, &state);
         }
         let asks = invocation.format == OutputFormat::Text && !self.new.is_agreed();
         let branch = match asks {
@@ -340,25 +337,36 @@ impl RunArgs {
         }
     }
 
-    /// The same for a run that is only tried: an agent that is missing is said, and refuses nothing.
-    fn show_flight(&self, workspace: &Workspace, team: &Result<Team, Failure>, proposal: &Proposal) {
+    /// The same for a run that is only tried: what is missing is said, and refuses nothing.
+    fn show_flight(
+        &self,
+        workspace: &Workspace,
+        team: &Result<Team, Failure>,
+        start: Result<(), Failure>,
+        state: &State,
+    ) {
         let missing = match team {
             Ok(team) => {
-                self.show_start(workspace, team);
-                require_agents(team, &proposal.state).err()
+                self.show_start(workspace, team, state);
+                require_agents(team, state).err()
             }
             Err(_) => None,
         };
         if let Some(failure) = missing.as_ref().or(team.as_ref().err()) {
             on_page("agents", &format!("missing: {} ({})", failure.message(), failure.hint()));
         }
+        if let Err(failure) = start {
+            on_page("start", &format!("not yet: {} ({})", failure.message(), failure.hint()));
+        }
     }
 
     /// What the page of an agreement does not know: who works, and where the work lands.
-    fn show_start(&self, workspace: &Workspace, team: &Team) {
+    fn show_start(&self, workspace: &Workspace, team: &Team, state: &State) {
         if !team.is_empty() {
             on_page("agents", &agents_line(team));
         }
+        workspace.login_notes(team).iter().for_each(|note| on_page("note", note));
+        untried_alternatives(team, state).iter().for_each(|note| on_page("note", note));
         let checked_out = checked_out(&workspace.project.root, &workspace.guard);
         match (&self.branch, checked_out) {
             (Some(branch), _) => on_page("branch", branch),
@@ -373,6 +381,40 @@ impl RunArgs {
             (None, None) => {}
         }
     }
+}
+
+/// The agents of a run. One that nobody named is looked for if an atom needs one; without it the loop begins all the same
+/// if only alternatives do that are not selected.
+fn team(args: &RunArgs, workspace: &Workspace, state: &State) -> Result<Team, Failure> {
+    let ledger = Ledger::open(state.clone(), jiff::Timestamp::now());
+    let needs = !plan::lacking_ever(&ledger, Agents::NONE).is_empty();
+    let team = workspace.team(&args.agent, state, needs);
+    let can_begin = plan::lacking(&ledger, Agents::NONE).is_empty();
+    match team {
+        Err(failure) if can_begin && args.agent.is_empty() && is_undecided(&failure) => Ok(Team::default()),
+        team => team,
+    }
+}
+
+/// Whether agents are there, and none of them is taken.
+fn is_undecided(failure: &Failure) -> bool {
+    matches!(failure.error(), Some(TeamError::Several(_) | TeamError::NoneLoggedIn(_)))
+}
+
+/// What a person should know of alternatives that cannot be tried.
+fn untried_alternatives(team: &Team, state: &State) -> Option<String> {
+    let ledger = Ledger::open(state.clone(), jiff::Timestamp::now());
+    let agents = driver::available_agents(team, state);
+    let now = plan::lacking(&ledger, agents);
+    let later = plan::lacking_ever(&ledger, agents).into_iter().filter(|id| !now.contains(id));
+    let later: Vec<String> = later.map(|id| id.to_string()).collect();
+    let need = if later.len() == 1 { "needs" } else { "need" };
+    (!later.is_empty()).then(|| {
+        let named = later.join(", ");
+        format!(
+            "{named} {need} an agent, and there is none: the loop halts if it comes to that (--agent NAME)"
+        )
+    })
 }
 
 /// Refuses to agree on work that nobody is there for. The loop would halt with the same words, and leave its file behind.
@@ -531,6 +573,8 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
     if !team.is_empty() {
         print::line(&format!("agents   {}", agents_line(team)));
     }
+    workspace.login_notes(team).iter().for_each(|note| say("note", note));
+    untried_alternatives(team, state).iter().for_each(|note| say("note", note));
     let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint_loop(state, &facts);
     for advice in advice.iter().take(ADVICE) {
@@ -544,12 +588,6 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
     if bound::too_tight(state, unresolved) {
         say("warning", "there are more atoms than the iterations left can work off");
     }
-}
-
-/// The same on the page of an agreement.
-fn on_page(name: &str, text: &str) {
-    let lines = text::beside(name, agreement::INDENT, text, terminal::page_columns());
-    lines.iter().for_each(|line| print::line(line));
 }
 
 /// A line of a run, or several in a narrow window.
@@ -582,7 +620,7 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
     let widest = ahead.steps.iter().map(Vec::len).max().unwrap_or(0);
     let mut lines = screen::plan(Ink::of(Stream::Out), &ahead);
     let columns = terminal::page_columns();
-    let used = format!("{parallel} at a time are allowed, {widest} at a time can be used");
+    let used = format!("up to {parallel} at a time; this plan can use {widest}");
     lines.extend(text::beside("parallel", screen::INDENT, &used, columns));
     lines.extend(text::beside("bound", screen::INDENT, &screen::range(least, &total), columns));
     let mut object = live::bound_object(&total);

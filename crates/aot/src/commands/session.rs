@@ -151,7 +151,7 @@ pub fn resolve(invocation: &Invocation, id: &AtomId, binding: Binding) -> Result
         };
         return Err(Failure::refused("check_failed", message).with_hint(format!(
             "its tree is as it was: {mend} and resolve it again ({left} left), or give it up with `aot atom fail {id} \
-             --reason …`"
+             --reason WHY`"
         )));
     }
     if let Some(reason) = &report.blocked {

@@ -1,29 +1,28 @@
 //! `aot status`: where a loop stands.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use aot_core::coordinator::Agents;
-use aot_core::rules::{Change, bound};
+use aot_core::rules::{Change, Ledger, bound, plan};
 use aot_core::state::AtomId;
 use aot_core::verdict::Outcome;
 use aot_core::view::{BaseCaseCheck, View};
-use aot_runner::agents::AgentSettings;
 use aot_runner::checks::kept::{EvidenceLine, Kept};
+use aot_runner::driver;
 use aot_runner::live::{ChangePoll, LiveNow, LiveReader};
-use aot_runner::settings;
 use aot_runner::store::Store;
 use aot_runner::store::journal::JournalEntry;
-use aot_runner::tree::Project;
 use clap::Args;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Invocation, Verb, workspace};
+use super::workspace::{self, Workspace};
+use super::{Invocation, Verb};
 use crate::failure::{self, Failure};
-use crate::place;
 use crate::print::{self, Answer, OutputFormat};
 use crate::screens::ink::Ink;
 use crate::screens::report;
@@ -109,7 +108,7 @@ impl LoopNow {
         if let Some(reset) = last_reset(store) {
             lines.retain(|line| line.evidence.at.at() > reset);
         }
-        let driver = aot_runner::driver::holder(store.file().home());
+        let driver = driver::holder(store.file().home());
         // What a driver that died did last goes on no more.
         let live = driver.is_some().then(|| LiveNow::after(&LiveReader::of(&project.sidecar).read_new()));
         let beside = OutsideState {
@@ -119,9 +118,11 @@ impl LoopNow {
             driver,
             live: live.unwrap_or_default(),
         };
-        // Whoever drives it now may have been given agents on the command line.
-        if beside.driver.is_none() && needs_no_agent(&view, &project) {
-            view.bound = bound::written(store.load()?.1, Agents::NONE);
+        // With agents for all roles the view has the bound, and the file need not be read.
+        if let Some(agents) =
+            agents(&invocation.path()?, store, &view)?.filter(|agents| *agents != Agents::ALL)
+        {
+            view.bound = bound::written(store.load()?.1, agents);
         }
         Ok(LoopNow { view, beside })
     }
@@ -131,18 +132,25 @@ impl LoopNow {
     }
 }
 
-/// Whether no agent would be asked by a run of this loop as it stands.
-pub(super) fn needs_no_agent(view: &View, project: &Project) -> bool {
-    view.least_agent_runs == 0 && !names_agents(project)
-}
-
-/// Whether `aot run` would ask agents although no atom needs one. Settings that cannot be read may name some.
-fn names_agents(project: &Project) -> bool {
-    let read = settings::read(Some(&project.root), place::user_settings().as_deref());
-    read.map_or(true, |read| {
-        let AgentSettings { default, roles, models: _, own: _ } = read.settings.agents;
-        default.is_some() || !roles.is_empty()
-    })
+/// The roles that have an agent in the run that goes on, or would have one in a run that begins now without further words.
+/// `None` where that cannot be told, or where a host drives.
+pub(super) fn agents(path: &Path, store: &mut Store, view: &View) -> Result<Option<Agents>, Failure> {
+    let home = store.file().home().clone();
+    if driver::holder(&home).is_some() {
+        return Ok(driver::agents_at_work(&home));
+    }
+    if view.least_agent_runs > 0 {
+        return Ok(None);
+    }
+    let state = store.load()?.1;
+    if state.control.session.is_some() {
+        return Ok(None);
+    }
+    // Settings that cannot be read or trusted may name some.
+    let Ok(workspace) = Workspace::quiet(path) else { return Ok(None) };
+    let needs = !plan::lacking_ever(&Ledger::open(state.clone(), Timestamp::now()), Agents::NONE).is_empty();
+    let team = workspace.team(&[], state, needs).ok().filter(|team| !needs || !team.is_empty());
+    Ok(team.map(|team| driver::available_agents(&team, state)))
 }
 
 /// When each of these was last started, as far as the journal tells; without it that is left unsaid (D32).

@@ -15,7 +15,7 @@ use crate::place;
 use crate::print::Answer;
 
 /// The next step while a redirect is under way: nothing is judged, and no worker is started.
-const HELD: &str = "The loop is held for a redirect. `aot redirect …` makes the change, `aot redirect --cancel` lets the \
+const HELD: &str = "The loop is held for a redirect. `aot redirect FLAGS` makes the change, `aot redirect --cancel` lets the \
                     loop go on as it was.";
 
 /// End a turn of a session: the iteration is judged, and the loop halts or says what is next

@@ -22,8 +22,8 @@ const SHOWN: usize = 12;
 ///
 /// By a revert commit for each of its commits, the newest first. A branch that was made with `aot run --branch` and has nothing
 /// else on it goes back to where it began. Commits of yours stay. Where there is no git, the files are as they were before the
-/// loop, but for what you changed elsewhere. If something is in the way, nothing is changed. The atoms
-/// are open again afterwards: `aot run` would do them anew.
+/// loop, but for what you changed elsewhere. If something is in the way, nothing is changed. The atoms are open again
+/// afterwards: `aot run` does them again.
 #[derive(Debug, Args)]
 pub struct UndoArgs {
     /// Take it back without being asked

@@ -8,8 +8,9 @@ use aot_core::brief::Role;
 use aot_core::coordinator::OnRefusedStart;
 use aot_core::state::{Checks, IsolationMode, State};
 use aot_core::verdict::Jobs;
+use aot_runner::agents::detect::{self, LoginState};
 use aot_runner::agents::profile::Profile;
-use aot_runner::agents::{AgentFlag, AgentLauncher, AgentSettings, Installed, Team, detect};
+use aot_runner::agents::{AgentFlag, AgentLauncher, AgentSettings, Installed, Team, TeamError};
 use aot_runner::checks::judge::{self, CommandJudge, Judge};
 use aot_runner::checks::seal::{Altered, Seal};
 use aot_runner::checks::{Checker, Evaluation, Occasion, Progress, Whose};
@@ -23,7 +24,7 @@ use aot_runner::process::Guard;
 use aot_runner::process::cage;
 use aot_runner::settings::{self, CageSettings, Fault, Settings};
 use aot_runner::store::home::Home;
-use aot_runner::tree::{BranchTree, IsolationRequest, Project, ProjectRepository, Tree, Undo};
+use aot_runner::tree::{self, BranchTree, IsolationRequest, Project, ProjectRepository, Tree, Undo};
 
 use super::trust::{self, Scope};
 use crate::failure::{self, Failure, FailureKind};
@@ -108,6 +109,18 @@ impl Workspace {
             }
         };
         Workspace::read(project, Jobs::default(), files)
+    }
+
+    /// For whoever only counts: nothing is said, and settings that are not trusted are a failure.
+    pub fn quiet(state: &Path) -> Result<Workspace, Failure> {
+        let project = project(state)?;
+        if !trust::is_trusted(&project, Scope::Settings)? {
+            return Err(Failure::new(FailureKind::NeedsPerson, "not_trusted", NOT_USED));
+        }
+        let read = settings::read(Some(&project.root), place::user_settings().as_deref());
+        let settings = read.map_err(bad_settings)?.settings;
+        let guard = Guard::new(place::this_program()?);
+        Ok(Workspace { project, guard, settings, judge: None, jobs: Jobs::default(), cage: OnceCell::new() })
     }
 
     /// What a run of the loop needs.
@@ -256,14 +269,23 @@ impl Workspace {
 
     /// The agents of each role.
     pub fn team(&self, flags: &[AgentFlag], state: &State, alone: bool) -> Result<Team, Failure> {
-        let (variables, home) = (std::env::vars_os().collect::<Vec<_>>(), place::home());
-        let login = |profile: &Profile| detect::login(profile, &variables, home.as_deref());
+        let login = logins();
         let installed = Installed { find: &place::program, login: &login };
         let gathered = Team::choose(flags, &self.settings.agents, state, alone, &installed);
-        gathered.map_err(|error| {
-            let hint = error.hint();
-            Failure::new(FailureKind::NotReady, "agent", error).with_hint(hint)
-        })
+        gathered.map_err(no_such_agent)
+    }
+
+    /// What a person should know of agents whose login is not found. They are tried all the same: it may be somewhere else.
+    pub fn login_notes(&self, team: &Team) -> Vec<String> {
+        let missing = team.without_login(&logins());
+        let note = |(name, hint)| format!("no login of {name} is found; if it has none, {hint}");
+        missing.into_iter().map(note).collect()
+    }
+
+    /// Refuses what a run would refuse before its first step.
+    pub fn check_start(&self, state: &State, branch: Option<&str>) -> Result<(), Failure> {
+        let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
+        Ok(tree::check_start(&self.project, mode, branch, &self.guard)?)
     }
 
     /// How long an agent may print nothing.
@@ -279,6 +301,32 @@ impl Workspace {
     pub fn chosen(&self) -> &AgentSettings {
         &self.settings.agents
     }
+}
+
+/// An agent that cannot be asked. A file that nobody may execute looks as if it were not there.
+pub fn no_such_agent(error: TeamError) -> Failure {
+    let file = match &error {
+        TeamError::NotFound { program, .. } => place::not_executable(program),
+        _ => None,
+    };
+    let (message, hint) = match (&error, file) {
+        (TeamError::NotFound { name, .. }, Some(file)) => (
+            format!("agent `{name}` cannot be started: {} is not executable", file.display()),
+            format!("type `chmod +x {}`", file.display()),
+        ),
+        _ => (error.to_string(), error.hint()),
+    };
+    match error {
+        TeamError::NotFound { .. } => Failure::new(FailureKind::NotReady, "agent", message),
+        error => Failure::new(FailureKind::NotReady, "agent", error),
+    }
+    .with_hint(hint)
+}
+
+/// Whether agents are logged in here.
+fn logins() -> impl Fn(&Profile) -> LoginState {
+    let (variables, home) = (std::env::vars_os().collect::<Vec<_>>(), place::home());
+    move |profile| detect::login(profile, &variables, home.as_deref())
 }
 
 /// Where somebody looks, and how. A tree that was made for it is gone afterwards.

@@ -20,7 +20,7 @@ pub struct ToolAnswer {
 
 /// Follows every instruction, because the host does not see that a turn has ended.
 const TURNS: &str =
-    "\nHere your turn ends when you call `turn`; for each `aot …` there is a tool of that name.";
+    "\nHere your turn ends when you call `turn`; for each `aot VERB` there is a tool of that name.";
 
 /// A brief is written for an agent that is started for it; over the protocol the agent that started the atom reads it.
 fn here(brief: &str, tree: &str) -> String {

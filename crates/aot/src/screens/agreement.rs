@@ -53,8 +53,8 @@ pub fn page(state: &State, beside: &AgreementExtras, ink: Ink, columns: usize) -
     page.list("asked", &asked.collect::<Vec<_>>());
     let limits = &objective.constraints;
     let limits = format!(
-        "{} iterations, {} at a time, {} without progress; {} for an agent, {} for a check, {} in all",
-        limits.max_iterations,
+        "{}, {} at a time, {} without progress; {} for an agent, {} for a check, {} in all",
+        text::counted(limits.max_iterations.into(), "iteration"),
         limits.max_parallel_agents,
         limits.max_stall_count,
         limits.agent_timeout(),
@@ -81,6 +81,11 @@ fn trees(isolation: Option<&Isolation>) -> Vec<String> {
     let all =
         [paths("share", share), paths("copy", copy), command("setup", setup), command("teardown", teardown)];
     all.into_iter().flatten().collect()
+}
+
+/// A line of a page, or several in a narrow window, where its other lines come from elsewhere.
+pub fn row(name: &str, text: &str, columns: usize) -> Vec<String> {
+    text::beside(name, INDENT, text, columns)
 }
 
 /// Where a loop stands, for whoever wants to change its direction: what is agreed on, what is open, what failed lately.
@@ -122,28 +127,35 @@ pub fn now(state: &State, ink: Ink, columns: usize) -> String {
     page.text
 }
 
-/// How the checks end before any work: `3 of 4 checks are red now, 1 is already true`.
+/// How the checks end before any work: `3 of 4 checks are red now, 1 passes already`.
 pub fn standing(seen: &[Option<Outcome>]) -> String {
     let count = |wanted: Option<Outcome>| seen.iter().filter(|outcome| **outcome == wanted).count();
     let all = seen.len();
-    let red = count(Some(Outcome::Fail));
-    let verb = |count: usize| if count == 1 { "is" } else { "are" };
-    let mut told = match (red, all) {
-        (0, 1) => "the check is not red now".to_owned(),
-        (_, 1) => "the check is red now".to_owned(),
-        (0, _) => format!("none of {all} checks is red now"),
-        _ => format!("{red} of {all} checks {} red now", verb(red)),
+    let (red, passing, stuck) =
+        (count(Some(Outcome::Fail)), count(Some(Outcome::Pass)), count(Some(Outcome::Error)));
+    let waiting = all - red - passing - stuck;
+    // Of one check nothing is counted.
+    let told = |number: usize, one: &str, many: &str| match number {
+        0 => None,
+        1 if all == 1 => Some(format!("the check {one}")),
+        1 => Some(format!("1 {one}")),
+        2 if all == 2 => Some(format!("both checks {many}")),
+        _ if number == all => Some(format!("all {all} checks {many}")),
+        _ => Some(format!("{number} {many}")),
     };
-    for (number, word) in [
-        (count(Some(Outcome::Pass)), "already true"),
-        (count(Some(Outcome::Error)), "unable to run"),
-        (count(Some(Outcome::Pending)) + count(None), "up to a person or a judge"),
-    ] {
-        if number > 0 {
-            told += &format!(", {number} {} {word}", verb(number));
-        }
-    }
-    told
+    let first = match red {
+        0 => None,
+        _ if red == all => told(red, "is red now", "are red now"),
+        1 => Some(format!("1 of {all} checks is red now")),
+        _ => Some(format!("{red} of {all} checks are red now")),
+    };
+    let parts = [
+        first,
+        told(passing, "passes already", "pass already"),
+        told(stuck, "cannot run", "cannot run"),
+        told(waiting, "waits for a person or a judge", "wait for a person or a judge"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// How a check stands before any work: `red      npm test: exit 1, No module named pytest`.
@@ -309,15 +321,20 @@ mod tests {
         use Outcome::{Error, Fail, Pass, Pending};
         for (seen, told) in [
             (vec![Some(Fail)], "the check is red now"),
-            (vec![Some(Pass)], "the check is not red now, 1 is already true"),
-            (vec![Some(Pass), Some(Pass)], "none of 2 checks is red now, 2 are already true"),
+            (vec![Some(Pass)], "the check passes already"),
+            (vec![Some(Error)], "the check cannot run"),
+            (vec![None], "the check waits for a person or a judge"),
+            (vec![Some(Pass), Some(Pass)], "both checks pass already"),
+            (vec![Some(Fail), Some(Fail)], "both checks are red now"),
+            (vec![Some(Fail), Some(Fail), Some(Fail)], "all 3 checks are red now"),
+            (vec![Some(Pass), Some(Pending)], "1 passes already, 1 waits for a person or a judge"),
             (
                 vec![Some(Fail), Some(Fail), Some(Fail), Some(Pass)],
-                "3 of 4 checks are red now, 1 is already true",
+                "3 of 4 checks are red now, 1 passes already",
             ),
             (
                 vec![Some(Error), Some(Pending), None, Some(Fail)],
-                "1 of 4 checks is red now, 1 is unable to run, 2 are up to a person or a judge",
+                "1 of 4 checks is red now, 1 cannot run, 2 wait for a person or a judge",
             ),
         ] {
             assert_eq!(standing(&seen), told);

@@ -99,7 +99,7 @@ pub fn draw_kept(kept: &[KeptWork], most: usize, ink: Ink) -> String {
         let line = format!("  {} in iteration {}: {}", work.atom, work.attempt, headline(&work.reason));
         text += &format!("{}\n    {}\n", ink.fit(&line, ink.columns), ink.paint(Paint::Dim, &work.reference));
     }
-    text + &format!("look at it: git show {}\n", last.reference)
+    text + &format!("look at it: {}\n", last.command())
 }
 
 /// A stretch of an atom's life.

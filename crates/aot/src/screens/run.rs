@@ -478,6 +478,12 @@ pub fn verdict_word(verdict: &StopKind) -> (Paint, &'static str) {
     }
 }
 
+/// Of a loop whose checks passed before any work.
+const NOTHING_DONE: &str = "the checks passed before any work was done, so nothing was started; if there is work to do, they prove \
+                            too little";
+
+const WITH_ANOTHER_CHECK: &str = "aot run \"GOAL\" --check \"COMMAND\", with a command that fails now";
+
 /// What a halt says.
 pub fn halt(
     ink: Ink,
@@ -498,7 +504,7 @@ pub fn halt(
     let mends = if spent.mends > 0 { format!(" ({} of them mends)", spent.mends) } else { String::new() };
     let (resolved, all) = counts.progress();
     let mut figures = vec![
-        format!("{resolved} of {all} atoms resolved{proof}"),
+        format!("{resolved} of {} resolved{proof}", counted(all as u64, "atom")),
         counted(u64::from(certificate.iterations), "iteration"),
         format!("{}{mends}", counted(certificate.agent_runs, "agent run")),
     ];
@@ -514,6 +520,11 @@ pub fn halt(
     lines.extend(landed.into_iter().flat_map(|told| text::beside("landed", INDENT, &told, ink.columns)));
     if let (Some(branch), Some(_)) = (&state.control.branch, work.filter(|work| work.commits > 0)) {
         lines.push(format!("merge    git merge {branch}"));
+    }
+    let is_untouched = resolved == 0 && certificate.iterations == 0;
+    if certificate.verdict == StopKind::Completed && is_untouched && certificate.agent_runs == 0 {
+        lines.extend(text::beside("note", INDENT, NOTHING_DONE, ink.columns));
+        lines.extend(text::beside("  next", INDENT, WITH_ANOTHER_CHECK, ink.columns));
     }
     if certificate.exit == 0 {
         return lines;

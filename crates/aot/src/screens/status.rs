@@ -153,7 +153,7 @@ impl StatusPage {
         ];
         let (resolved, all) = counts.progress();
         let claimed = if counts.claimed > 0 { format!(": {}", counts.proof()) } else { String::new() };
-        let progress = format!("{resolved} of {all} atoms resolved{claimed}");
+        let progress = format!("{resolved} of {} resolved{claimed}", text::counted(all as u64, "atom"));
         let beside = self.ink.columns.saturating_sub(text::width(&progress) + 2).min(BAR);
         // In a narrow window the bar has a line of its own.
         let (bar, gap) = if beside < NARROW_BAR { (BAR, "\n") } else { (beside, "  ") };

@@ -149,7 +149,7 @@ fn note_absent_counters(owner: &str, node: Node<'_>, name: &dyn Display, finding
         absent.partition(|key| has_begun || keys.iter().any(|given| is_near(key, given)));
     for key in lost {
         let message = format!("{name} has no `{key}`");
-        findings.note(Severity::Error, "missing", node.offset(), message, format!("add `{key}: …`"));
+        findings.note(Severity::Error, "missing", node.offset(), message, format!("add `{key}: VALUE`"));
     }
     if !filled.is_empty() {
         let message = format!("{name} has no `{}`; the program fills that in", filled.join("`, `"));

@@ -393,7 +393,12 @@ fn case_24_a_commit_of_another_attempt_is_not_ours() {
         ..Binding::default()
     };
     let found = vec![UnrecordedLanding { atom: "A".into(), attempt: 7, binding }];
-    world.send(Event::Begun { unrecorded: found, fingerprint: None, redirect: RedirectLock::Free });
+    world.send(Event::Begun {
+        unrecorded: found,
+        fingerprint: None,
+        altered: None,
+        redirect: RedirectLock::Free,
+    });
     world.red_unless_said();
     assert_eq!(world.file.atoms["A"].status, AtomStatus::InProgress);
     assert_eq!(world.file.control.attempts["A"], 2, "it was started again, as attempt 2");

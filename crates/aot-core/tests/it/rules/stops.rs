@@ -80,7 +80,17 @@ fn stops_in_their_order() {
         ("D13", "m=9; L; A <- B; B <- A; X", "X+", "#1 stall 0 | L"),
         // No agent: before the first start.
         ("D27", "agents=; A$; B", "", "#0 stall 0 halt no_agent | exit 3 | reason no agent for B"),
-        ("D27", "agents=; A$; G=B$|C", "", "#0 stall 0 halt no_agent | reason no agent for C"),
+        // A choice that is not selected is left until the loop comes to it.
+        ("D27", "agents=; A$; G=B$|C", "", "#1 stall 0 | A B"),
+        ("D27", "agents=; A$; G=B$|C", "A+ B+ v+", "#1 stall 0 halt completed"),
+        (
+            "D27",
+            "agents=; m=2; A$; G=B$|C",
+            "A+ B-",
+            "#1 stall 0 halt no_agent | exit 3 | reason no agent for C | left 1",
+        ),
+        ("D27", "agents=; G=B$|C; C -> D", "B-", "#1 stall 0 halt no_agent | reason no agent for D"),
+        ("D27", "agents=; G=B|C$", "", "#0 stall 0 halt no_agent | reason no agent for B"),
         ("D27", "agents=; A$", "", "#1 stall 0 | A"),
         ("D27", "agents=; A$", "A+ v+", "#1 stall 0 halt completed"),
         ("D27", "agents=; G=A$|:B", "A-", "#1 stall 0 halt no_agent | reason no agent for B"),
@@ -528,8 +538,12 @@ fn hand_edits_are_kept_and_recorded() {
 #[test]
 fn the_fingerprint_is_compared_when_a_run_begins() {
     let print = |base_case: &str| Fingerprint { base_case: base_case.into(), protected: "p".into() };
-    let begun =
-        |fingerprint| Event::Begun { unrecorded: Vec::new(), fingerprint, redirect: RedirectLock::Free };
+    let begun = |fingerprint| Event::Begun {
+        unrecorded: Vec::new(),
+        fingerprint,
+        altered: None,
+        redirect: RedirectLock::Free,
+    };
     let mut world = World::new("A");
     world.send(begun(Some(print("b"))));
     assert_eq!(world.file.control.fingerprint, Some(print("b")), "D21: a missing one is written");
@@ -542,7 +556,12 @@ fn the_fingerprint_is_compared_when_a_run_begins() {
 #[test]
 fn a_redirect_that_somebody_holds_is_waited_for() {
     let mut world = World::play("A", "redirect");
-    world.send(Event::Begun { unrecorded: Vec::new(), fingerprint: None, redirect: RedirectLock::Held });
+    world.send(Event::Begun {
+        unrecorded: Vec::new(),
+        fingerprint: None,
+        altered: None,
+        redirect: RedirectLock::Held,
+    });
     assert_eq!(world.tell("#1 stall 0 | -"), "#1 stall 0 | -", "D16");
     world.word("redirected");
     world.red_unless_said();
@@ -679,13 +698,13 @@ fn a_certificate_says_what_to_do_next() {
             "D13",
             "m=1; G=A|B",
             "A- B-",
-            "#2 stall 1 halt exhausted | next aot redirect --add-choice G \"…\"; aot or switch G … --reason …",
+            "#2 stall 1 halt exhausted | next aot redirect --add-choice G \"DESCRIPTION\"; aot or switch G A --reason \"WHY\"",
         ),
         (
             "D13",
             "m=1; s=1; D; E <- D; G=A|B; H=X|Y",
             "D- D- A+ D- X+ D-",
-            "#6 stall 1 halt stalled | next aot or switch G B --reason …; aot or switch H Y --reason …; aot redirect --redo D \"what to do differently\"; aot run",
+            "#6 stall 1 halt stalled | next aot or switch G B --reason \"WHY\"; aot or switch H Y --reason \"WHY\"; aot redirect --redo D \"HINT\"; aot run",
         ),
         (
             "D13",
@@ -693,10 +712,37 @@ fn a_certificate_says_what_to_do_next() {
             "A+ B+ C+",
             "#3 stall 0 halt iteration_limit | next aot redirect --set max_iterations=6",
         ),
-        ("D13", "usd=5; A", "cost5 A-", "#1 stall 0 halt budget | next aot redirect --set max_cost_usd=…"),
-        ("D13", "tok=5; A", "tok5 A-", "#1 stall 0 halt budget | next aot redirect --set max_tokens=…"),
-        ("D13", "wall=60; A", "wait60", "#1 stall 0 halt budget | next aot redirect --set max_wall_time=…"),
-        ("D13", "A <- B; B <- A", "", "#0 stall 0 halt deadlock | next aot redirect --remove A; aot graph"),
+        (
+            "D13",
+            "usd=5; A",
+            "cost5 A-",
+            "#1 stall 0 halt budget | next aot redirect --set max_cost_usd=LIMIT",
+        ),
+        ("D13", "tok=5; A", "tok5 A-", "#1 stall 0 halt budget | next aot redirect --set max_tokens=LIMIT"),
+        (
+            "D13",
+            "wall=60; A",
+            "wait60",
+            "#1 stall 0 halt budget | next aot redirect --set max_wall_time=LIMIT",
+        ),
+        (
+            "D13",
+            "A <- B; B <- A",
+            "",
+            "#0 stall 0 halt deadlock | next aot graph; aot redirect --depends \"A <-\"",
+        ),
+        (
+            "D13",
+            "X; G=A$|B; B <- X, C; C <- A",
+            "X+ A-",
+            "#1 stall 0 halt deadlock | next aot graph; aot redirect --depends \"B <- X\"",
+        ),
+        (
+            "D13",
+            "s=1; A$",
+            "A- A-",
+            "#2 stall 1 halt stalled | next aot log A; change `run` of A in the state file, or what it needs; aot run",
+        ),
         ("D13", "A", "A+ v?", "#1 stall 0 halt needs_person | next aot confirm \"C0\"; aot run"),
         (
             "D13",
@@ -718,10 +764,10 @@ fn a_certificate_says_what_to_do_next() {
         (
             "m=1; G=A|B",
             "A- B-",
-            ["aot redirect --add-choice G \"…\"", "aot or switch G … --reason …"].as_slice(),
+            ["aot redirect --add-choice G \"DESCRIPTION\"", "aot or switch G A --reason \"WHY\""].as_slice(),
         ),
         ("m=1; N=3; A; B; C; D", "A+ B+ C+", &["aot redirect --set max_iterations=6"]),
-        ("A <- B; B <- A", "", &["aot redirect --remove A", "aot graph"]),
+        ("A <- B; B <- A", "", &["aot graph", "aot redirect --depends \"A <-\""]),
         ("A", "stop(deadlock:wait) A+", &["aot run"]),
         ("m=1; s=1; A", "A- A-", &["aot run"]),
     ] {

@@ -164,7 +164,12 @@ impl World {
     }
 
     fn begin(&mut self, found: Vec<UnrecordedLanding>) {
-        self.send(Event::Begun { unrecorded: found, fingerprint: None, redirect: RedirectLock::Free });
+        self.send(Event::Begun {
+            unrecorded: found,
+            fingerprint: None,
+            altered: None,
+            redirect: RedirectLock::Free,
+        });
     }
 
     pub fn send(&mut self, event: Event) {

@@ -1,7 +1,7 @@
 //! An agreement from the flags of a command line.
 
 use aot_core::contract;
-use aot_core::state::{Agreement, Check, Checks, GroupName, Item, NewAtom, State, Wants};
+use aot_core::state::{Agreement, Check, Checks, GroupName, Item, NewAtom, Objective, State, Wants};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub struct AgreementArgs {
     #[schemars(required)]
     done: Option<String>,
     /// A command that succeeds when it is done; may be given several times, like all checks. Or a check as it stands in the
-    /// file, as JSON: {"item": "…", "group": […]}, {"item": "…", "check": {"type": "quality", …}}
+    /// file, as JSON, like {"item": "It reads well", "check": {"type": "quality", "criteria": "TEXT", "pass_threshold": 4}}
     #[arg(long, value_name = "COMMAND")]
     #[serde(default)]
     check: Vec<String>,
@@ -101,16 +101,9 @@ pub fn agreement(request: &str, flags: &AgreementArgs, limits: &LimitArgs) -> Re
 pub fn over(state: &State, given: &Agreement) -> State {
     let mut new = state.clone();
     let (theirs, ours) = (&mut new.objective, &given.objective);
-    let request = if theirs.goal.trim().is_empty() { goal_of(&given.request) } else { String::new() };
-    for (theirs, ours) in [
-        (&mut theirs.goal, if ours.goal.is_empty() { &request } else { &ours.goal }),
-        (&mut theirs.background_intent, &ours.background_intent),
-        (&mut theirs.deliverables, &ours.deliverables),
-        (&mut theirs.definition_of_done, &ours.definition_of_done),
-    ] {
-        if !ours.is_empty() {
-            theirs.clone_from(ours);
-        }
+    texts_over(theirs, ours);
+    if theirs.goal.trim().is_empty() {
+        theirs.goal = goal_of(&given.request);
     }
     if let Some(Checks::Checklist(items)) = &ours.base_case {
         match &mut theirs.base_case {
@@ -128,6 +121,20 @@ pub fn over(state: &State, given: &Agreement) -> State {
     new
 }
 
+/// A text that is given takes the place of the other.
+pub fn texts_over(theirs: &mut Objective, ours: &Objective) {
+    for (theirs, ours) in [
+        (&mut theirs.goal, &ours.goal),
+        (&mut theirs.background_intent, &ours.background_intent),
+        (&mut theirs.deliverables, &ours.deliverables),
+        (&mut theirs.definition_of_done, &ours.definition_of_done),
+    ] {
+        if !ours.is_empty() {
+            theirs.clone_from(ours);
+        }
+    }
+}
+
 /// The goal, unless another one is given.
 pub fn goal_of(request: &str) -> String {
     request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
@@ -140,7 +147,7 @@ pub fn atom(flag: &str, words: &str) -> Result<NewAtom, Failure> {
     }
     let read = serde_json::from_str(words).and_then(arguments::atom_of);
     read.map_err(|error| {
-        let hint = r#"give an object like {"description": "…", "depends_on": ["A1"], "check": "make test", "or_group": "g"}"#;
+        let hint = r#"give an object like {"description": "TEXT", "depends_on": ["A1"], "check": "make test", "or_group": "g"}"#;
         Failure::input(flag, error, hint)
     })
 }
@@ -157,7 +164,7 @@ fn check(words: &str) -> Result<Item, Failure> {
     if !is_json {
         return Ok(command(words));
     }
-    let hint = r#"give an object like {"item": "It reads well", "check": {"type": "quality", "criteria": "…", "pass_threshold": 4}}"#;
+    let hint = r#"give an object like {"item": "It reads well", "check": {"type": "quality", "criteria": "TEXT", "pass_threshold": 4}}"#;
     let mut object: Value =
         serde_json::from_str(words).map_err(|error| Failure::input("--check", error, hint))?;
     if object["item"].is_null() {
@@ -219,7 +226,7 @@ pub fn flag_of(name: &str) -> Option<&'static str> {
         "objective.background_intent" => "--intent",
         "objective.deliverables" => "--deliverable",
         "objective.definition_of_done" => "--done",
-        "objective.base_case" => "--check, --file, --assert …",
+        "objective.base_case" => "--check, --file or --assert",
         "atoms" => "--atom",
         _ => return None,
     })

@@ -84,7 +84,7 @@ pub struct NewLoopArgs {
 /// Agree on a goal: what you want, what proves it, the first pieces of work
 ///
 /// By dialogue at a terminal, or from flags or a file with `--yes`. A goal and a check suffice; the rest has defaults. The
-/// checks are looked at and run once, so that you see how they stand before you agree.
+/// checks are run once, so that you see how they stand before you agree.
 #[derive(Debug, Args, Deserialize, JsonSchema)]
 pub struct AlignArgs {
     #[command(flatten)]
@@ -180,13 +180,6 @@ pub struct Proposal {
     notes: Vec<String>,
 }
 
-impl Proposal {
-    /// Whether every check passes already, so that nothing has to be done.
-    pub fn is_done(&self) -> bool {
-        self.tried.all_pass
-    }
-}
-
 /// What a new loop is proposed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -195,13 +188,21 @@ pub enum Purpose {
     Look,
 }
 
-/// Reads the agreement, completes it, runs its checks once, and shows the page. An agreement that is not whole is refused.
-pub fn propose(
+/// A new loop that is whole, before its checks were run.
+#[derive(Debug)]
+pub struct Unseen {
+    pub state: State,
+    draft: Draft,
+    notes: Vec<String>,
+}
+
+/// Reads the agreement and completes it. One that is not whole is refused.
+pub fn read(
     invocation: &Invocation,
     args: &NewLoopArgs,
     (path, draft): (&Path, Option<Draft>),
-    (purpose, no_run): (Purpose, bool),
-) -> Result<Proposal, Failure> {
+    purpose: Purpose,
+) -> Result<Unseen, Failure> {
     let draft = match draft {
         Some(draft) => draft,
         None => args.draft()?,
@@ -217,6 +218,17 @@ pub fn propose(
             .with_hint("pass `--yes`, or run it in a terminal"));
     }
     warn_of_progress(&draft);
+    Ok(Unseen { state, draft, notes })
+}
+
+/// Runs the checks once, and shows the page.
+pub fn propose(
+    invocation: &Invocation,
+    path: &Path,
+    unseen: Unseen,
+    no_run: bool,
+) -> Result<Proposal, Failure> {
+    let Unseen { state, draft, notes } = unseen;
     let tried = trial::run(invocation, path, &state, no_run)?;
     if invocation.format == OutputFormat::Text {
         let ink = Ink::of(Stream::Out);
@@ -259,7 +271,8 @@ fn take(invocation: &Invocation, args: &AlignArgs, path: &Path) -> Result<Answer
         true => Some(proposed(args, path)?),
         false => None,
     };
-    let proposal = propose(invocation, &args.new, (path, proposed), (Purpose::Agree, args.no_run))?;
+    let unseen = read(invocation, &args.new, (path, proposed), Purpose::Agree)?;
+    let proposal = propose(invocation, path, unseen, args.no_run)?;
     accept(path, proposal, over)
 }
 
@@ -537,20 +550,28 @@ fn write(path: &Path, agreed: &Agreed, over: ExistingFile) -> Result<Written, Fa
     Ok(Written { loop_id, backup, ignored_in, warnings })
 }
 
+/// A line of the page.
+pub fn on_page(name: &str, text: &str) {
+    agreement::row(name, text, terminal::page_columns()).iter().for_each(|line| print::line(line));
+}
+
 /// What a person should know of the trees.
 fn print_notes(notes: &[String]) {
-    for note in notes {
-        text::beside("note", agreement::INDENT, note, terminal::page_columns())
-            .iter()
-            .for_each(|line| print::line(line));
-    }
+    notes.iter().for_each(|note| on_page("note", note));
 }
+
+/// Under checks that are green before any work.
+const PROVES_NOTHING: &str = "Nothing is left to do for a loop with these checks. If there is, they prove too little: add one that \
+                              fails now, with --check \"COMMAND\".";
 
 /// How the checks end now, and what the linter finds.
 fn print_trial(tried: &TrialResult) {
     tried.lines.iter().for_each(|line| print::line(line));
     if let Some(standing) = &tried.standing {
         print::line(&format!("\n{standing}"));
+    }
+    if tried.all_pass {
+        text::wrapped(PROVES_NOTHING, terminal::page_columns()).iter().for_each(|line| print::line(line));
     }
     if !tried.advice.is_empty() {
         print::line("");

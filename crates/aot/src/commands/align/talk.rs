@@ -370,7 +370,7 @@ impl AlignDialogue<'_> {
     }
 
     fn atoms(&self, goal: &str) -> Result<Vec<NewAtom>, Failure> {
-        let question = "\nThe pieces of work, one per line: A1, A2, … in this order; `<- A1,A2` at the end says what one depends \
+        let question = "\nThe pieces of work, one per line: A1, A2 and so on in this order; `<- A1,A2` at the end says what one depends \
                         on. An empty line ends it; with none, the goal is the only piece.";
         let lines = self.dialogue.ask_for_several(question)?;
         let atoms: Vec<NewAtom> =
@@ -498,16 +498,7 @@ fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement
         return proposal;
     }
     let (ours, theirs) = (&given.objective, &mut proposal.objective);
-    for (ours, theirs) in [
-        (&ours.goal, &mut theirs.goal),
-        (&ours.background_intent, &mut theirs.background_intent),
-        (&ours.deliverables, &mut theirs.deliverables),
-        (&ours.definition_of_done, &mut theirs.definition_of_done),
-    ] {
-        if !ours.is_empty() {
-            theirs.clone_from(ours);
-        }
-    }
+    flags::texts_over(theirs, ours);
     if ours.base_case.is_some() {
         theirs.base_case.clone_from(&ours.base_case);
     }

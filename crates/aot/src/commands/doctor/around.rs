@@ -29,6 +29,9 @@ pub(super) fn repository(state: Option<&Path>, root: &Path, guard: &Guard) -> Re
     let without = root.join(place::STATE_FILE);
     let project = project(state.unwrap_or(&without))?;
     let mut found = Vec::new();
+    if let Some(error) = tree::why_unopened(root, guard) {
+        return Ok(vec![problem("repository", error.to_string(), &error.hint())]);
+    }
     let in_git = match tree::state_in_git(&project, guard) {
         Ok(in_git) => in_git,
         Err(error) => return Ok(vec![note("repository", error.to_string(), "see the cause")]),

@@ -8,6 +8,8 @@ use aot_core::rules::plan::ReplanReason;
 use aot_core::state::{AtomId, Check, Checks, Graph, LoopStatus, State};
 use aot_runner::session::IterationNews;
 
+use crate::text::counted;
+
 /// How many characters of a text that others wrote are repeated.
 const TEXT_LIMIT: usize = 240;
 /// How many entries a list shows.
@@ -27,8 +29,8 @@ pub fn denial(denial: &Denial) -> String {
             format!("{tree} was taken from you: end now, what you did there is discarded")
         }
         Denial::StateFile => {
-            "only the program writes the state of the loop; use its verbs: `aot atom …`, `aot or …`, \
-                              `aot redirect …`"
+            "only the program writes the state of the loop; use its verbs: `aot atom`, `aot or` and \
+                              `aot redirect`"
                 .into()
         }
         Denial::Protected { path } => {
@@ -91,9 +93,9 @@ pub fn wrong_form(role: HostRole, fault: &Unreadable) -> String {
 /// The whole next instruction for the agent that coordinates.
 pub fn instruction(next: &Instruction) -> String {
     let mut text = format!(
-        "The loop is not done: {} of {} atoms unresolved, iteration {} of {}.\nGoal: {}\n",
+        "The loop is not done: {} of {} unresolved, iteration {} of {}.\nGoal: {}\n",
         next.unresolved,
-        next.atoms,
+        counted(next.atoms as u64, "atom"),
         next.iteration,
         next.max_iterations,
         shortened(&next.goal)
@@ -149,11 +151,14 @@ pub fn instruction(next: &Instruction) -> String {
 fn change_of_plan(why: &ReplanReason) -> String {
     match why {
         ReplanReason::Failing { atom } => format!(
-            "{atom} keeps failing: change its plan. Decompose it (`aot atom decompose {atom} --child …`), add another way \
-             (`aot atom add … --or-group …`, `aot or add`), or take an earlier choice back (`aot or switch`).\n"
+            "{atom} keeps failing: change its plan. Decompose it (`aot atom decompose {atom} --child DESCRIPTION`), add another way \
+             (`aot atom add DESCRIPTION --or-group GROUP`, `aot or add`), or take an earlier choice back (`aot or switch`).\n"
         ),
         ReplanReason::TooLarge { atom, reason } => {
-            format!("{atom} is too large ({}): `aot atom decompose {atom} --child …`.\n", shortened(reason))
+            format!(
+                "{atom} is too large ({}): `aot atom decompose {atom} --child DESCRIPTION`.\n",
+                shortened(reason)
+            )
         }
         ReplanReason::Infeasible { atom, findings } => {
             format!("{atom} cannot be done as described ({}): change its plan.\n", shortened(findings))
@@ -162,7 +167,8 @@ fn change_of_plan(why: &ReplanReason) -> String {
             "One more iteration without progress and no plan is changed any more.\n".into()
         }
         ReplanReason::Red { .. } => {
-            "Find out why, and add what is missing: `aot atom add \"…\" --check \"…\"`.\n".into()
+            "Find out why, and add what is missing: `aot atom add \"DESCRIPTION\" --check \"COMMAND\"`.\n"
+                .into()
         }
     }
 }
@@ -378,19 +384,21 @@ fn chat_steps(verdict: &StopKind, iterations: u32) -> Vec<String> {
             "undo the change, then /aot:enter-recursion".into(),
             "/aot:redirect accept the change".into(),
         ],
-        StopKind::Exhausted { group } => vec![format!("/aot:redirect add another way to {group}: …")],
-        StopKind::Stalled => vec!["/aot:redirect …".into(), "/aot:enter-recursion".into()],
+        StopKind::Exhausted { group } => {
+            vec![format!("/aot:redirect add another way to {group}: DESCRIPTION")]
+        }
+        StopKind::Stalled => vec!["/aot:redirect WHAT TO CHANGE".into(), "/aot:enter-recursion".into()],
         StopKind::IterationLimit => {
             vec![format!("/aot:redirect allow {} iterations", iterations.max(1).saturating_mul(2))]
         }
         StopKind::Budget { what } => match what {
-            Budget::Money => vec!["/aot:redirect raise max_cost_usd to …".into()],
-            Budget::Tokens => vec!["/aot:redirect raise max_tokens to …".into()],
-            Budget::Time => vec!["/aot:redirect raise max_wall_time to …".into()],
+            Budget::Money => vec!["/aot:redirect raise max_cost_usd to LIMIT".into()],
+            Budget::Tokens => vec!["/aot:redirect raise max_tokens to LIMIT".into()],
+            Budget::Time => vec!["/aot:redirect raise max_wall_time to LIMIT".into()],
             Budget::Allowance => vec!["/aot:enter-recursion, when the limit has lifted".into()],
         },
         StopKind::Deadlock { atoms } => {
-            let first = atoms.first().map_or("…", |atom| atom.as_str());
+            let first = atoms.first().map_or("ATOM", |atom| atom.as_str());
             vec![format!("/aot:redirect leave out {first}")]
         }
         StopKind::NeedsPerson => vec!["settle what is named above, then /aot:enter-recursion".into()],
@@ -412,10 +420,10 @@ pub fn status_line(state: &State) -> String {
             format!("The loop has stopped and is not completed: {}.{next}", shortened(reason))
         }
         LoopStatus::Running => format!(
-            "The loop is running and not completed: iteration {} of {}, {} atoms not resolved.",
+            "The loop is running and not completed: iteration {} of {}, {} not resolved.",
             control.iteration,
             state.constraints().max_iterations,
-            Graph::new(state).unresolved(state)
+            counted(Graph::new(state).unresolved(state) as u64, "atom")
         ),
         LoopStatus::Pending => "The loop has not begun.".to_owned(),
     }

@@ -372,7 +372,7 @@ fn hold(store: &mut Store, session: Option<&str>) -> Result<Answer, Failure> {
     let (line, mut object) = interruption(&interrupted);
     interrupted.hand_over(session.unwrap_or("a host's dialogue"))?;
     let text = format!(
-        "{line}\nheld: `aot redirect …` makes the change, `aot redirect --cancel` lets the loop go on as it was"
+        "{line}\nheld: `aot redirect FLAGS` makes the change, `aot redirect --cancel` lets the loop go on as it was"
     );
     object["held"] = json!(true);
     object["state"] = json!(View::of(&recorded.value));

@@ -109,11 +109,7 @@ impl RedirectDialogue<'_> {
 
     /// One correction after the other, each tried at once; `None` if the person cancelled.
     fn menu(&self, mut changes: Changes) -> Result<Option<Changes>, Failure> {
-        self.dialogue.say("");
-        for (word, _, help) in MENU {
-            let lines = text::beside(&format!("  {word}"), 11, help, self.dialogue.columns());
-            lines.iter().for_each(|line| self.dialogue.say(line));
-        }
+        self.show_menu();
         let words = MENU.map(|(word, entry, _)| (word, entry));
         loop {
             let so_far = changes.corrections.len() + changes.protect.len() + changes.unprotect.len();
@@ -129,6 +125,7 @@ impl RedirectDialogue<'_> {
             let entry = self.dialogue.choose(&question, &words)?;
             match entry {
                 MenuItem::Cancel => return Ok(None),
+                MenuItem::Help => self.show_menu(),
                 MenuItem::Make if changes.is_empty() => self.dialogue.tell("There is no change yet."),
                 MenuItem::Make => return Ok(Some(changes)),
                 MenuItem::Drop => {
@@ -162,6 +159,14 @@ impl RedirectDialogue<'_> {
                     changes = self.tried(changes, more);
                 }
             }
+        }
+    }
+
+    fn show_menu(&self) {
+        self.dialogue.say("");
+        for (word, _, help) in MENU {
+            let lines = text::beside(&format!("  {word}"), 11, help, self.dialogue.columns());
+            lines.iter().for_each(|line| self.dialogue.say(line));
         }
     }
 
@@ -231,7 +236,7 @@ impl RedirectDialogue<'_> {
                 changes::redo(&id, &ask("A hint for the next try; Enter for none", Some(""))?)
             }
             MenuItem::Limit => changes::limit(&ask("Which limit? max_iterations=30", None)?)?,
-            MenuItem::Protect | MenuItem::Drop | MenuItem::Make | MenuItem::Cancel => {
+            MenuItem::Protect | MenuItem::Drop | MenuItem::Make | MenuItem::Cancel | MenuItem::Help => {
                 unreachable!("these are no corrections of their own")
             }
         })
@@ -289,10 +294,11 @@ enum MenuItem {
     Drop,
     Make,
     Cancel,
+    Help,
 }
 
 /// The words of the menu, and what each does.
-const MENU: [(&str, MenuItem, &str); 17] = [
+const MENU: [(&str, MenuItem, &str); 18] = [
     ("add", MenuItem::Add, "add a piece of work"),
     ("remove", MenuItem::Remove, "remove an atom that is not done"),
     ("select", MenuItem::Select, "take another alternative of a group now"),
@@ -310,4 +316,5 @@ const MENU: [(&str, MenuItem, &str); 17] = [
     ("drop", MenuItem::Drop, "drop the last change"),
     ("make", MenuItem::Make, "show all changes, and make them"),
     ("cancel", MenuItem::Cancel, "change nothing; the loop goes on as it was"),
+    ("help", MenuItem::Help, "show this list; at a question, how to answer it"),
 ];

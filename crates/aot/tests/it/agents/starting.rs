@@ -143,6 +143,34 @@ fn an_agent_that_works_is_tried_once() {
     assert!(!said.out.contains("small task"), "{}", said.out);
 }
 
+/// Whatever it is, it may do anything when it is started.
+#[test]
+fn an_agent_of_ones_own_is_not_started_to_be_listed() {
+    use std::os::unix::fs::PermissionsExt;
+    let repo = plan(&atom("A1", "", &file("a.txt")));
+    repo.write("../agent.sh", "#!/bin/sh\ntouch \"$0.started\"\necho 1.2.3; yes | head -c 100000\n");
+    let script = repo.path("../agent.sh").canonicalize().expect("it is there");
+    let table = format!("[agent.mine]\nprogram = {script:?}\nanswer = \"output\"\n");
+    repo.write("../config/aot/aot.toml", &format!("[cage]\nkind = \"none\"\n{table}"));
+    let mode = |mode| std::fs::set_permissions(&script, std::fs::Permissions::from_mode(mode)).expect("ours");
+    mode(0o644);
+    let said = repo.aot(&["agents"]);
+    assert!(said.out.contains("mine          not executable: chmod +x "), "{}", said.out);
+    let said = repo.aot(&["run", "--agent", "mine"]);
+    assert_eq!(said.exit, 3, "{}{}", said.out, said.err);
+    assert!(said.err.contains("agent.sh is not executable\nhint: type `chmod +x "), "{}", said.err);
+    mode(0o755);
+    assert!(repo.aot(&["agents"]).out.contains("mine          version unknown, login unknown\n"));
+    assert!(!repo.path("../agent.sh.started").exists());
+    // Its profile may say how to ask.
+    let asked = format!("[cage]\nkind = \"none\"\n{table}version = [\"-v\"]\n");
+    repo.write("../config/aot/aot.toml", &asked);
+    assert!(repo.aot(&["agents"]).out.contains("mine          1.2.3, login unknown\n"));
+    repo.write("../agent.sh", "#!/bin/sh\nyes x | tr -d '\\n' | head -c 9000\n");
+    let listed = repo.aot(&["agents"]).out;
+    assert!(listed.lines().all(|line| line.len() < 200), "{listed}");
+}
+
 /// Four attempts would have been paid for, each with the same end.
 #[test]
 fn an_agent_whose_tools_do_not_work_costs_no_iteration() {
@@ -215,7 +243,7 @@ fn of_several_agents_the_one_that_is_logged_in_is_taken_and_said() {
     };
     let expected = "a run here would ask codex in every role, the only one of claude, codex, gemini, opencode that is logged in";
     assert!(told("CODEX_API_KEY").contains(expected), "{}", told("CODEX_API_KEY"));
-    assert!(told("").contains("several agents are found"), "{}", told(""));
+    assert!(told("").contains("none of them is logged in: claude, codex"), "{}", told(""));
 }
 
 #[test]

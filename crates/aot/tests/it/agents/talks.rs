@@ -52,7 +52,7 @@ fn a_real_agent_proposes_works_and_corrects() {
     terminal.see("Which one?");
     terminal.press(b"2\r");
     terminal.see("One number");
-    terminal.see("1 of 2 checks is red now, 1 is already true");
+    terminal.see("1 of 2 checks is red now, 1 passes already");
     terminal.press(b"yes\r");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{}", plain(&seen));

@@ -211,7 +211,20 @@ fn it_sees_uncommitted_edits_and_what_git_makes_of_the_state_file() {
         assert_eq!(object["healthy"], true, "nothing of it is essential");
     };
     check("repository", "good", "not a git repository");
+    // One that git refuses to open is none that is missing.
+    fs::create_dir(root.join(".git")).expect("a folder");
+    fs::write(root.join(".git/HEAD"), "nonsense").expect("a file");
+    let (status, said, _) = said_of(root, &[], "repository");
+    assert_eq!(status, "problem", "{said}");
+    assert!(said.contains("git does not open: fatal: "), "{said}");
+    fs::remove_dir_all(root.join(".git")).expect("it was there");
     git(&["init", "-q", "-b", "main"]);
+    let other = [("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")];
+    let (status, said, object) = said_of(root, &other, "repository");
+    assert_eq!(status, "problem", "{said}");
+    assert!(said.contains("dubious ownership"), "{said}");
+    let hint = finding(&object, "repository")["hint"].as_str().unwrap_or_default().to_owned();
+    assert!(hint.contains("git config --global --add safe.directory '"), "{hint}");
     fs::write(root.join("one"), "1").expect("a file");
     git(&["add", "one"]);
     git(&["commit", "-qm", "Begin"]);

@@ -147,7 +147,7 @@ fn completions_are_scripts_that_the_shells_read() {
     let offered =
         Command::new("bash").args(["-c", script]).current_dir(project.root()).output().expect("bash");
     let offered = String::from_utf8_lossy(&offered.stdout).into_owned();
-    assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["ready", "redirect"]);
+    assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["ready", "report", "redirect"]);
     assert_eq!(project.run(&["completions", "sh"]).code, 2);
 }
 

@@ -153,9 +153,9 @@ fn status_says_what_to_type_next() {
     checks        not seen yet
     spent         9 agent runs, 13m 32s, 1.40 USD, 91000 tokens
     left at most  273 agent runs, 23h 46m, 18.60 USD
-    next          aot or switch tokens A5_alt --reason …
-                  aot or switch store A10 --reason …
-                  aot redirect --redo A6 "what to do differently"
+    next          aot or switch tokens A5_alt --reason "WHY"
+                  aot or switch store A10 --reason "WHY"
+                  aot redirect --redo A6 "HINT"
                   aot run
     "#);
     let next = |project: &Project| project.json(&["status"])["next_steps"].clone();
@@ -164,13 +164,12 @@ fn status_says_what_to_type_next() {
         (
             "exhausted, group: tokens",
             "OR group exhausted: tokens",
-            json!(["aot redirect --add-choice tokens \"…\"", "aot or switch tokens … --reason …"]),
+            json!([
+                "aot redirect --add-choice tokens \"DESCRIPTION\"",
+                "aot or switch tokens A4 --reason \"WHY\""
+            ]),
         ),
-        (
-            "deadlock, atoms: [A7, A6]",
-            "deadlock: A7 waits for A6; A6 waits for A7",
-            json!(["aot redirect --remove A7", "aot graph"]),
-        ),
+        ("deadlock, atoms: [A7, A6]", "deadlock: A7 waits for A6; A6 waits for A7", json!(["aot graph"])),
         (
             "needs_person",
             "needs a person: It reads well (a person has to confirm it)",
@@ -208,7 +207,7 @@ corrections: []
     Let people log in, stay logged in over a restart of the server, and log out eve…
     completed, iteration 7 of 20, stalled 1 of 3
 
-    █████████████████·················  1 of 1 atoms resolved: 1 claimed
+    █████████████████·················  1 of 1 atom resolved: 1 claimed
     1 resolved, 1 dormant
 
     choices       tokens: A2 resolved; A1 failed
@@ -549,8 +548,8 @@ fn the_log_of_one_atom_is_told_by_attempts() {
     let unknown = project.run(&["log", "A99"]);
     assert_eq!((unknown.code, unknown.out.as_str()), (1, ""));
     assert!(unknown.err.contains("A99"), "{}", unknown.err);
-    assert_eq!(seen(&project, &["log", "A1"]), "the journal tells nothing about A1\n");
-    assert_eq!(seen(&project, &["log", "replan"]), "the journal tells nothing about replan\n");
+    assert_eq!(seen(&project, &["log", "A1"]), "the journal says nothing about A1\n");
+    assert_eq!(seen(&project, &["log", "replan"]), "the journal says nothing about replan\n");
     assert_eq!(project.json(&["log", "--atom", "A4"])["entries"].as_array().map(Vec::len), Some(2));
 }
 

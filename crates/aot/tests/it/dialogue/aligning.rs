@@ -124,7 +124,7 @@ fn flags_make_an_agreement_that_a_loop_completes() {
     let repo = unaligned();
     let said = repo.aot(&WHOLE);
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("1 of 2 checks is red now, 1 is already true"), "{}", said.out);
+    assert!(said.out.contains("1 of 2 checks is red now, 1 passes already"), "{}", said.out);
     assert!(said.out.contains("already_true"), "{}", said.out);
     assert!(said.out.lines().all(|line| line.chars().count() <= 80), "{}", said.out);
     let state = repo.state();
@@ -296,7 +296,7 @@ fn what_is_refused_leaves_nothing_behind() {
         words
     };
     let lacking: Vec<(Vec<&str>, i32, &str)> = vec![
-        (vec!["align", "Numbers, please.", "--yes"], 3, "objective.base_case (--check, --file, --assert …)"),
+        (vec!["align", "Numbers, please.", "--yes"], 3, "objective.base_case (--check, --file or --assert)"),
         (vec!["align", "--check", "true", "--yes"], 3, "objective.goal (--goal)"),
         (without("--yes"), 2, "--yes"),
         (vec!["align"], 3, "objective.goal"),

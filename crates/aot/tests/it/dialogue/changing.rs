@@ -382,7 +382,7 @@ fn the_hints_of_halts_are_commands_that_work() {
     });
     let halted = exhausted.run();
     assert_eq!(halted.exit, 13, "{}{}", halted.out, halted.err);
-    assert_eq!(halted.halted()["next"][0], "aot redirect --add-choice ways \"…\"");
+    assert_eq!(halted.halted()["next"][0], "aot redirect --add-choice ways \"DESCRIPTION\"");
     let way = r#"{"description": "A way", "run": "echo one > one"}"#;
     let said = exhausted.aot(&["redirect", "--add-choice", "ways", way]);
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
@@ -392,7 +392,7 @@ fn the_hints_of_halts_are_commands_that_work() {
         Repo::with(&Plan { atoms: &atom("A1", "", "test -f go && echo one > one"), ..Plan::default() });
     let halted = stalled.run();
     assert_eq!(halted.exit, 11, "{}{}", halted.out, halted.err);
-    assert_eq!(halted.halted()["next"][0], "aot redirect --redo A1 \"what to do differently\"");
+    assert_eq!(halted.halted()["next"][0], "aot log A1");
     let said = stalled.aot(&["redirect", "--redo", "A1", "make go first"]);
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     assert!(said.out.contains("changed: a hint for A1: make go first\nNext: aot run"), "{}", said.out);
@@ -400,9 +400,18 @@ fn the_hints_of_halts_are_commands_that_work() {
     stalled.git(&["add", "go"]);
     stalled.git(&["commit", "-qm", "Go"]);
     assert_eq!(stalled.run().exit, 0);
+    // Each waits for the other.
+    let atoms = "  - {id: A1, description: \"Bad\", status: pending, depends_on: [], or_group: way, run: \"false\"}\n  - {id: A2, description: \"Good\", status: pending, depends_on: [A3], or_group: way, run: \"echo one > one\"}\n  - {id: A3, description: \"After\", status: pending, depends_on: [A1], run: \"true\"}";
+    let or_groups = "  way: {choices: [A1, A2], selected: A1, failed: []}";
+    let tied = Repo::with(&Plan { atoms, or_groups, ..Plan::default() });
+    let halted = tied.run();
+    assert_eq!(halted.exit, 14, "{}{}", halted.out, halted.err);
+    assert_eq!(halted.halted()["next"][1], "aot redirect --depends \"A2 <-\"");
+    assert_eq!(tied.aot(&["redirect", "--depends", "A2 <-"]).exit, 0);
+    assert_eq!(tied.run().exit, 0);
     // Stalled with nothing left to do.
     let idle = Repo::with(&Plan { base_case: &check_of("test -f two"), ..Plan::default() });
     let halted = idle.run();
     assert_eq!(halted.exit, 11, "{}{}", halted.out, halted.err);
-    assert_eq!(halted.halted()["next"][0], "aot redirect --add \"what is missing\"");
+    assert_eq!(halted.halted()["next"][0], "aot redirect --add \"DESCRIPTION\"");
 }

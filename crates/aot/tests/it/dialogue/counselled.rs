@@ -76,7 +76,7 @@ fn questions_then_a_proposal_then_words_then_yes() {
     terminal.press(b"2\r");
     terminal.answer("2 of 2  For whom?", "Everybody");
     terminal.see("One number");
-    terminal.see("1 of 2 checks is red now, 1 is already true");
+    terminal.see("1 of 2 checks is red now, 1 passes already");
     terminal.press(b"change\r");
     terminal.answer("What should be different?", "larger");
     terminal.see("One larger number");

@@ -1,7 +1,7 @@
 //! `aot run GOAL --check COMMAND`: a new loop in one line.
 
 use super::aligning::unaligned;
-use crate::repo::{Repo, STATE};
+use crate::repo::{Plan, Repo, STATE, atom};
 use crate::terminal::{Terminal, plain};
 
 const ATOM: &str = r#"{"description": "Write the answer", "run": "echo 42 > answer"}"#;
@@ -181,10 +181,138 @@ fn without_an_agent_nothing_is_agreed_on() {
     let (code, seen) = Terminal::open(&repo, &words).end();
     assert_eq!(code, Some(3), "{}", plain(&seen));
     assert!(!plain(&seen).contains("Start?") && !repo.path(STATE).exists(), "{}", plain(&seen));
-    // Where every check passes, no agent is needed.
-    repo.write("answer", "42\n");
-    let said = repo.aot(&[&words[..], &["--yes"]].concat());
+}
+
+/// Whoever cannot start learns it before the checks run, and finds no loop afterwards.
+#[test]
+fn what_prevents_a_start_is_said_before_anything_runs() {
+    type Spoil = fn(&Repo);
+    let atom = ["--atom", ATOM];
+    let rows: [(&str, Spoil, &[&str], i32, &str); 7] = [
+        ("no agent", |_| {}, &[], 3, "no agent for A1"),
+        ("unknown", |_| {}, &["--agent", "claud"], 3, "did you mean `claude`?"),
+        (
+            "no commit",
+            |repo| drop(repo.git(&["update-ref", "-d", "HEAD"])),
+            &atom,
+            1,
+            "git add -A && git commit",
+        ),
+        ("detached", |repo| drop(repo.git(&["checkout", "-q", "--detach"])), &atom, 1, "git switch -c NAME"),
+        ("edits", |repo| repo.write("README", "Mine\n"), &atom, 1, "uncommitted changes: README"),
+        ("merge", |repo| repo.write(".git/MERGE_HEAD", ""), &atom, 1, "git merge --abort"),
+        ("branch", |_| {}, &["--branch", "main", "--atom", ATOM], 1, "the branch `main` is checked out in"),
+    ];
+    for (what, spoil, more, exit, told) in rows {
+        let repo = unaligned();
+        spoil(&repo);
+        let check = format!("echo ran >> {}; false", repo.path("../ran").display());
+        let said = repo.aot(&[&["run", "The answer is there", "--check", &check, "--yes"], more].concat());
+        assert_eq!(said.exit, exit, "{what}: {}{}", said.out, said.err);
+        assert!(said.err.contains(told), "{what}: {}", said.err);
+        assert!(said.out.is_empty() && !repo.path("../ran").exists(), "{what}: {}", said.out);
+        assert!(!repo.path(STATE).exists(), "{what}");
+    }
+    // A look before the start tells the same, and goes on.
+    let repo = unaligned();
+    repo.git(&["checkout", "-q", "--detach"]);
+    let said = run(&repo, &["--dry-run"]);
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("start      not yet: no branch is checked out"), "{}", said.out);
+    // Edits are left alone where the work lands elsewhere.
+    repo.write("README", "Mine\n");
+    let said = run(&repo, &["--yes", "--branch", "night"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+}
+
+/// Programs of these names, none of which is logged in.
+fn agents(repo: &Repo, names: &[&str]) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    for name in names {
+        repo.write(&format!("../bin/{name}"), "#!/bin/sh\nexit 1\n");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(repo.path(&format!("../bin/{name}")), mode).expect("ours");
+    }
+    format!("{}:/usr/bin:/bin", repo.path("../bin").display())
+}
+
+fn said(mut command: std::process::Command) -> (Option<i32>, String, String) {
+    let output = command.output().expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn of_several_agents_without_a_login_none_is_to_be_named() {
+    let repo = unaligned();
+    let with = |names: &[&str], more: &[&str]| {
+        let path = agents(&repo, names);
+        let mut command =
+            repo.command(&[&["run", "The answer is there", "--check", "test -e answer"], more].concat());
+        command.env("PATH", path);
+        said(command)
+    };
+    let (exit, out, _) = with(&["claude"], &["--dry-run"]);
+    assert_eq!(exit, Some(0));
+    assert!(out.contains("note       no login of claude is found; if it has none, run `claude`"), "{out}");
+    let (exit, out, err) = with(&["claude", "codex"], &["--yes"]);
+    assert_eq!((exit, out.as_str()), (Some(3), ""), "{err}");
+    for part in [
+        "none of them is logged in: claude, codex",
+        "/login",
+        "run `codex login`",
+        "as it is: --agent claude",
+    ] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    assert!(!repo.path(STATE).exists());
+    // A loop of commands does not need any of them.
+    assert_eq!(with(&[], &["--yes", "--atom", ATOM]).0, Some(0));
+}
+
+#[test]
+fn checks_that_pass_before_any_work_are_called_too_weak() {
+    let repo = unaligned();
+    let said = repo.aot(&["run", "Anything", "--check", "true", "--atom", ATOM, "--yes"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "the check passes already",
+        "add one that fails now, with --check \"COMMAND\"",
+        "the checks passed before any work was done, so nothing was started",
+        "next aot run \"GOAL\" --check \"COMMAND\", with a command that fails now",
+    ] {
+        assert!(flat.contains(part), "{part}: {}", said.out);
+    }
+    assert!(!run(&repo, &["--yes", "--force"]).out.contains("nothing was started"));
+}
+
+#[test]
+fn an_alternative_without_an_agent_does_not_keep_the_others_from_starting() {
+    let atoms = |first: &str| {
+        format!(
+            "goal: The answer is there\natoms:\n  - {{id: A1, description: One, or_group: way, run: {first:?}}}\n  - {{id: A2, description: Two, or_group: way}}\n"
+        )
+    };
+    let words = ["run", "--from", "loop.yml", "--check", "test -e answer", "--yes", "--force"];
+    let repo = unaligned();
+    for (first, exit, end) in [("echo 42 > answer", 0, "DONE"), ("false", 3, "NO AGENT  no agent for A2")] {
+        repo.write("loop.yml", &atoms(first));
+        repo.git(&["rm", "-q", "--ignore-unmatch", "answer"]);
+        let _ = repo.git(&["commit", "-q", "--allow-empty", "-m", "Again"]);
+        let said = repo.aot(&words);
+        assert_eq!(said.exit, exit, "{}{}", said.out, said.err);
+        let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let note =
+            "note A2 needs an agent, and there is none: the loop halts if it comes to that (--agent NAME)";
+        assert!(flat.contains(note) && said.out.contains(end), "{}", said.out);
+    }
+    // Named is an agent only where it is needed at once.
+    repo.write("loop.yml", &atoms("true"));
+    let mut command = repo.command(&words);
+    command.env("PATH", agents(&repo, &["claude", "codex"]));
+    let (_, out, err) = self::said(command);
+    assert!(out.contains("A2 needs an agent"), "{out}{err}");
 }
 
 #[test]
@@ -202,6 +330,28 @@ fn of_commands_no_agent_run_is_said() {
     repo.write("../config/aot/aot.toml", "[cage]\nkind = \"none\"\n");
     let ran = repo.aot(&["run"]);
     assert!(ran.out.contains("plan     1 atom, 3 at a time, at most 20 iterations\n"), "{}", ran.out);
+}
+
+/// The driver knows its command line, and whoever looks does not.
+#[test]
+fn status_says_the_bound_of_the_run_that_goes_on() {
+    let repo = Repo::with(&Plan { atoms: &atom("A1", "", "sleep 60"), ..Plan::default() });
+    let bound = |repo: &Repo| repo.aot(&["status", "--json"]).halted()["bound"]["agent_runs"].clone();
+    repo.write("../config/aot/aot.toml", "[cage]\nkind = \"none\"\n");
+    let mut live = repo.start(&["run", "--json"]);
+    live.hear("\"type\":\"started\"");
+    // Settings that are changed meanwhile do not count for it.
+    repo.write("../config/aot/aot.toml", "[cage]\nkind = \"none\"\n[agents]\ndefault = \"claude\"\n");
+    assert_eq!(bound(&repo), 0);
+    live.signal("-INT");
+    live.end();
+    repo.write("../config/aot/aot.toml", "[cage]\nkind = \"none\"\n");
+    assert_eq!(bound(&repo), 0);
+    let mut live = repo.start(&["run", "--json", "--agent", "acp:/bin/cat"]);
+    live.hear("\"type\":\"started\"");
+    assert_ne!(bound(&repo), 0);
+    live.signal("-INT");
+    live.end();
 }
 
 #[test]
@@ -246,7 +396,7 @@ fn at_a_terminal_enter_starts_it_and_no_leaves_nothing() {
 fn the_default_branch_is_asked_for_once() {
     let repo = unaligned();
     let mut terminal = Terminal::open(&repo, &RUN);
-    terminal.answer("Enter for yes, or the name of another branch: ", "no");
+    terminal.answer("another branch: ", "no");
     terminal.answer("Name another branch", "two words");
     terminal.answer("`two words` cannot be the name of a branch", "night");
     terminal.answer("Start? [Y/n] ", "");

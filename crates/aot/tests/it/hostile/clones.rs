@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use crate::repo::{Plan, Repo, STATE, check};
 
 /// Everything that the program keeps below `.claude/aot`.
-const FILES: [&str; 15] = [
+const FILES: [&str; 16] = [
     "last",
     "lock",
     "driver.lock",
+    "driver.json",
     "redirect.lock",
     "step.lock",
     "session.lock",

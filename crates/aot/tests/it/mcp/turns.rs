@@ -32,7 +32,7 @@ fn a_turn_says_what_is_next_or_how_it_ended() {
     // What is in progress when a turn ends is nobody's.
     let said = step(&repo, "s", &["turn"]);
     assert_eq!(said.exit, 0, "{}", said.err);
-    assert!(said.out.contains("The loop is not done: 1 of 1 atoms unresolved"), "{}", said.out);
+    assert!(said.out.contains("The loop is not done: 1 of 1 atom unresolved"), "{}", said.out);
     assert_eq!(repo.atoms(), "A1:pending");
     let said = step(&repo, "s", &["atom", "start", "A1", "--json"]);
     let started: Value = serde_json::from_str(&said.out).expect("JSON");

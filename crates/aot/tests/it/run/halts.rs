@@ -125,7 +125,8 @@ fn tampered_with_a_protected_file() {
     let said = repo.run();
     assert_eq!(said.exit, 16, "{}{}", said.out, said.err);
     let halted = said.halted();
-    assert!(halted["reason"].as_str().is_some_and(|reason| reason.contains("protected")), "{halted}");
+    assert_eq!(halted["reason"], "tampered: tests/one was changed", "{halted}");
+    assert_eq!(halted["changed"][0]["what"], "tests/one", "{halted}");
     // A person who meant it says so.
     assert_eq!(repo.aot(&["redirect", "--accept"]).exit, 0);
     assert_eq!(repo.run().exit, 0);
@@ -159,6 +160,7 @@ fn tampered_with_the_base_case_while_it_runs() {
     repo.write(STATE, &text);
     let said = live.end();
     assert_eq!(said.exit, 16, "{}{}", said.out, said.err);
+    assert!(said.out.contains("the check \\\"One is there\\\" was changed"), "{}", said.out);
     assert_eq!(repo.atoms(), "A1:pending");
     assert_eq!(repo.leftovers(), Vec::<String>::new());
 }
@@ -198,7 +200,10 @@ fn no_agent_and_not_aligned() {
 /// Waiting mends neither: an interpreter that is gone, a file that is no program.
 #[test]
 fn an_agent_that_cannot_be_started_ends_the_loop_at_once() {
-    for (text, why) in [("#!/nowhere/sh\n", "No such file"), ("\0\0\0\0", "Exec format")] {
+    for (text, why) in [
+        ("#!/nowhere/sh\n", "its first line (`#!`) names is not there"),
+        ("echo hello\n", "needs a first line like `#!/bin/sh`"),
+    ] {
         let plan = Plan {
             atoms: "  - {id: A1, description: \"Think\", status: pending, depends_on: []}",
             ..Plan::default()

@@ -114,6 +114,17 @@ fn a_new_loop_begins_its_log_anew() {
 }
 
 #[test]
+fn work_that_was_kept_can_be_looked_at_without_a_repository() {
+    let repo = Repo::bare(&Plan { atoms: &atom("A1", "", "echo lost > lost; exit 4"), ..Plan::default() });
+    assert_eq!(repo.run().exit, 11);
+    let log = repo.aot(&["log", "A1"]).out;
+    let command = log.lines().find_map(|line| line.strip_prefix("look at it: ")).expect("a command");
+    let shown = std::process::Command::new("sh").args(["-c", command]).current_dir(repo.path(".")).output();
+    let shown = String::from_utf8_lossy(&shown.expect("it starts").stdout).into_owned();
+    assert!(shown.contains("+lost"), "{command}: {shown}");
+}
+
+#[test]
 fn the_doctor_names_the_driver() {
     let repo = Repo::with(&Plan {
         atoms: &atom("A1", "", "sleep 600"),

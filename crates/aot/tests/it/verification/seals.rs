@@ -80,7 +80,7 @@ fn the_base_case_and_the_list_of_what_is_protected_may_not_change_either() {
     let project = sealed();
     let state = project.read(".claude/aot-loop-state.md");
     project.write(".claude/aot-loop-state.md", &state.replace("sh tests/run.sh", "true"));
-    assert_eq!(changed(&project), (16, vec!["objective.base_case is another one".into()]));
+    assert_eq!(changed(&project), (16, vec!["the check was changed".into()]));
     project.write(".claude/aot-loop-state.md", &state.replace("[\"tests/**\"]", "[]"));
     assert_eq!(changed(&project).0, 16);
     // Another spelling of the same is the same.
