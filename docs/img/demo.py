@@ -83,4 +83,5 @@ def picture(lines):
 """
 
 
-Path(__file__).with_name("demo.svg").write_text(picture(captured()))
+if __name__ == "__main__":
+    Path(__file__).with_name("demo.svg").write_text(picture(captured()))

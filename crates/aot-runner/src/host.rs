@@ -130,6 +130,32 @@ pub fn answer(program: &Path, verb: &Verb, switch: &Switch) -> io::Result<Answer
     Ok(Answer { exit: status.code(), out: out?, err: String::from_utf8_lossy(&err).into_owned() })
 }
 
+/// How often it is looked whether a verb at the terminal has ended.
+const POLL: Duration = Duration::from_millis(40);
+
+/// A verb of our own program with the terminal that we have: what it asks and says is between it and the person. It is asked to
+/// end when nobody waits for it any more. The answer is its exit code.
+pub fn at_terminal(
+    program: &Path,
+    words: &[OsString],
+    is_awaited: &dyn Fn() -> bool,
+) -> io::Result<Option<i32>> {
+    let mut child = Command::new(program).arg0("aot").args(words).spawn()?;
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("the system numbers processes from one");
+    let mut is_told = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.code());
+        }
+        if !is_told && !is_awaited() {
+            // One that has just ended is seen in the next turn.
+            let _ = kill_process(pid, Signal::TERM);
+            is_told = true;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
 fn feed(child: &mut Child, input: Vec<u8>) -> Option<JoinHandle<()>> {
     let mut stdin = child.stdin.take()?;
     Some(std::thread::spawn(move || {

@@ -3,6 +3,8 @@
 mod commands;
 mod dialogue;
 mod failure;
+#[cfg(feature = "watch")]
+mod full_screen;
 mod mcp;
 mod place;
 mod print;

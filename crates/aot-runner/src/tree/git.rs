@@ -107,6 +107,7 @@ pub(super) struct Git {
     identity: Identity,
     drivers: Arc<Drivers>,
     filters: Filters,
+    limits: CallLimits,
 }
 
 /// What becomes of the user's filters.
@@ -159,6 +160,7 @@ impl Git {
             identity: Identity::Configured,
             drivers: Arc::default(),
             filters: Filters::Caged,
+            limits: CallLimits { wall: COMMAND_LIMIT, output: OUTPUT_LIMIT },
         }
     }
 
@@ -187,6 +189,11 @@ impl Git {
     /// The same, and no filter runs: for whoever looks at files. What a filter would change counts as it is on disk.
     pub fn without_filters(&self) -> Git {
         Git { filters: Filters::Off, ..self.clone() }
+    }
+
+    /// The same with other limits for each command.
+    pub fn within(&self, limits: CallLimits) -> Git {
+        Git { limits, ..self.clone() }
     }
 
     pub fn with_index(&self, index: &Path) -> Git {
@@ -349,7 +356,7 @@ impl Git {
             folder: Path::new("/"),
             environment: environment(&own),
             input,
-            limits: CallLimits { wall: COMMAND_LIMIT, output: OUTPUT_LIMIT },
+            limits: self.limits,
         });
         match called {
             Ok(called) => Ok(GitOutput {

@@ -45,16 +45,8 @@ impl KeptWork {
 
 /// What is kept of this project's work, or of one loop, the oldest first.
 pub fn kept(project: &Project, loop_id: Option<&str>, guard: &Guard) -> Result<Vec<KeptWork>, GroundError> {
-    let git_dir = Some(shadow::repository(project)).filter(|git_dir| git_dir.is_dir());
-    let own = git_dir.as_ref().map(|git_dir| Git::pinned(git_dir, &project.root, guard));
-    let around = match &project.repository {
-        ProjectRepository::Searched => Some(Git::searched(&project.root, guard)),
-        ProjectRepository::Known(KnownRepository(git)) => Some(git.clone()),
-        ProjectRepository::Outside => None,
-    };
     let mut found = Vec::new();
-    for (git, git_dir) in [(around, None), (own, git_dir)] {
-        let Some(git) = git else { continue };
+    for (git, git_dir) in repositories(project, guard) {
         // Outside of git there is nothing to list.
         if git.query(["rev-parse", "--git-dir"])?.code == 0 {
             let listed = list(&git, loop_id)?.into_iter();
@@ -63,6 +55,18 @@ pub fn kept(project: &Project, loop_id: Option<&str>, guard: &Guard) -> Result<V
     }
     found.sort_by_key(|work| work.at);
     Ok(found)
+}
+
+/// Where work of this project lies: its own repository, and the one that we have for it, whose place is named.
+pub(super) fn repositories(project: &Project, guard: &Guard) -> Vec<(Git, Option<PathBuf>)> {
+    let git_dir = Some(shadow::repository(project)).filter(|git_dir| git_dir.is_dir());
+    let own = git_dir.map(|git_dir| (Git::pinned(&git_dir, &project.root, guard), Some(git_dir)));
+    let around = match &project.repository {
+        ProjectRepository::Searched => Some(Git::searched(&project.root, guard)),
+        ProjectRepository::Known(KnownRepository(git)) => Some(git.clone()),
+        ProjectRepository::Outside => None,
+    };
+    around.map(|git| (git, None)).into_iter().chain(own).collect()
 }
 
 /// Keeps a tree, and says under which name.

@@ -26,6 +26,7 @@ mod needs;
 mod open;
 mod setup;
 mod shadow;
+mod shown;
 mod slots;
 mod snapshot;
 mod tree_folder;
@@ -58,6 +59,7 @@ pub use look::BranchTree;
 pub use needs::{TreeNeeds, needs, not_in_trees};
 pub use open::clean;
 pub use open::is_outside_git;
+pub use shown::shown;
 pub use tree_folder::lender;
 pub use undo::{Undo, UndoPlan, UndoWay, Undone, UndoneCommit};
 

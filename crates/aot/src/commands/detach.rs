@@ -25,13 +25,21 @@ pub enum Head {
     Known,
 }
 
+/// What came of it.
+#[derive(Debug)]
+pub enum Detached {
+    Begun(Answer),
+    /// It was over before the loop could begin.
+    Ended(Answer),
+}
+
 /// Starts `aot run` with these words behind it, in a session of its own.
 pub fn start(
     invocation: &Invocation,
     project: &Project,
     words: &[OsString],
     shown: Head,
-) -> Result<Answer, Failure> {
+) -> Result<Detached, Failure> {
     let home = Home::of(&project.state)?;
     home.ready()?;
     // The log belongs to the run that goes on.
@@ -56,13 +64,13 @@ pub fn start(
                 .for_each(|text| print::line(text.trim_end()));
             if is_json {
                 let object = json!({"type": "detached", "pid": pid, "log": log, "next": NEXT});
-                return Ok(Answer::new("", object));
+                return Ok(Detached::Begun(Answer::new("", object)));
             }
             let beside = log.strip_prefix(&project.root).unwrap_or(&log);
             say("detached", &format!("pid {pid} drives the loop; this terminal may be closed"));
             say("log", &beside.display().to_string());
             say("next", &NEXT.join(", "));
-            Ok(Answer::printed())
+            Ok(Detached::Begun(Answer::printed()))
         }
         Beginning::Failed { exit, printed } => {
             let printed = printed.trim_end();
@@ -71,7 +79,7 @@ pub fn start(
                 false => failure::complain(printed),
             }
             let exit = exit.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-            Ok(Answer::printed().with_exit(exit))
+            Ok(Detached::Ended(Answer::printed().with_exit(exit)))
         }
     }
 }

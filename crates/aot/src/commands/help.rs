@@ -8,12 +8,18 @@ use crate::text;
 /// Every verb that is shown is in one of these.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["run", "align", "demo", "doctor", "agents", "trust"]),
-    ("Watch", &["status", "graph", "log", "loops"]),
+    ("Watch", WATCH),
     ("Steer", &["stop", "redirect", "confirm", "undo"]),
     ("Check", &["verify", "lint", "gate", "validate"]),
     ("Hand over", &["report", "pr"]),
     ("Plumbing", PLUMBING),
 ];
+
+#[cfg(feature = "watch")]
+const WATCH: &[&str] = &["status", "watch", "graph", "log", "loops"];
+
+#[cfg(not(feature = "watch"))]
+const WATCH: &[&str] = &["status", "graph", "log", "loops"];
 
 const PLUMBING: &[&str] = &[
     "atom",

@@ -42,6 +42,8 @@ mod turn;
 mod undo;
 mod validate;
 mod verify;
+#[cfg(feature = "watch")]
+mod watch;
 mod workspace;
 
 use std::path::PathBuf;
@@ -97,6 +99,8 @@ enum Command {
     Graph(graph::GraphArgs),
     Log(log::LogArgs),
     Loops(loops::LoopsArgs),
+    #[cfg(feature = "watch")]
+    Watch(watch::WatchArgs),
     Show(show::ShowArgs),
     Ready(ready::ReadyArgs),
     /// Add, start, resolve, fail, decompose or remove an atom
@@ -151,6 +155,8 @@ impl Command {
             Command::Graph(verb) => verb,
             Command::Log(verb) => verb,
             Command::Loops(verb) => verb,
+            #[cfg(feature = "watch")]
+            Command::Watch(verb) => verb,
             Command::Show(verb) => verb,
             Command::Ready(verb) => verb,
             Command::Atom(command) => command.verb(),

@@ -33,7 +33,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::align::{self, NewLoopArgs, Purpose, on_page};
-use super::detach::{self, Head};
+use super::detach::{self, Detached, Head};
+#[cfg(feature = "watch")]
+use super::watch;
 use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::{Failure, FailureKind};
@@ -79,6 +81,10 @@ pub struct RunArgs {
     /// Go on without this terminal: questions first, then the loop runs in the background, with a log in the sidecar
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
+    /// The same, shown on this terminal's whole screen: `q` leaves, and the loop goes on
+    #[cfg(feature = "watch")]
+    #[arg(long, conflicts_with_all = ["dry_run", "detach", "session"])]
+    watch: bool,
     /// This process is such a run.
     #[arg(long, hide = true, conflicts_with = "detach")]
     detached: bool,
@@ -120,6 +126,16 @@ impl RunArgs {
             .collect()
     }
 
+    #[cfg(feature = "watch")]
+    fn is_watched(&self) -> bool {
+        self.watch
+    }
+
+    #[cfg(not(feature = "watch"))]
+    fn is_watched(&self) -> bool {
+        false
+    }
+
     fn on_refused_start(&self) -> OnRefusedStart {
         if self.no_park { OnRefusedStart::Stop } else { OnRefusedStart::Park }
     }
@@ -130,6 +146,10 @@ impl Verb for RunArgs {
         invocation.by_person()?;
         if let Some(session) = &self.session {
             return session::begin(invocation, session, self.enter.take_over);
+        }
+        #[cfg(feature = "watch")]
+        if self.watch {
+            watch::require_terminal(invocation)?;
         }
         let is_new = self.new.is_given();
         if self.branch.is_some() {
@@ -160,14 +180,14 @@ impl Verb for RunArgs {
             return Ok(dry_run(aligned, &state, team.ok().as_ref()));
         }
         let team = team?;
-        if self.detach {
+        if self.detach || self.is_watched() {
             let head = if is_new { Head::Known } else { Head::Wanted };
-            return detach::start(
-                invocation,
-                &workspace.project,
-                &self.words_detached(branch.as_deref()),
-                head,
-            );
+            let words = self.words_detached(branch.as_deref());
+            return match detach::start(invocation, &workspace.project, &words, head)? {
+                #[cfg(feature = "watch")]
+                Detached::Begun(_) if self.watch => watch::to_the_end(invocation),
+                Detached::Begun(answer) | Detached::Ended(answer) => Ok(answer),
+            };
         }
         let mut log = self.detached.then(|| OwnLog::leave_terminal(&workspace.project.sidecar));
         // Of a new loop the person has just seen the page.
@@ -194,7 +214,7 @@ impl Verb for RunArgs {
             let asked = ran.certificate.verdict == StopKind::NeedsPerson
                 && invocation.format == OutputFormat::Text
                 && terminal::is_interactive()
-                && confirm::ask(&workspace, &mut store)?;
+                && confirm::ask(&workspace, &mut store)? == confirm::Asked::Confirmed;
             if !asked {
                 return Ok(Answer::printed().with_exit(ran.certificate.exit));
             }

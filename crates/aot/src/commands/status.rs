@@ -14,6 +14,7 @@ use aot_runner::driver;
 use aot_runner::live::{ChangePoll, LiveNow, LiveReader};
 use aot_runner::store::Store;
 use aot_runner::store::journal::JournalEntry;
+use aot_runner::tree::Project;
 use clap::Args;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -30,7 +31,7 @@ use crate::screens::status::{LastSeen, OutsideState, draw};
 use crate::terminal::{self, Stream};
 
 /// So many of the newest journal entries are searched for the start of what runs.
-const SEARCHED: usize = 500;
+pub const SEARCHED: usize = 500;
 
 /// The page is drawn anew after this time although nothing was written: times go on.
 const REDRAWN: Duration = Duration::from_secs(1);
@@ -101,19 +102,33 @@ impl LoopNow {
     pub fn look(invocation: &Invocation, store: &mut Store) -> Result<LoopNow, Failure> {
         let cached = store.answers()?.view;
         // Without one, reading fails with every mistake in the file and its place.
-        let mut view = cached.map_or_else(|| store.load().map(|(_, state)| View::of(state)), Ok)?;
+        let view = cached.map_or_else(|| store.load().map(|(_, state)| View::of(state)), Ok)?;
+        let entries = newest_entries(store);
+        LoopNow::around(invocation, store, view, &entries, |project| {
+            LiveNow::after(&LiveReader::of(&project.sidecar).read_new())
+        })
+    }
+
+    /// What a view leaves out. These are the newest entries of the journal; the live record is asked for if there is a driver.
+    pub fn around(
+        invocation: &Invocation,
+        store: &mut Store,
+        mut view: View,
+        entries: &[JournalEntry<Change>],
+        live: impl FnOnce(&Project) -> LiveNow,
+    ) -> Result<LoopNow, Failure> {
         let project = workspace::project(&invocation.path()?)?;
         let mut lines = Kept::of(&project).recent();
         // Work that was taken back changes what the checks find.
-        if let Some(reset) = last_reset(store) {
+        if let Some(reset) = report::last_reset(entries) {
             lines.retain(|line| line.evidence.at.at() > reset);
         }
         let driver = driver::holder(store.file().home());
         // What a driver that died did last goes on no more.
-        let live = driver.is_some().then(|| LiveNow::after(&LiveReader::of(&project.sidecar).read_new()));
+        let live = driver.is_some().then(|| live(&project));
         let beside = OutsideState {
             now: Timestamp::now(),
-            since: started(store, &view.running),
+            since: started(entries, &view.running),
             base_case: last_seen(&view.base_case, &lines),
             driver,
             live: live.unwrap_or_default(),
@@ -153,14 +168,15 @@ pub(super) fn agents(path: &Path, store: &mut Store, view: &View) -> Result<Opti
     Ok(team.map(|team| driver::available_agents(&team, state)))
 }
 
-/// When each of these was last started, as far as the journal tells; without it that is left unsaid (D32).
-fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
+/// So much of the journal as the short questions need; without one they are left open (D32).
+pub fn newest_entries(store: &Store) -> Vec<JournalEntry<Change>> {
+    store.journal().newest(SEARCHED).unwrap_or_default()
+}
+
+/// When each of these was last started, as far as the journal tells.
+fn started(entries: &[JournalEntry<Change>], running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
     let mut since = HashMap::new();
-    if running.is_empty() {
-        return since;
-    }
-    let entries: Vec<JournalEntry<Change>> = store.journal().newest(SEARCHED).unwrap_or_default();
-    for entry in &entries {
+    for entry in entries.iter().filter(|_| !running.is_empty()) {
         let Ok(at) = entry.at.parse::<Timestamp>() else { continue };
         for change in &entry.changes {
             if let Change::AtomStarted { atom, .. } = change
@@ -171,12 +187,6 @@ fn started(store: &Store, running: &[AtomId]) -> HashMap<AtomId, Timestamp> {
         }
     }
     since
-}
-
-/// When results were last taken back, as far as the journal tells.
-fn last_reset(store: &Store) -> Option<Timestamp> {
-    let entries: Vec<JournalEntry<Change>> = store.journal().newest(SEARCHED).unwrap_or_default();
-    report::last_reset(&entries)
 }
 
 /// The newest word on each check of the base case. Evidence of a check that was another one then does not count.

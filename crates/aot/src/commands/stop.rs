@@ -25,6 +25,14 @@ pub struct StopArgs {
     now: bool,
 }
 
+impl StopArgs {
+    /// A stop by a key.
+    #[cfg(feature = "watch")]
+    pub fn of_person(now: bool) -> StopArgs {
+        StopArgs { reason: Vec::new(), now }
+    }
+}
+
 impl Verb for StopArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         invocation.by_person()?;

@@ -22,12 +22,9 @@ const RINGS_TOLD: usize = 3;
 pub fn draw(state: &State, ink: Ink) -> String {
     let picture = Picture::of(state, ink);
     let mut text = picture.head();
-    let mut open: Vec<Sibling> = Vec::new();
-    for row in &picture.outline.rows {
-        open.truncate(row.depth);
-        text.push_str(&picture.row(row, &open));
+    for line in picture.lines_of_all() {
+        text.push_str(&line);
         text.push('\n');
-        open.push(row.sibling);
     }
     text.push_str(&picture.foot());
     text
@@ -81,6 +78,17 @@ impl<'p> Picture<'p> {
         let goal = self.ink.fit(&self.state.objective.goal, self.ink.columns.saturating_sub(told.len() + 2));
         let gap = self.ink.columns.saturating_sub(told.len() + text::width(&goal));
         format!("{}{:gap$}{told}\n\n", self.ink.paint(Paint::Bold, &goal), "")
+    }
+
+    pub(super) fn lines_of_all(&self) -> Vec<String> {
+        let mut open: Vec<Sibling> = Vec::new();
+        let line = |row: &Row| {
+            open.truncate(row.depth);
+            let line = self.row(row, &open);
+            open.push(row.sibling);
+            line
+        };
+        self.outline.rows.iter().map(line).collect()
     }
 
     fn row(&self, row: &Row, open: &[Sibling]) -> String {

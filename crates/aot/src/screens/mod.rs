@@ -13,4 +13,6 @@ pub mod report;
 pub mod run;
 pub mod status;
 pub mod trace;
+#[cfg(feature = "watch")]
+pub mod watch;
 pub mod words;

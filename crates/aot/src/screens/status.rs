@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use aot_core::rules::bound::Bound;
 use aot_core::state::{AtomId, LoopStatus, Stamp};
 use aot_core::verdict::Outcome;
 use aot_core::view::{Alternatives, Counts, DisplayStatus, View};
@@ -94,24 +95,9 @@ impl StatusPage {
     fn head(&mut self, view: &View, beside: &OutsideState) {
         let goal = self.ink.fit(&view.goal, self.ink.columns);
         self.line(&self.ink.paint(Paint::Bold, &goal));
-        let (word, paint) = match view.status {
-            LoopStatus::Pending => ("pending", Paint::Plain),
-            LoopStatus::Running => ("running", Paint::Cyan),
-            LoopStatus::Stopped => ("stopped", Paint::Red),
-            LoopStatus::Completed => ("completed", Paint::Green),
-        };
-        let rest = format!(
-            ", iteration {} of {}, stalled {} of {}",
-            view.iteration, view.max_iterations, view.stall_count, view.max_stall_count
-        );
-        let driver = match (&beside.driver, view.status) {
-            (Some(driver), _) => Some(format!(", driven by {driver}")),
-            (None, LoopStatus::Running) if view.session.is_some() => {
-                Some(", a host's session drives it".into())
-            }
-            (None, LoopStatus::Running) => Some(", no driver: aot run".into()),
-            (None, LoopStatus::Pending | LoopStatus::Stopped | LoopStatus::Completed) => None,
-        };
+        let (word, paint) = standing(view.status);
+        let rest = progress(view);
+        let driver = driver(view, beside).map(|driver| format!(", {driver}"));
         let line = self.ink.shown(&text::plain(&format!("{word}{rest}{}", driver.unwrap_or_default())));
         for (place, line) in text::wrapped(&line, self.ink.columns).iter().enumerate() {
             let painted = self.ink.paint(paint, word);
@@ -145,44 +131,17 @@ impl StatusPage {
     }
 
     fn bar(&mut self, counts: &Counts, parents: usize) {
-        let parts = [
-            (counts.resolved, "resolved", self.ink.sign("█", "#"), DisplayStatus::Resolved),
-            (counts.in_progress, "running", self.ink.sign("▓", ">"), DisplayStatus::Running),
-            (counts.pending, "pending", self.ink.sign("░", "-"), DisplayStatus::Pending),
-            (counts.dormant, "dormant", self.ink.sign("·", "."), DisplayStatus::Dormant),
-        ];
-        let (resolved, all) = counts.progress();
-        let claimed = if counts.claimed > 0 { format!(": {}", counts.proof()) } else { String::new() };
-        let progress = format!("{resolved} of {} resolved{claimed}", text::counted(all as u64, "atom"));
-        let beside = self.ink.columns.saturating_sub(text::width(&progress) + 2).min(BAR);
+        let progress = resolved(counts);
+        let bar = bar(counts, &progress, self.ink);
         // In a narrow window the bar has a line of its own.
-        let (bar, gap) = if beside < NARROW_BAR { (BAR, "\n") } else { (beside, "  ") };
-        let widths = shares(parts.map(|(count, ..)| count), bar);
-        let mut bar = String::new();
-        for ((_, _, sign, standing), width) in parts.iter().zip(widths) {
-            let paint = match standing {
-                DisplayStatus::Resolved => Paint::Green,
-                DisplayStatus::Running => Paint::Cyan,
-                DisplayStatus::Dormant => Paint::Dim,
-                DisplayStatus::Claimed
-                | DisplayStatus::Ready
-                | DisplayStatus::Pending
-                | DisplayStatus::Failed => Paint::Plain,
-            };
-            bar.push_str(&self.ink.paint(paint, &sign.repeat(width)));
-        }
-        let told: Vec<String> = parts
-            .iter()
-            .filter(|(count, ..)| *count > 0)
-            .map(|(count, word, ..)| format!("{count} {word}"))
-            .collect();
+        let gap = if bar_columns(&progress, self.ink) < NARROW_BAR { "\n" } else { "  " };
         format!("{bar}{gap}{progress}").lines().for_each(|line| self.line(line));
         let parents = match parents {
             0 => String::new(),
             1 => "; 1 is a parent".to_owned(),
             many => format!("; {many} are parents"),
         };
-        let told = text::wrapped(&format!("{}{parents}", told.join(", ")), self.ink.columns);
+        let told = text::wrapped(&format!("{}{parents}", told(counts)), self.ink.columns);
         told.iter().for_each(|line| self.line(line));
         self.line("");
     }
@@ -332,25 +291,11 @@ impl StatusPage {
     }
 
     fn cost(&mut self, view: &View) {
-        let spent = &view.spent;
-        let runs = |count: u64| match count {
-            0 => "no agent run".to_owned(),
-            count => text::counted(count, "agent run"),
-        };
-        let money = |usd: f64| format!("{usd:.2} USD");
-        let tokens = |count: u64| format!("{count} tokens");
-        if *spent != aot_core::state::Spent::default() {
-            let mut parts = vec![runs(spent.agent_runs), clock::span(spent.seconds)];
-            parts.extend((spent.cost_usd > 0.0).then(|| money(spent.cost_usd)));
-            parts.extend((spent.tokens > 0).then(|| tokens(spent.tokens)));
-            self.rows("spent", Paint::Plain, &parts.join(", "));
+        if let Some(spent) = spent(view) {
+            self.rows("spent", Paint::Plain, &spent);
         }
         if view.status != LoopStatus::Completed {
-            let bound = &view.bound;
-            let mut parts = vec![runs(bound.agent_runs), clock::span(bound.seconds)];
-            parts.extend(bound.cost_usd.map(money));
-            parts.extend(bound.tokens.map(tokens));
-            self.rows("left at most", Paint::Plain, &parts.join(", "));
+            self.rows("left at most", Paint::Plain, &left(&view.bound, clock::span(view.bound.seconds)));
         }
     }
 
@@ -389,6 +334,105 @@ impl StatusPage {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
+}
+
+/// The status in a word.
+pub fn standing(status: LoopStatus) -> (&'static str, Paint) {
+    match status {
+        LoopStatus::Pending => ("pending", Paint::Plain),
+        LoopStatus::Running => ("running", Paint::Cyan),
+        LoopStatus::Stopped => ("stopped", Paint::Red),
+        LoopStatus::Completed => ("completed", Paint::Green),
+    }
+}
+
+/// What stands behind that word.
+pub fn progress(view: &View) -> String {
+    let View { iteration, max_iterations, stall_count, max_stall_count, .. } = view;
+    format!(", iteration {iteration} of {max_iterations}, stalled {stall_count} of {max_stall_count}")
+}
+
+pub fn driver(view: &View, beside: &OutsideState) -> Option<String> {
+    match (&beside.driver, view.status) {
+        (Some(driver), _) => Some(format!("driven by {driver}")),
+        (None, LoopStatus::Running) if view.session.is_some() => Some("a host's session drives it".into()),
+        (None, LoopStatus::Running) => Some("no driver: aot run".into()),
+        (None, LoopStatus::Pending | LoopStatus::Stopped | LoopStatus::Completed) => None,
+    }
+}
+
+/// How far it is, in words.
+pub fn resolved(counts: &Counts) -> String {
+    let (resolved, all) = counts.progress();
+    let claimed = if counts.claimed > 0 { format!(": {}", counts.proof()) } else { String::new() };
+    format!("{resolved} of {} resolved{claimed}", text::counted(all as u64, "atom"))
+}
+
+/// The atoms as a bar with these words behind it, or on a line of its own.
+pub fn bar(counts: &Counts, beside: &str, ink: Ink) -> String {
+    let parts = [
+        (counts.resolved, ink.sign("█", "#"), Paint::Green),
+        (counts.in_progress, ink.sign("▓", ">"), Paint::Cyan),
+        (counts.pending, ink.sign("░", "-"), Paint::Plain),
+        (counts.dormant, ink.sign("·", "."), Paint::Dim),
+    ];
+    let columns = bar_columns(beside, ink);
+    let columns = if columns < NARROW_BAR { BAR } else { columns };
+    let widths = shares(parts.map(|(count, ..)| count), columns);
+    let part =
+        |((_, sign, paint), width): (&(usize, &str, Paint), usize)| ink.paint(*paint, &sign.repeat(width));
+    parts.iter().zip(widths).map(part).collect()
+}
+
+/// The room for a bar with these words behind it.
+fn bar_columns(beside: &str, ink: Ink) -> usize {
+    ink.columns.saturating_sub(text::width(beside) + 2).min(BAR)
+}
+
+/// How many atoms there are of each kind.
+fn told(counts: &Counts) -> String {
+    let resolved = (counts.resolved > 0).then(|| format!("{} resolved", counts.resolved));
+    resolved
+        .into_iter()
+        .chain(Some(unresolved(counts)).filter(|rest| !rest.is_empty()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// The same of those that are not resolved.
+pub fn unresolved(counts: &Counts) -> String {
+    let parts = [(counts.in_progress, "running"), (counts.pending, "pending"), (counts.dormant, "dormant")];
+    let told = parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// What was spent, if anything was.
+pub fn spent(view: &View) -> Option<String> {
+    let spent = &view.spent;
+    let mut parts = vec![runs(spent.agent_runs), clock::span(spent.seconds)];
+    parts.extend((spent.cost_usd > 0.0).then(|| money(spent.cost_usd)));
+    parts.extend((spent.tokens > 0).then(|| tokens(spent.tokens)));
+    (*spent != aot_core::state::Spent::default()).then(|| parts.join(", "))
+}
+
+/// The most that is left, with the time in words.
+pub fn left(bound: &Bound, time: String) -> String {
+    let mut parts = vec![runs(bound.agent_runs), time];
+    parts.extend(bound.cost_usd.map(money));
+    parts.extend(bound.tokens.map(tokens));
+    parts.join(", ")
+}
+
+fn runs(count: u64) -> String {
+    if count == 0 { "no agent run".to_owned() } else { text::counted(count, "agent run") }
+}
+
+fn money(usd: f64) -> String {
+    format!("{usd:.2} USD")
+}
+
+fn tokens(count: u64) -> String {
+    format!("{count} tokens")
 }
 
 /// Cells of the bar: in proportion, and at least one for whatever there is.

@@ -109,6 +109,31 @@ impl Terminal {
         plain(&self.seen)
     }
 
+    /// Waits until this stands on a screen that is drawn by places, whenever it was drawn.
+    pub fn show(&mut self, what: &str) {
+        self.show_that(what, |screen| screen.contains(what));
+    }
+
+    pub fn show_that(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let began = Instant::now();
+        while !is_so(&drawn(&self.seen)) {
+            assert!(began.elapsed() < LONG, "it never showed {what:?}:\n{}", drawn(&self.seen));
+            match self.shown.recv_timeout(LONG) {
+                Ok(bytes) => self.seen.extend(bytes),
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("it ended without {what:?}:\n{}", drawn(&self.seen))
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// What the terminal does with keys and lines now.
+    pub fn modes(&self) -> String {
+        let modes = tcgetattr(&self.keys).expect("a terminal");
+        format!("{:?} {:?} {:?}", modes.input_modes, modes.output_modes, modes.local_modes)
+    }
+
     /// Waits for its end: the exit code and the last of what it shows.
     pub fn end(mut self) -> (Option<i32>, Vec<u8>) {
         let began = Instant::now();
@@ -203,4 +228,43 @@ pub fn screen(bytes: &[u8]) -> String {
         }
     }
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+/// What stands on a screen whose cells are drawn by their places. Entering and leaving it begin an empty one.
+pub fn drawn(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut rows: Vec<Vec<char>> = Vec::new();
+    let (mut row, mut column) = (0, 0);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' if chars.next_if_eq(&'[').is_some() => {
+                let mut sequence = String::new();
+                for c in chars.by_ref() {
+                    sequence.push(c);
+                    if ('@'..='~').contains(&c) {
+                        break;
+                    }
+                }
+                match sequence.as_str() {
+                    "2J" | "?1049h" | "?1049l" => rows.clear(),
+                    _ => {}
+                }
+                if let Some((y, x)) = sequence.strip_suffix('H').and_then(|place| place.split_once(';')) {
+                    row = y.parse::<usize>().expect("a row") - 1;
+                    column = x.parse::<usize>().expect("a column") - 1;
+                }
+            }
+            '\r' => column = 0,
+            '\n' => row += 1,
+            c => {
+                rows.resize(rows.len().max(row + 1), Vec::new());
+                let line = &mut rows[row];
+                line.resize(line.len().max(column + 1), ' ');
+                line[column] = c;
+                column += 1;
+            }
+        }
+    }
+    rows.iter().map(|row| row.iter().collect::<String>().trim_end().to_owned() + "\n").collect()
 }

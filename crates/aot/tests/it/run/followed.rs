@@ -7,17 +7,20 @@ use serde_json::{Value, json};
 
 use crate::repo::{Plan, Repo, check};
 
-/// A loop whose agent says what it does, and waits for the file `go` before it is done.
-fn with_agent() -> Repo {
+/// A loop whose agent says what it does, something else as soon as there is a file `next`, and waits for the file `go` before
+/// it is done.
+pub fn with_agent() -> Repo {
     let repo = Repo::with(&Plan {
         atoms: "  - {id: A1, description: \"One\", status: pending, depends_on: []}\n",
         base_case: &check("test -f one"),
         ..Plan::default()
     });
-    let go = repo.path("go");
+    let (go, next) = (repo.path("go"), repo.path("next"));
     let agent = format!(
         "#!/bin/sh\ncat > /dev/null\necho '{{\"type\": \"tool\", \"name\": \"reads \\u001b[31mred.txt\"}}'\n\
-         until test -f {go:?}; do sleep 0.02; done\necho one > one\n\
+         told=\nuntil test -f {go:?}; do\n\
+         if test -z \"$told\" && test -f {next:?}; then told=1; echo '{{\"type\": \"tool\", \"name\": \"writes blue.txt\"}}'; fi\n\
+         sleep 0.02\ndone\necho one > one\n\
          echo '{{\"type\": \"end\", \"result\": {{\"success\": true, \"summary\": \"It is there\", \"artifacts\": [\"one\"], \
          \"reason\": null, \"too_large\": false}}}}'\n"
     );

@@ -18,3 +18,4 @@ mod traces;
 mod traps;
 mod trees;
 mod undo;
+mod watched;
