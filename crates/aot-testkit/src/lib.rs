@@ -1,11 +1,12 @@
 //! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, a simulation that drives
-//! the shipping coordinator, and three campaigns against the built program: faults,
+//! the shipping coordinator, a browser, and three campaigns against the built program: faults,
 //! attacks and the proving ground.
 
 pub mod attacks;
 pub mod audit;
 pub mod batch;
 pub mod behaviour;
+pub mod browser;
 pub mod describe;
 pub mod edits;
 pub mod faults;

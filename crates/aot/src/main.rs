@@ -9,6 +9,8 @@ mod mcp;
 mod place;
 mod print;
 mod screens;
+#[cfg(feature = "serve")]
+mod serve;
 mod terminal;
 mod text;
 

@@ -108,7 +108,8 @@ fn classify(words: &[String]) -> Verb {
             ["--hold"] | ["--cancel"] => Verb::HoldRedirect,
             _ => Verb::Restricted,
         },
-        "confirm" | "trust" => Verb::NeedsPerson,
+        // Whoever has the page that `serve` offers acts as a person.
+        "confirm" | "serve" | "trust" => Verb::NeedsPerson,
         _ => Verb::Restricted,
     }
 }
@@ -167,6 +168,7 @@ mod tests {
             ("aot judge 'It is good'", Some(Verb::ReadOnly)),
             ("aot judge 'It is good' --scores '{}'", Some(Verb::HandsInScores)),
             ("aot trust --yes", Some(Verb::NeedsPerson)),
+            ("aot serve --port 7000", Some(Verb::NeedsPerson)),
             ("aot atom", Some(Verb::LoopStep)),
             ("aot atom brief A1", Some(Verb::ReadOnly)),
             ("aot atom add x", Some(Verb::LoopStep)),

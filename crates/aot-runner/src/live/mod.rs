@@ -126,30 +126,35 @@ impl LiveReader {
     /// The objects that were written since the last call, oldest first. A run that began meanwhile says so with `began`.
     pub fn read_new(&mut self) -> Vec<Value> {
         let mut objects = Vec::new();
+        self.each_new(&mut |object| objects.push(object));
+        objects
+    }
+
+    /// The same, one after the other: a long record is never in memory as a whole.
+    pub fn each_new(&mut self, see: &mut dyn FnMut(Value)) {
         if self.file.is_none() {
             // Of a record that was rotated, what is older comes first.
             if let Ok(mut older) = open_record(&self.sidecar.join(OLDER)) {
-                older.read_to_end(&mut objects);
+                older.read_to_end(see);
             }
             self.file = open_record(&self.sidecar.join(NAME)).ok();
         }
-        let Some(open) = &mut self.file else { return objects };
-        open.read_to_end(&mut objects);
+        let Some(open) = &mut self.file else { return };
+        open.read_to_end(see);
         if inode(&self.sidecar.join(NAME)) != Some(open.inode) {
             // It was rotated or begun anew; what was written just before that stands in the old file.
-            open.read_to_end(&mut objects);
+            open.read_to_end(see);
             self.file = open_record(&self.sidecar.join(NAME)).ok();
             if let Some(open) = &mut self.file {
-                open.read_to_end(&mut objects);
+                open.read_to_end(see);
             }
         }
-        objects
     }
 }
 
 impl OpenRecord {
-    /// Adds all whole lines that can be read.
-    fn read_to_end(&mut self, objects: &mut Vec<Value>) {
+    /// Tells all whole lines that can be read.
+    fn read_to_end(&mut self, see: &mut dyn FnMut(Value)) {
         loop {
             let mut bytes = Vec::new();
             let Ok(count) = (&mut self.file).take(READ_AT_ONCE).read_to_end(&mut bytes) else { return };
@@ -166,7 +171,7 @@ impl OpenRecord {
             let rest = self.torn.split_off(end + 1);
             let lines = std::mem::replace(&mut self.torn, rest);
             let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            objects.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
+            lines.filter_map(|line| serde_json::from_slice(line).ok()).for_each(&mut *see);
             if count == 0 {
                 return;
             }

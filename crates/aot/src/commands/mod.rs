@@ -32,6 +32,8 @@ mod reference;
 mod report;
 mod run;
 mod schema;
+#[cfg(feature = "serve")]
+mod serve;
 mod session;
 mod show;
 mod status;
@@ -54,6 +56,11 @@ use aot_runner::store::{Note, Recorded, Store};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
+
+#[cfg(feature = "serve")]
+pub use status::{base_case, newest_entries};
+#[cfg(feature = "serve")]
+pub use workspace::project;
 
 use crate::failure::{self, Failure};
 use crate::place;
@@ -134,6 +141,8 @@ enum Command {
     /// Always exits with 0; prints nothing for an event that does not concern a loop.
     Hook(hook::HookArgs),
     Statusline(statusline::StatuslineArgs),
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeArgs),
     Mcp(mcp::McpArgs),
     #[command(hide = true)]
     Call(call::CallArgs),
@@ -179,6 +188,8 @@ impl Command {
             Command::Doctor(verb) => verb,
             Command::Agents(verb) => verb,
             Command::Statusline(verb) => verb,
+            #[cfg(feature = "serve")]
+            Command::Serve(verb) => verb,
             Command::Hook(verb) => verb,
             Command::Mcp(verb) => verb,
             Command::Call(verb) => verb,

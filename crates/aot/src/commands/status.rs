@@ -118,18 +118,13 @@ impl LoopNow {
         live: impl FnOnce(&Project) -> LiveNow,
     ) -> Result<LoopNow, Failure> {
         let project = workspace::project(&invocation.path()?)?;
-        let mut lines = Kept::of(&project).recent();
-        // Work that was taken back changes what the checks find.
-        if let Some(reset) = report::last_reset(entries) {
-            lines.retain(|line| line.evidence.at.at() > reset);
-        }
         let driver = driver::holder(store.file().home());
         // What a driver that died did last goes on no more.
         let live = driver.is_some().then(|| live(&project));
         let beside = OutsideState {
             now: Timestamp::now(),
             since: started(entries, &view.running),
-            base_case: last_seen(&view.base_case, &lines),
+            base_case: base_case(entries, &view, &project),
             driver,
             live: live.unwrap_or_default(),
         };
@@ -171,6 +166,16 @@ pub(super) fn agents(path: &Path, store: &mut Store, view: &View) -> Result<Opti
 /// So much of the journal as the short questions need; without one they are left open (D32).
 pub fn newest_entries(store: &Store) -> Vec<JournalEntry<Change>> {
     store.journal().newest(SEARCHED).unwrap_or_default()
+}
+
+/// What was last seen of each check of the base case. These are the newest entries of the journal.
+pub fn base_case(entries: &[JournalEntry<Change>], view: &View, project: &Project) -> Vec<LastSeen> {
+    let mut lines = Kept::of(project).recent();
+    // Work that was taken back changes what the checks find.
+    if let Some(reset) = report::last_reset(entries) {
+        lines.retain(|line| line.evidence.at.at() > reset);
+    }
+    last_seen(&view.base_case, &lines)
 }
 
 /// When each of these was last started, as far as the journal tells.

@@ -19,11 +19,13 @@ use crate::text::{self, COLUMNS};
 pub use dot::dot;
 pub use mermaid::mermaid;
 pub use svg::svg;
+#[cfg(feature = "serve")]
+pub use svg::{lines, places};
 
 /// With more boxes than this, what is resolved and no longer needed becomes one box.
 const MOST_BOXES: usize = 60;
 
-/// Columns of a description in a box, over all its lines.
+/// Columns of a name or a description in a box, over all its lines.
 const DESCRIPTION: usize = 58;
 
 /// Whether a large graph is drawn whole.
@@ -34,6 +36,7 @@ pub enum Detail {
     Whole,
 }
 
+#[derive(Debug)]
 pub struct Diagram {
     pub goal: String,
     /// How far the loop is.
@@ -42,8 +45,10 @@ pub struct Diagram {
     pub arrows: Vec<Arrow>,
 }
 
+#[derive(Debug)]
 pub struct DiagramBox {
     pub kind: BoxKind,
+    /// As the state calls it, however long that is.
     pub name: String,
     pub text: String,
     pub status: DisplayStatus,
@@ -59,6 +64,7 @@ pub enum BoxKind {
     Contracted,
 }
 
+#[derive(Debug)]
 pub struct Arrow {
     pub from: usize,
     pub to: usize,
@@ -165,7 +171,7 @@ impl Diagram {
 }
 
 /// The word of a status in pictures.
-fn word(status: DisplayStatus) -> &'static str {
+pub fn word(status: DisplayStatus) -> &'static str {
     match status {
         DisplayStatus::Resolved => "resolved",
         DisplayStatus::Claimed => "claimed",
@@ -193,11 +199,14 @@ struct Drawing<'p> {
     boxes: Vec<DiagramBox>,
     arrows: Vec<Arrow>,
     places: HashMap<Target, usize>,
+    /// The atoms of the critical path, and those that contain one of them.
+    critical: HashSet<usize>,
 }
 
 impl<'p> Drawing<'p> {
     fn new(picture: &'p Picture<'p>) -> Drawing<'p> {
-        Drawing { picture, boxes: Vec::new(), arrows: Vec::new(), places: HashMap::new() }
+        let critical = picture.critical.iter().flat_map(|index| picture.graph.line(*index)).collect();
+        Drawing { picture, boxes: Vec::new(), arrows: Vec::new(), places: HashMap::new(), critical }
     }
 
     fn whole(mut self) -> Diagram {
@@ -220,7 +229,7 @@ impl<'p> Drawing<'p> {
                     unmade.extend(of.map(|group| (self.boxes.len(), group)));
                     self.boxes.push(DiagramBox {
                         kind: BoxKind::Atom,
-                        name: text::fit(id.as_str(), DESCRIPTION),
+                        name: id.to_string(),
                         text,
                         status: DisplayStatus::Dormant,
                     });
@@ -247,7 +256,7 @@ impl<'p> Drawing<'p> {
         let decomposed = self.picture.graph.is_decomposed(index);
         self.boxes.push(DiagramBox {
             kind: if decomposed { BoxKind::Parent } else { BoxKind::Atom },
-            name: text::fit(atom.id.as_str(), DESCRIPTION),
+            name: atom.id.to_string(),
             text: text::fit(&atom.description, DESCRIPTION),
             status: self.picture.standings[index],
         });
@@ -260,7 +269,7 @@ impl<'p> Drawing<'p> {
         self.places.insert(Target::Group(group), self.boxes.len());
         self.boxes.push(DiagramBox {
             kind: BoxKind::OrGroup,
-            name: text::fit(name.as_str(), DESCRIPTION),
+            name: name.to_string(),
             text: if racing { format!("a race of {choices}") } else { format!("one of {choices}") },
             status: self.picture.group_standing(group),
         });
@@ -305,14 +314,11 @@ impl<'p> Drawing<'p> {
 
     /// A group is on the path if its selected choice is, or what stands below that one.
     fn is_critical(&self, target: Target) -> bool {
-        let Picture { state, graph, critical, .. } = self.picture;
-        let below = |top: usize| critical.iter().any(|index| graph.line(*index).any(|above| above == top));
-        match target {
-            Target::Atom(index) => below(index),
-            Target::Group(group) => {
-                let selected = state.atoms.get_index_of(&state.or_groups[group].selected);
-                selected.is_some_and(below)
-            }
-        }
+        let state = self.picture.state;
+        let index = match target {
+            Target::Atom(index) => Some(index),
+            Target::Group(group) => state.atoms.get_index_of(&state.or_groups[group].selected),
+        };
+        index.is_some_and(|index| self.critical.contains(&index))
     }
 }

@@ -5,6 +5,8 @@
 //! evaluation that it belongs to began.
 
 use std::cmp::Reverse;
+#[cfg(feature = "serve")]
+use std::collections::BTreeSet;
 use std::collections::{BinaryHeap, HashMap};
 
 use aot_core::rules::Change;
@@ -90,7 +92,7 @@ pub enum SpanRow {
 }
 
 impl SpanRow {
-    fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             SpanRow::Runs => "loop",
             SpanRow::Iterations => "iterations",
@@ -131,14 +133,7 @@ pub struct Timeline {
 /// The spans and moments of a journal. Entries whose moment cannot be read are left out.
 pub fn timeline(entries: &[JournalEntry<Change>], now: Timestamp) -> Timeline {
     let mut tracer = Tracer::default();
-    for entry in entries {
-        let Ok(at) = entry.at.parse::<Timestamp>() else { continue };
-        tracer.at = at.as_microsecond();
-        tracer.ended_now.clear();
-        for change in &entry.changes {
-            tracer.change(change, &entry.changes);
-        }
-    }
+    entries.iter().for_each(|entry| tracer.entry(entry));
     tracer.at = tracer.at.max(now.as_microsecond());
     for place in tracer.all_open() {
         tracer.end(place, "open", None);
@@ -175,8 +170,8 @@ pub fn slots(intervals: &[(i64, i64)]) -> Vec<usize> {
 }
 
 /// What is open while the journal is read.
-#[derive(Default)]
-struct Tracer {
+#[derive(Debug, Default)]
+pub struct Tracer {
     timeline: Timeline,
     /// When the entry that is being read was written.
     at: i64,
@@ -188,7 +183,31 @@ struct Tracer {
     ended_now: HashMap<AtomId, usize>,
 }
 
+#[cfg(feature = "serve")]
 impl Tracer {
+    /// All spans so far, in the order in which they began.
+    pub fn spans(&self) -> &[TraceSpan] {
+        &self.timeline.spans
+    }
+
+    /// The places of those that have not ended.
+    pub fn open(&self) -> BTreeSet<usize> {
+        let of_loop = [self.run, self.iteration, self.wait].into_iter().flatten();
+        of_loop.chain(self.attempts.values().copied()).collect()
+    }
+}
+
+impl Tracer {
+    /// Reads one more entry. One whose moment cannot be read is left out.
+    pub fn entry(&mut self, entry: &JournalEntry<Change>) {
+        let Ok(at) = entry.at.parse::<Timestamp>() else { return };
+        self.at = at.as_microsecond();
+        self.ended_now.clear();
+        for change in &entry.changes {
+            self.change(change, &entry.changes);
+        }
+    }
+
     fn change(&mut self, change: &Change, step: &[Change]) {
         match change {
             Change::LoopStarted => {

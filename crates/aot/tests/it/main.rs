@@ -10,6 +10,7 @@ mod documents;
 mod examples;
 mod hostile;
 mod mcp;
+mod page;
 mod plugin;
 mod run;
 mod verification;

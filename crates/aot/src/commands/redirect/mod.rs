@@ -30,7 +30,10 @@ use crate::dialogue::Dialogue;
 use crate::failure::{self, Failure, FailureKind};
 use crate::place;
 use crate::print::{Answer, OutputFormat};
-use crate::terminal;
+use crate::screens::difference;
+use crate::screens::ink::{Alphabet, Colour, Ink};
+use crate::terminal::{self, Stream};
+use crate::text::COLUMNS;
 use changes::{ChangeArgs, Changes};
 use talk::RedirectDialogue;
 
@@ -57,6 +60,10 @@ pub struct RedirectArgs {
     #[arg(long, short)]
     #[serde(skip)]
     yes: bool,
+    /// Show what the flags would change, and change nothing
+    #[arg(long, conflicts_with_all = ["yes", "hold", "cancel"])]
+    #[serde(default)]
+    preview: bool,
     /// Interrupt the loop and hold it, for a dialogue of several commands: until the next redirect, or `--cancel`
     #[arg(long, conflicts_with_all = changes::FLAGS)]
     #[serde(default)]
@@ -83,7 +90,12 @@ impl Verb for RedirectArgs {
         }
         let changes = changes::read(&self.changes, &self.limits, &self.text.join(" "))?;
         if !changes.is_empty() {
-            return take(invocation, &mut store, &changes);
+            let mode = if self.preview { TakeMode::Preview } else { TakeMode::Make };
+            return take(invocation, &mut store, &changes, mode);
+        }
+        if self.preview {
+            let hint = "say what by flags: `aot redirect --help` lists them";
+            return Err(Failure::input("--preview", "nothing to change", hint));
         }
         if invocation.format == OutputFormat::Text && terminal::is_interactive() && !self.yes {
             return converse(invocation, self, store);
@@ -98,7 +110,7 @@ impl Verb for RedirectArgs {
             return Err(Failure::new(FailureKind::Usage, "no_yes", "needs confirmation").with_hint(hint));
         }
         let changes = self.proposed(invocation, &mut store, &words)?;
-        take(invocation, &mut store, &changes)
+        take(invocation, &mut store, &changes, TakeMode::Make)
     }
 }
 
@@ -193,8 +205,21 @@ fn talk(
     talk.agree(&args.text.join(" "))
 }
 
+/// Whether the changes that flags ask for are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TakeMode {
+    Make,
+    /// They are only shown.
+    Preview,
+}
+
 /// The changes that flags ask for.
-fn take(invocation: &Invocation, store: &mut Store, changes: &Changes) -> Result<Answer, Failure> {
+fn take(
+    invocation: &Invocation,
+    store: &mut Store,
+    changes: &Changes,
+    mode: TakeMode,
+) -> Result<Answer, Failure> {
     let path = invocation.path()?;
     let (_, state) = store.load()?;
     // The protected files are those of the branch that the loop lands on.
@@ -208,6 +233,18 @@ fn take(invocation: &Invocation, store: &mut Store, changes: &Changes) -> Result
     let mut trial = Ledger::open(state.clone(), jiff::Timestamp::now());
     interrupted_state(&mut trial);
     decide(&mut trial, changes, &project)?;
+    if mode == TakeMode::Preview {
+        let after = trial.close().0;
+        let ink = match invocation.format {
+            OutputFormat::Text => Ink::of(Stream::Out),
+            OutputFormat::Json => Ink { colour: Colour::Off, alphabet: Alphabet::Unicode, columns: COLUMNS },
+        };
+        let page = difference::draw(state, &after, ink, ink.columns);
+        let text =
+            format!("{}\n\nNothing is changed yet: the same without --preview makes it.", page.trim_end());
+        let lines: Vec<&str> = page.lines().collect();
+        return Ok(Answer::new(text, json!({"success": true, "preview": lines})));
+    }
     let interrupted = interrupt::interrupt(store)?;
     let made = make(store, changes, &project);
     finish(store, interrupted, made)

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use aot_core::view::DisplayStatus;
 
-use super::{ArrowKind, BoxKind, Diagram, PathKind, mark};
+use super::{ArrowKind, BoxKind, DESCRIPTION, Diagram, PathKind, mark};
 use crate::screens::markup::escaped;
+use crate::text;
 
 pub fn dot(diagram: &Diagram) -> String {
     let mut page = String::from("digraph aot {\n  rankdir=LR;\n");
@@ -21,7 +22,7 @@ pub fn dot(diagram: &Diagram) -> String {
             BoxKind::OrGroup => ", shape=diamond, style=filled",
             BoxKind::Contracted => ", shape=folder, style=filled",
         };
-        let (name, text) = (escaped(&drawn.name), escaped(&drawn.text));
+        let (name, text) = (escaped(&text::fit(&drawn.name, DESCRIPTION)), escaped(&drawn.text));
         let text = match (drawn.status, text.is_empty()) {
             (_, true) => String::new(),
             (DisplayStatus::Failed, false) => format!("<br/><s>{text}</s>"),

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use aot_core::view::DisplayStatus;
 
 use super::dot::colours;
-use super::{ArrowKind, BoxKind, Diagram, PathKind, mark, word};
+use super::{ArrowKind, BoxKind, DESCRIPTION, Diagram, PathKind, mark, word};
+use crate::text;
 
 pub fn mermaid(diagram: &Diagram) -> String {
     let mut page = String::from("flowchart LR\n");
@@ -14,7 +15,8 @@ pub fn mermaid(diagram: &Diagram) -> String {
             true => String::new(),
             false => format!("<br/>{}", entities(&drawn.text)),
         };
-        let label = format!("{} <b>{}</b>{text}", mark(drawn.status), entities(&drawn.name));
+        let label =
+            format!("{} <b>{}</b>{text}", mark(drawn.status), entities(&text::fit(&drawn.name, DESCRIPTION)));
         let (open, close) = match drawn.kind {
             BoxKind::Atom => ("(", ")"),
             BoxKind::Parent => ("[[", "]]"),

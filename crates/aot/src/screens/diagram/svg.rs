@@ -21,6 +21,11 @@ const FOOT: f64 = 44.0;
 /// No picture is narrower: the legend has to fit.
 const LEAST_WIDTH: f64 = 620.0;
 
+/// So many parts that hang together by nothing stand below each other; more are put side by side, too.
+const STACKED: usize = 8;
+/// How much wider than high a picture of many parts is.
+const ASPECT: f64 = 1.6;
+
 /// Above so many boxes the order within columns is not refined further: that takes cubic time.
 const REFINED: usize = 400;
 
@@ -54,15 +59,15 @@ pub fn svg(diagram: &Diagram) -> String {
 }
 
 /// Where a box is: its middle and its size.
-struct Place {
-    x: f64,
-    y: f64,
-    width: f64,
-    height: f64,
+pub struct Place {
+    pub x: f64,
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
 }
 
 /// The place of each box, and how much room all of them take. Columns from left to right, each after what it needs.
-fn places(diagram: &Diagram) -> (Vec<Place>, f64, f64) {
+pub fn places(diagram: &Diagram) -> (Vec<Place>, f64, f64) {
     let size = |drawn: &DiagramBox| (WIDTH, 14.0 + LINE * (1 + lines(drawn).len()) as f64);
     let mut places: Vec<Place> = diagram
         .boxes
@@ -93,27 +98,54 @@ fn places(diagram: &Diagram) -> (Vec<Place>, f64, f64) {
     layouts.sort_by_key(|(part, _, _)| {
         (std::cmp::Reverse(part.len()), part.iter().map(|(at, _)| *at).min().unwrap_or_default())
     });
-    let (mut right, mut below) = (0.0_f64, 0.0_f64);
-    for (part, _, _) in &layouts {
-        let least = |of: &dyn Fn(&Place, &(f64, f64)) -> f64| {
-            part.iter().map(|(at, place)| of(&places[*at], place)).fold(f64::INFINITY, f64::min)
-        };
-        let top = least(&|place, (across, _)| across - place.height / 2.0);
-        let left = least(&|place, (_, down)| down - place.width / 2.0);
-        let mut lowest = below;
-        for (at, (across, down)) in part {
-            let place = &mut places[*at];
-            place.x = MARGIN + down - left;
-            place.y = HEAD + below + across - top;
-            right = right.max(place.x + place.width / 2.0 - MARGIN);
-            lowest = lowest.max(place.y + place.height / 2.0 - HEAD);
+    let parts: Vec<Part> = layouts.iter().map(|(part, _, _)| Part::of(part, &places)).collect();
+    let area: f64 = parts.iter().map(|part| (part.width + COLUMN_GAP) * (part.height + ROW_GAP)).sum();
+    let widest = parts.iter().map(|part| part.width).fold(0.0, f64::max);
+    let room = if parts.len() > STACKED { widest.max((area * ASPECT).sqrt()) } else { 0.0 };
+    // Rows of parts from left to right; few parts have a row each.
+    let (mut x, mut y, mut row, mut right) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
+    for ((boxes, _, _), part) in layouts.iter().zip(&parts) {
+        if x > 0.0 && x + part.width > room {
+            (x, y, row) = (0.0, y + row + ROW_GAP, 0.0);
         }
-        below = lowest + ROW_GAP;
+        for (at, (across, down)) in boxes {
+            let place = &mut places[*at];
+            place.x = MARGIN + x + down - part.left;
+            place.y = HEAD + y + across - part.top;
+        }
+        right = right.max(x + part.width);
+        row = row.max(part.height);
+        x += part.width + COLUMN_GAP;
     }
-    (places, right, (below - ROW_GAP).max(0.0))
+    (places, right, y + row)
 }
 
-fn lines(drawn: &DiagramBox) -> Vec<String> {
+/// What hangs together, as the library placed it.
+struct Part {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+impl Part {
+    fn of(boxes: &[(usize, (f64, f64))], places: &[Place]) -> Part {
+        let least = |of: &dyn Fn(&Place, f64, f64) -> f64| {
+            boxes
+                .iter()
+                .map(|(at, (across, down))| of(&places[*at], *across, *down))
+                .fold(f64::INFINITY, f64::min)
+        };
+        let top = least(&|place, across, _| across - place.height / 2.0);
+        let left = least(&|place, _, down| down - place.width / 2.0);
+        let height = -least(&|place, across, _| -across - place.height / 2.0) - top;
+        let width = -least(&|place, _, down| -down - place.width / 2.0) - left;
+        Part { left, top, width, height }
+    }
+}
+
+/// What a box says below its name.
+pub fn lines(drawn: &DiagramBox) -> Vec<String> {
     if drawn.text.is_empty() {
         return Vec::new();
     }

@@ -1,0 +1,6 @@
+//! The page of `aot serve`: over plain connections, and in a real browser.
+
+mod doors;
+mod kit;
+mod seen;
+mod steered;
