@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use aot_runner::machine;
+use aot_runner::{loops as known, machine};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -15,6 +15,9 @@ use crate::serve::{self, Page};
 /// Where stamps of the tokens of ports are kept, below the user's data.
 const FOLDER: &str = "serve";
 
+/// Of all loops, those that were driven last are shown.
+const MOST_LOOPS: usize = 50;
+
 /// Show loops on a page in the browser: graph, timeline, evidence; stop, redirect and confirm there
 ///
 /// Only this machine reaches it, and only with the token in the address that is printed. Ctrl-C ends it; the loops go on.
@@ -23,6 +26,9 @@ pub struct ServeArgs {
     /// Another loop on the same page, by its folder or its state file
     #[arg(long = "loop", value_name = "PATH")]
     loops: Vec<PathBuf>,
+    /// All loops that `aot loops` lists, too
+    #[arg(long)]
+    all: bool,
     /// The port (default: a free one); with the same port, pages that are open go on when this is started again
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -67,7 +73,7 @@ impl ServeArgs {
         match invocation.path() {
             Ok(here) => states.push(here),
             // Those that are named are enough.
-            Err(_) if !self.loops.is_empty() => {}
+            Err(_) if !self.loops.is_empty() || self.all => {}
             Err(failure) => return Err(failure),
         }
         for named in &self.loops {
@@ -82,12 +88,22 @@ impl ServeArgs {
             }
             states.push(state);
         }
+        if self.all {
+            let mut all = known::all();
+            all.sort_by_key(|known| std::cmp::Reverse(known.driven));
+            states.extend(all.into_iter().take(MOST_LOOPS).map(|known| known.state));
+        }
         let mut found: Vec<PathBuf> = Vec::new();
         for state in states {
             let state = state.canonicalize().map_err(|error| Failure::world("find the state file", error))?;
             if !found.contains(&state) {
                 found.push(state);
             }
+        }
+        if found.is_empty() {
+            let message = "no loop has run here yet";
+            return Err(Failure::refused("no_loop", message)
+                .with_hint("start one with: aot run \"GOAL\" --check \"COMMAND\""));
         }
         Ok(found)
     }

@@ -16,20 +16,20 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum PageAction {
     Stop,
     Redirect,
     Preview,
     Confirm,
 }
 
-impl Action {
-    pub fn named(name: &str) -> Option<Action> {
+impl PageAction {
+    pub fn named(name: &str) -> Option<PageAction> {
         match name {
-            "stop" => Some(Action::Stop),
-            "redirect" => Some(Action::Redirect),
-            "preview" => Some(Action::Preview),
-            "confirm" => Some(Action::Confirm),
+            "stop" => Some(PageAction::Stop),
+            "redirect" => Some(PageAction::Redirect),
+            "preview" => Some(PageAction::Preview),
+            "confirm" => Some(PageAction::Confirm),
             _ => None,
         }
     }
@@ -44,16 +44,16 @@ struct PersonClaim {
 }
 
 /// Performs it on the loop with this state file. The thread that calls this waits for the verb.
-pub fn perform(program: &Path, state: &Path, action: Action, mut wanted: Map<String, Value>) -> Value {
+pub fn perform(program: &Path, state: &Path, action: PageAction, mut wanted: Map<String, Value>) -> Value {
     let mut words: Vec<OsString> =
         vec!["--tied".into(), "--json".into(), "--state".into(), state.as_os_str().to_owned()];
     match action {
-        Action::Stop => words.extend(["call".into(), "stop".into()]),
-        Action::Redirect | Action::Preview => {
-            wanted.insert("preview".into(), json!(action == Action::Preview));
+        PageAction::Stop => words.extend(["call".into(), "stop".into()]),
+        PageAction::Redirect | PageAction::Preview => {
+            wanted.insert("preview".into(), json!(action == PageAction::Preview));
             words.extend(["call".into(), "redirect".into()]);
         }
-        Action::Confirm => {
+        PageAction::Confirm => {
             match serde_json::from_value::<PersonClaim>(Value::Object(std::mem::take(&mut wanted))) {
                 Ok(claim) => {
                     words.push("confirm".into());
@@ -65,8 +65,10 @@ pub fn perform(program: &Path, state: &Path, action: Action, mut wanted: Map<Str
         }
     }
     let input = match action {
-        Action::Confirm => Vec::new(),
-        Action::Stop | Action::Redirect | Action::Preview => Value::Object(wanted).to_string().into_bytes(),
+        PageAction::Confirm => Vec::new(),
+        PageAction::Stop | PageAction::Redirect | PageAction::Preview => {
+            Value::Object(wanted).to_string().into_bytes()
+        }
     };
     let verb = host::Verb { words, variables: Vec::new(), input, limit: LIMIT };
     match host::answer(program, &verb, &Switch::default()) {

@@ -53,12 +53,12 @@ pub struct Follower {
     /// When what is slow was looked at, and whether something has changed since.
     slow_since: Option<Instant>,
     is_stale: bool,
-    seen: Seen,
+    seen: ToldSoFar,
 }
 
 /// What was told already.
 #[derive(Debug, Default)]
-struct Seen {
+struct ToldSoFar {
     head: Value,
     checks: Value,
     driver: Option<String>,
@@ -77,7 +77,7 @@ impl Follower {
         let store = Store::open(state, &place::build_mark())?;
         let project = project(state)?;
         let (poll, record) = (ChangePoll::of(store.file().home()), LiveReader::of(&project.sidecar));
-        let (live, seen) = (LiveNow::default(), Seen::default());
+        let (live, seen) = (LiveNow::default(), ToldSoFar::default());
         Ok(Follower { store, project, poll, record, live, slow_since: None, is_stale: true, seen })
     }
 

@@ -37,14 +37,14 @@ pub struct Update {
 
 #[derive(Debug)]
 pub struct Loops {
-    loops: Vec<Arc<Watched>>,
+    loops: Vec<Arc<FollowedLoop>>,
     updates: Sender<Update>,
     viewers: Arc<AtomicUsize>,
     threads: Vec<Thread>,
 }
 
 #[derive(Debug)]
-pub struct Watched {
+pub struct FollowedLoop {
     /// By which the page names it: the same whenever the server is started.
     pub id: String,
     pub state: PathBuf,
@@ -76,7 +76,7 @@ impl Loops {
         let viewers = Arc::new(AtomicUsize::new(0));
         let mut loops = Loops { loops: Vec::new(), updates, viewers, threads: Vec::new() };
         for (at, state) in states.iter().enumerate() {
-            let watched = Arc::new(Watched {
+            let watched = Arc::new(FollowedLoop {
                 id: id(state),
                 state: state.clone(),
                 following: Mutex::new(Following::default()),
@@ -90,11 +90,11 @@ impl Loops {
         Ok(loops)
     }
 
-    pub fn all(&self) -> &[Arc<Watched>] {
+    pub fn all(&self) -> &[Arc<FollowedLoop>] {
         &self.loops
     }
 
-    pub fn named(&self, id: &str) -> Option<&Arc<Watched>> {
+    pub fn named(&self, id: &str) -> Option<&Arc<FollowedLoop>> {
         self.loops.iter().find(|watched| watched.id == id)
     }
 
@@ -106,7 +106,7 @@ impl Loops {
     }
 }
 
-impl Watched {
+impl FollowedLoop {
     fn keep_up(&self, at: usize, updates: &Sender<Update>, viewers: &AtomicUsize) {
         loop {
             if viewers.load(Ordering::Acquire) == 0 {

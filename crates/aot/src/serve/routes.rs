@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::actions::{self, Action};
+use super::actions::{self, PageAction};
 use super::door::{Door, HEADERS, NotLetIn};
 use super::loops::Loops;
 use super::{model, stream};
@@ -107,7 +107,8 @@ async fn act(
     Path((_, id, action)): Path<(String, String, String)>,
     request: Request,
 ) -> Response {
-    let (Some(watched), Some(action)) = (serving.loops.named(&id).cloned(), Action::named(&action)) else {
+    let (Some(watched), Some(action)) = (serving.loops.named(&id).cloned(), PageAction::named(&action))
+    else {
         return not_found();
     };
     let wanted = match wanted(request.into_body()).await {

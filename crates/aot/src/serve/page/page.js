@@ -89,7 +89,7 @@ function whole(told) {
   const before = loops.get(told.loop);
   const one = {
     id: told.loop, name: told.name, path: told.path, head: told.head ?? {}, checks: told.checks ?? [],
-    graph: { boxes: [], arrows: [], w: 0, h: 0 }, statuses: [], critical: [], bars: [], first: 0, log: told.log ?? [],
+    graph: { boxes: [], arrows: [], w: 0, h: 0 }, statuses: [], critical: [], changed: new Set(), bars: [], lanes: [], first: 0, log: told.log ?? [],
     doing: told.doing ?? {}, selected: before?.selected ?? null, view: before?.view ?? null,
   };
   loops.set(one.id, one);

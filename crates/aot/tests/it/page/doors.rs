@@ -141,3 +141,14 @@ fn a_job_of_a_loop_gets_no_page() {
     assert!(text.contains("not_a_person"), "{text}");
     assert!(repo.path(STATE).exists());
 }
+
+#[test]
+fn all_loops_that_were_driven_stand_on_one_page() {
+    let repo = Repo::with(&Plan::default()).at("../elsewhere");
+    let said = repo.aot(&["serve", "--all", "--json"]);
+    assert!(said.out.contains("no_loop"), "{said:?}");
+    let repo = repo.at("../project");
+    assert_eq!(repo.run().exit, 0);
+    let server = Server::start(&repo.at("../elsewhere"), &["--all"]);
+    assert_eq!(server.loops.len(), 1);
+}

@@ -113,7 +113,8 @@ fn a_redirect_that_is_left_leads_back() {
     let mut terminal = Terminal::open(&repo, &["watch"]);
     terminal.show("pending, iteration 0 of 20");
     terminal.press(b"r");
-    terminal.see("make/cancel] ");
+    terminal.see("What should be different?");
+    terminal.see("> ");
     terminal.press(b"\x03");
     terminal.see("the redirect is interrupted, and nothing was changed");
     terminal.answer("Enter goes back to the screen.", "");
