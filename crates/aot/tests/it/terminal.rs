@@ -146,7 +146,8 @@ impl Terminal {
                 self.seen.extend(bytes);
             }
         };
-        while let Ok(bytes) = self.shown.recv_timeout(std::time::Duration::from_millis(50)) {
+        // The reader ends with the last that has the terminal open, on a busy machine some time after the program.
+        while let Ok(bytes) = self.shown.recv_timeout(std::time::Duration::from_secs(5)) {
             self.seen.extend(bytes);
         }
         (code, self.seen)
