@@ -4,6 +4,7 @@
 //! choice to its group.
 
 mod dot;
+mod layout;
 mod mermaid;
 mod svg;
 
@@ -17,10 +18,11 @@ use super::ink::{Alphabet, Colour, Ink};
 use crate::text::{self, COLUMNS};
 
 pub use dot::dot;
-pub use mermaid::mermaid;
-pub use svg::svg;
 #[cfg(feature = "serve")]
-pub use svg::{lines, places};
+pub use layout::Layout;
+pub use mermaid::mermaid;
+pub use svg::lines;
+pub use svg::svg;
 
 /// With more boxes than this, what is resolved and no longer needed becomes one box.
 const MOST_BOXES: usize = 60;

@@ -295,7 +295,7 @@ impl LoopReport {
 fn standing(state: &State, driver: Option<&str>) -> Standing {
     let control = &state.control;
     let (word, reason) = match control.status {
-        LoopStatus::Completed => ("DONE", "every check of the base case was seen to pass".to_owned()),
+        LoopStatus::Completed => ("DONE", "all checks pass".to_owned()),
         LoopStatus::Stopped => {
             let reason = control.stop_reason.clone().unwrap_or_default();
             match &control.verdict {

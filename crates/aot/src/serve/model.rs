@@ -9,7 +9,7 @@ use aot_runner::plain_text;
 use aot_runner::store::journal::JournalEntry;
 use serde_json::{Map, Value, json};
 
-use crate::screens::diagram::{Arrow, ArrowKind, BoxKind, Diagram, PathKind, lines, places, word};
+use crate::screens::diagram::{Arrow, ArrowKind, BoxKind, Diagram, Layout, PathKind, lines, word};
 use crate::screens::status::LastSeen;
 use crate::screens::trace::TraceSpan;
 use crate::screens::words::sentence;
@@ -66,7 +66,7 @@ pub fn checks(view: &View, seen: &[LastSeen]) -> Value {
 
 /// The boxes with their places, and the arrows; without what changes from moment to moment.
 pub fn graph(diagram: &Diagram) -> Value {
-    let (places, width, height) = places(diagram);
+    let Layout { places, ways, width, height } = Layout::of(diagram);
     let boxes = diagram.boxes.iter().zip(&places).map(|(drawn, place)| {
         let kind = match drawn.kind {
             BoxKind::Atom => "atom",
@@ -81,13 +81,14 @@ pub fn graph(diagram: &Diagram) -> Value {
             "w": place.width, "h": place.height,
         })
     });
-    let arrows = diagram.arrows.iter().map(|arrow| {
+    let arrows = diagram.arrows.iter().zip(&ways).map(|(arrow, way)| {
         let kind = match arrow.kind {
             ArrowKind::Dependency => "dependency",
             ArrowKind::Child => "child",
             ArrowKind::Choice => "choice",
         };
-        json!([arrow.from, arrow.to, kind])
+        let way: Vec<[f64; 2]> = way.iter().map(|(x, y)| [x.round(), y.round()]).collect();
+        json!([arrow.from, arrow.to, kind, way])
     });
     json!({
         "boxes": boxes.collect::<Vec<_>>(), "arrows": arrows.collect::<Vec<_>>(), "w": width.round(),

@@ -2,35 +2,18 @@
 
 use std::fmt::Write;
 
-use rust_sugiyama::configure::{Config, CrossingMinimization, RankingType};
-
+use super::layout::{FOOT, HEAD, LINE, Layout, MARGIN, Place, WIDTH};
 use super::{ArrowKind, BoxKind, Diagram, DiagramBox, PathKind, mark, word};
 use crate::screens::markup::escaped;
 use crate::text;
 
-const WIDTH: f64 = 216.0;
-const LINE: f64 = 16.0;
-const MARGIN: f64 = 24.0;
-const COLUMN_GAP: f64 = 56.0;
-const ROW_GAP: f64 = 18.0;
 /// Columns of text in a box.
 const COLUMNS: usize = 31;
-/// Room for the title, and for the legend.
-const HEAD: f64 = 56.0;
-const FOOT: f64 = 44.0;
 /// No picture is narrower: the legend has to fit.
 const LEAST_WIDTH: f64 = 620.0;
 
-/// So many parts that hang together by nothing stand below each other; more are put side by side, too.
-const STACKED: usize = 8;
-/// How much wider than high a picture of many parts is.
-const ASPECT: f64 = 1.6;
-
-/// Above so many boxes the order within columns is not refined further: that takes cubic time.
-const REFINED: usize = 400;
-
 pub fn svg(diagram: &Diagram) -> String {
-    let (places, width, height) = places(diagram);
+    let Layout { places, ways, width, height } = Layout::of(diagram);
     let (width, height) = ((width + 2.0 * MARGIN).max(LEAST_WIDTH), height + HEAD + FOOT);
     let mut page = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
@@ -47,8 +30,8 @@ pub fn svg(diagram: &Diagram) -> String {
     );
     // Critical arrows come last, above the others.
     for wanted in [PathKind::Other, PathKind::Critical] {
-        for arrow in diagram.arrows.iter().filter(|arrow| arrow.path == wanted) {
-            page += &line(&places[arrow.from], &places[arrow.to], arrow.kind, wanted);
+        for (arrow, way) in diagram.arrows.iter().zip(&ways).filter(|(arrow, _)| arrow.path == wanted) {
+            page += &line((&places[arrow.from], &places[arrow.to]), way, arrow.kind, wanted);
         }
     }
     for (drawn, place) in diagram.boxes.iter().zip(&places) {
@@ -56,92 +39,6 @@ pub fn svg(diagram: &Diagram) -> String {
     }
     page += &legend(diagram, height - FOOT / 2.0);
     page + "</svg>\n"
-}
-
-/// Where a box is: its middle and its size.
-pub struct Place {
-    pub x: f64,
-    pub y: f64,
-    pub width: f64,
-    pub height: f64,
-}
-
-/// The place of each box, and how much room all of them take. Columns from left to right, each after what it needs.
-pub fn places(diagram: &Diagram) -> (Vec<Place>, f64, f64) {
-    let size = |drawn: &DiagramBox| (WIDTH, 14.0 + LINE * (1 + lines(drawn).len()) as f64);
-    let mut places: Vec<Place> = diagram
-        .boxes
-        .iter()
-        .map(|drawn| {
-            let (width, height) = size(drawn);
-            Place { x: 0.0, y: 0.0, width, height }
-        })
-        .collect();
-    // The library draws from top to bottom: the sides are exchanged there and back.
-    let number = |at: usize| u32::try_from(at).expect("a graph has fewer boxes than that");
-    let vertices: Vec<(u32, (f64, f64))> = places
-        .iter()
-        .enumerate()
-        .map(|(at, place)| (number(at), (place.height + ROW_GAP, place.width + COLUMN_GAP)))
-        .collect();
-    let edges: Vec<(u32, u32)> =
-        diagram.arrows.iter().map(|arrow| (number(arrow.from), number(arrow.to))).collect();
-    let config = Config {
-        vertex_spacing: 0.0,
-        ranking_type: RankingType::Up,
-        c_minimization: CrossingMinimization::Median,
-        transpose: places.len() <= REFINED,
-        ..Config::default()
-    };
-    let mut layouts = rust_sugiyama::from_vertices_and_edges(&vertices, &edges, &config);
-    // The larger parts first; equal ones in the order of their boxes.
-    layouts.sort_by_key(|(part, _, _)| {
-        (std::cmp::Reverse(part.len()), part.iter().map(|(at, _)| *at).min().unwrap_or_default())
-    });
-    let parts: Vec<Part> = layouts.iter().map(|(part, _, _)| Part::of(part, &places)).collect();
-    let area: f64 = parts.iter().map(|part| (part.width + COLUMN_GAP) * (part.height + ROW_GAP)).sum();
-    let widest = parts.iter().map(|part| part.width).fold(0.0, f64::max);
-    let room = if parts.len() > STACKED { widest.max((area * ASPECT).sqrt()) } else { 0.0 };
-    // Rows of parts from left to right; few parts have a row each.
-    let (mut x, mut y, mut row, mut right) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
-    for ((boxes, _, _), part) in layouts.iter().zip(&parts) {
-        if x > 0.0 && x + part.width > room {
-            (x, y, row) = (0.0, y + row + ROW_GAP, 0.0);
-        }
-        for (at, (across, down)) in boxes {
-            let place = &mut places[*at];
-            place.x = MARGIN + x + down - part.left;
-            place.y = HEAD + y + across - part.top;
-        }
-        right = right.max(x + part.width);
-        row = row.max(part.height);
-        x += part.width + COLUMN_GAP;
-    }
-    (places, right, y + row)
-}
-
-/// What hangs together, as the library placed it.
-struct Part {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-}
-
-impl Part {
-    fn of(boxes: &[(usize, (f64, f64))], places: &[Place]) -> Part {
-        let least = |of: &dyn Fn(&Place, f64, f64) -> f64| {
-            boxes
-                .iter()
-                .map(|(at, (across, down))| of(&places[*at], *across, *down))
-                .fold(f64::INFINITY, f64::min)
-        };
-        let top = least(&|place, across, _| across - place.height / 2.0);
-        let left = least(&|place, _, down| down - place.width / 2.0);
-        let height = -least(&|place, across, _| -across - place.height / 2.0) - top;
-        let width = -least(&|place, _, down| -down - place.width / 2.0) - left;
-        Part { left, top, width, height }
-    }
 }
 
 /// What a box says below its name.
@@ -190,7 +87,7 @@ fn one(drawn: &DiagramBox, place: &Place) -> String {
     group + "</g>\n"
 }
 
-fn line(from: &Place, to: &Place, kind: ArrowKind, path: PathKind) -> String {
+fn line((from, to): (&Place, &Place), way: &[(f64, f64)], kind: ArrowKind, path: PathKind) -> String {
     let kind = match kind {
         ArrowKind::Dependency => "dependency",
         ArrowKind::Child => "child",
@@ -200,14 +97,25 @@ fn line(from: &Place, to: &Place, kind: ArrowKind, path: PathKind) -> String {
         PathKind::Critical => " critical",
         PathKind::Other => "",
     };
-    let (x1, y1, x2, y2) = (from.x + from.width / 2.0, from.y, to.x - to.width / 2.0 - 5.0, to.y);
-    let bend = ((x2 - x1) / 2.0).clamp(24.0, 90.0);
+    let (mut x, mut y) = (from.x + from.width / 2.0, from.y);
+    let mut drawn = format!("M{x:.1} {y:.1}");
+    let mut bend_to = |next: f64, level: f64, straight: f64| {
+        let bend = ((next - x) / 2.0).clamp(24.0, 90.0);
+        let (first, second) = (x + bend, next - bend);
+        let _ = write!(drawn, "C{first:.1} {y:.1} {second:.1} {level:.1} {next:.1} {level:.1}");
+        if straight > 0.0 {
+            let _ = write!(drawn, "h{straight:.1}");
+        }
+        (x, y) = (next + straight, level);
+    };
+    // Between the boxes of a column it is straight.
+    for (middle, level) in way {
+        bend_to(middle - WIDTH / 2.0, *level, WIDTH);
+    }
+    bend_to(to.x - to.width / 2.0 - 5.0, to.y, 0.0);
+    let (x, y) = (to.x - to.width / 2.0, to.y);
     format!(
-        "<path class=\"{kind}{path}\" d=\"M{x1:.1} {y1:.1}C{:.1} {y1:.1} {:.1} {y2:.1} {x2:.1} {y2:.1}\"/>\n\
-         <path class=\"tip{path}\" d=\"M{:.1} {y2:.1}l-7 -4v8z\"/>\n",
-        x1 + bend,
-        x2 - bend,
-        x2 + 5.0
+        "<path class=\"{kind}{path}\" d=\"{drawn}\"/>\n<path class=\"tip{path}\" d=\"M{x:.1} {y:.1}l-7 -4v8z\"/>\n"
     )
 }
 

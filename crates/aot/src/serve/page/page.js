@@ -330,17 +330,29 @@ let nodes = [];
 let paths = [];
 let view = { x: 0, y: 0, scale: 1 };
 
-function curve(from, to) {
-  const [x1, y1, x2, y2] = [from.x + from.w, from.y + from.h / 2, to.x - 1, to.y + to.h / 2];
-  const bend = Math.min(90, Math.max(24, (x2 - x1) / 2));
-  return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}m-7 -4l7 4l-7 4`;
+function curve(from, to, way) {
+  let [x, y] = [from.x + from.w, from.y + from.h / 2];
+  let drawn = `M${x} ${y}`;
+  const bendTo = (next, level) => {
+    const bend = Math.min(90, Math.max(24, (next - x) / 2));
+    drawn += `C${x + bend} ${y} ${next - bend} ${level} ${next} ${level}`;
+    [x, y] = [next, level];
+  };
+  // Between the boxes of a column it is straight.
+  for (const [middle, level] of way) {
+    bendTo(middle - from.w / 2, level);
+    drawn += `h${from.w}`;
+    x += from.w;
+  }
+  bendTo(to.x - 1, to.y + to.h / 2);
+  return `${drawn}m-7 -4l7 4l-7 4`;
 }
 
 function graph(one) {
   one.redraw = false;
   const { boxes, arrows } = one.graph;
-  paths = arrows.map(([from, to, kind]) =>
-    draw('path', { class: known(kind, ['dependency', 'child', 'choice']), d: curve(boxes[from], boxes[to]) }));
+  paths = arrows.map(([from, to, kind, way]) =>
+    draw('path', { class: known(kind, ['dependency', 'child', 'choice']), d: curve(boxes[from], boxes[to], way) }));
   nodes = boxes.map((box, at) => {
     const group = draw('g', { class: 'box pending', role: 'button', tabindex: '-1', 'data-at': at });
     const sheet = (dx, dy) => draw('rect', { x: box.x + dx, y: box.y + dy, width: box.w, height: box.h, rx: box.kind === 'group' ? box.h / 2 : 7 });
