@@ -351,7 +351,7 @@ mod tests {
             (
                 "log",
                 json!({"atom": "A1", "number": 3}),
-                r#"LogArgs { number: 3, about: Some("A1"), atom: None, briefs: false, follow: false, trace: None }"#,
+                r#"LogArgs { number: 3, about: Some("A1"), atom: None, briefs: false, follow: false, trace: None, otlp: None }"#,
             ),
             (
                 "verify",

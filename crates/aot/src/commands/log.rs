@@ -28,7 +28,7 @@ use crate::print::{self, Answer, OutputFormat};
 use crate::screens::clock;
 use crate::screens::ink::{Ink, Paint};
 use crate::screens::log::{beginning, draw, draw_atom, draw_kept, draw_more, is_about, is_shown};
-use crate::screens::trace::{RecordedLoop, draw as draw_trace};
+use crate::screens::trace::{RecordedLoop, draw as draw_trace, otlp};
 use crate::screens::words::sentence;
 use crate::terminal::Stream;
 use crate::text;
@@ -68,6 +68,10 @@ pub struct LogArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["about", "atom", "briefs", "number", "follow"])]
     #[serde(skip)]
     trace: Option<PathBuf>,
+    /// Write the loop as OpenTelemetry spans (OTLP as JSON), which a collector takes; `-` for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["about", "atom", "briefs", "number", "follow", "trace"])]
+    #[serde(skip)]
+    otlp: Option<PathBuf>,
 }
 
 fn number() -> NonZeroUsize {
@@ -77,7 +81,10 @@ fn number() -> NonZeroUsize {
 impl Verb for LogArgs {
     fn run(&self, invocation: &Invocation) -> Result<Answer, Failure> {
         if let Some(file) = &self.trace {
-            return trace(invocation, file);
+            return trace(invocation, file, TraceForm::Chrome);
+        }
+        if let Some(file) = &self.otlp {
+            return trace(invocation, file, TraceForm::OpenTelemetry);
         }
         if self.follow {
             self.so_far(invocation)?.print(invocation.format);
@@ -212,8 +219,14 @@ impl LogArgs {
     }
 }
 
+#[derive(Clone, Copy)]
+enum TraceForm {
+    Chrome,
+    OpenTelemetry,
+}
+
 /// The loop of today as a trace, in a file or on standard output.
-fn trace(invocation: &Invocation, file: &Path) -> Result<Answer, Failure> {
+fn trace(invocation: &Invocation, file: &Path, form: TraceForm) -> Result<Answer, Failure> {
     let mut store = invocation.store()?;
     let mut newest = store.journal().newest_where(usize::MAX, |_: &JournalEntry<Change>| true)?;
     newest.entries.drain(..beginning(&newest.entries).unwrap_or(0));
@@ -227,7 +240,11 @@ fn trace(invocation: &Invocation, file: &Path) -> Result<Answer, Failure> {
         Err(_) => (String::new(), HashMap::new()),
     };
     let (entries, now) = (&newest.entries[..], Timestamp::now());
-    let drawn = draw_trace(&RecordedLoop { goal: &goal, descriptions, entries, evidence: &evidence, now });
+    let recorded = RecordedLoop { goal: &goal, descriptions, entries, evidence: &evidence, now };
+    let drawn = match form {
+        TraceForm::Chrome => draw_trace(&recorded),
+        TraceForm::OpenTelemetry => otlp::draw(&recorded, super::VERSION),
+    };
     let warnings = match newest.unreadable {
         0 => Vec::new(),
         count => vec![format!("warning: {} cannot be read by this aot", text::counted(count as u64, "line"))],
@@ -242,9 +259,17 @@ fn trace(invocation: &Invocation, file: &Path) -> Result<Answer, Failure> {
     }
     let named = file.display().to_string();
     fs::write(file, drawn.to_string()).map_err(|error| Failure::world(&format!("write {named}"), error))?;
-    let events = drawn["traceEvents"].as_array().map_or(0, Vec::len);
-    let text = format!("wrote {named}: open it in https://ui.perfetto.dev or chrome://tracing");
-    Ok(Answer::new(text, json!({"trace": named, "events": events})).with_warnings(warnings))
+    let (written, how) = match form {
+        TraceForm::Chrome => {
+            (&drawn["traceEvents"], "open it in https://ui.perfetto.dev or chrome://tracing")
+        }
+        TraceForm::OpenTelemetry => {
+            (&drawn["resourceSpans"][0]["scopeSpans"][0]["spans"], "send it to a collector's /v1/traces")
+        }
+    };
+    let events = written.as_array().map_or(0, Vec::len);
+    let object = json!({"trace": named, "events": events});
+    Ok(Answer::new(format!("wrote {named}: {how}"), object).with_warnings(warnings))
 }
 
 /// Refuses a name that the loop does not know. Where the state cannot be read, nobody can tell.

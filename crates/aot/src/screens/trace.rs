@@ -4,6 +4,8 @@
 //! evaluation began, so these are moments. Checks come from the evidence: how long each took, and the second in which the
 //! evaluation that it belongs to began.
 
+pub mod otlp;
+
 use std::cmp::Reverse;
 #[cfg(feature = "serve")]
 use std::collections::BTreeSet;
@@ -34,10 +36,15 @@ pub struct RecordedLoop<'r> {
     pub now: Timestamp,
 }
 
-/// The trace as JSON. Its times are microseconds since the second in which the first entry was written.
-pub fn draw(recorded: &RecordedLoop<'_>) -> Value {
+/// The second in which the first entry was written, in microseconds since 1970.
+fn beginning(recorded: &RecordedLoop<'_>) -> i64 {
     let moments = recorded.entries.iter().filter_map(|entry| entry.at.parse::<Timestamp>().ok());
-    let zero = moments.map(Timestamp::as_second).min().unwrap_or(recorded.now.as_second()) * 1_000_000;
+    moments.map(Timestamp::as_second).min().unwrap_or(recorded.now.as_second()) * 1_000_000
+}
+
+/// All that took time, with what is known of it, and the moments between.
+fn recorded_spans(recorded: &RecordedLoop<'_>) -> (Vec<TraceSpan>, Vec<TraceMoment>) {
+    let zero = beginning(recorded);
     let Timeline { mut spans, moments } = timeline(recorded.entries, recorded.now);
     let mut described = recorded.descriptions.clone();
     for change in recorded.entries.iter().flat_map(|entry| &entry.changes) {
@@ -57,6 +64,13 @@ pub fn draw(recorded: &RecordedLoop<'_>) -> Value {
             .filter(|line| line.evidence.at.at().as_second() * 1_000_000 >= zero)
             .filter_map(check),
     );
+    (spans, moments)
+}
+
+/// The trace as JSON. Its times are microseconds since the second in which the first entry was written.
+pub fn draw(recorded: &RecordedLoop<'_>) -> Value {
+    let zero = beginning(recorded);
+    let (spans, moments) = recorded_spans(recorded);
     let rows = Rows::new(&spans);
     let mut events = vec![rows.process(recorded.goal)];
     events.extend(rows.names());

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::traces::spans;
 use crate::repo::{Plan, Repo, check};
 
 /// A loop whose agent says what it does, something else as soon as there is a file `next`, and waits for the file `go` before
@@ -58,6 +59,14 @@ fn what_agents_do_now_is_seen_from_another_terminal() {
     followed.hear("A1 is resolved");
     let status: Value = serde_json::from_str(&repo.aot(&["status", "--json"]).out).expect("JSON");
     assert_eq!(status["at_work"], json!([]), "nothing is at work any more");
+    // The run of the agent is a span below the attempt, named as the conventions say.
+    let otlp: Value = serde_json::from_str(&repo.aot(&["log", "--otlp", "-"]).out).expect("JSON");
+    let spans = spans(&otlp);
+    let asked = spans.iter().find(|span| span["name"] == "invoke_agent own").expect("a span of the agent");
+    let told = asked["attributes"].to_string();
+    assert!(told.contains("gen_ai.operation.name") && told.contains("gen_ai.agent.name"), "{told}");
+    let attempt = spans.iter().find(|span| span["spanId"] == asked["parentSpanId"]).expect("its parent");
+    assert_eq!(attempt["name"], "A1");
     // The same objects as in the run's own output, between a beginning and an end.
     let record = fs::read_to_string(repo.path(".claude/aot/live.jsonl")).expect("a live record");
     let types: Vec<String> = record

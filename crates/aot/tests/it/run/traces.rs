@@ -1,5 +1,7 @@
 //! `aot log --trace`: what a run did, as rows over time.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::repo::{Plan, Repo, atom, check};
@@ -76,6 +78,42 @@ fn attempts_take_as_long_as_the_journal_says() {
     assert_eq!(events(&trace, "name", "switch").len(), 1);
     assert!(!events(&trace, "cat", "checks").is_empty());
     assert_eq!(events(&trace, "cat", "loop")[0]["args"]["outcome"], "completed");
+}
+
+/// The spans of a request to export them, each id once, and each parent among them.
+pub fn spans(otlp: &Value) -> Vec<Value> {
+    let spans = otlp["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans").clone();
+    let ids: BTreeSet<&str> = spans.iter().filter_map(|span| span["spanId"].as_str()).collect();
+    assert_eq!(ids.len(), spans.len(), "an id is there twice");
+    for span in &spans {
+        let parent = span["parentSpanId"].as_str().expect("a text");
+        assert!(parent.is_empty() || ids.contains(parent), "{span}");
+        assert_eq!(span["traceId"].as_str().map(str::len), Some(32), "{span}");
+    }
+    spans
+}
+
+#[test]
+fn open_telemetry_has_the_same_spans() {
+    let repo = ran();
+    let said = repo.aot(&["log", "--otlp", "-"]);
+    let otlp: Value = serde_json::from_str(&said.out).expect("one object");
+    let trace: Value = serde_json::from_str(&repo.aot(&["log", "--trace", "-"]).out).expect("one object");
+    let spans = spans(&otlp);
+    let nanoseconds = |span: &Value, key: &str| span[key].as_str().and_then(|text| text.parse::<i64>().ok());
+    for attempt in events(&trace, "cat", "attempts") {
+        let of = |span: &&Value| span["name"] == attempt["name"];
+        let span = spans.iter().find(of).unwrap_or_else(|| panic!("{attempt} is no span"));
+        let took = nanoseconds(span, "endTimeUnixNano").zip(nanoseconds(span, "startTimeUnixNano"));
+        let took = took.map(|(end, start)| (end - start) / 1000);
+        assert_eq!(took, attempt["dur"].as_i64(), "{attempt}");
+        let run = spans.iter().find(|other| other["spanId"] == span["parentSpanId"]).expect("a parent");
+        assert_eq!(run["name"], "aot run");
+    }
+    assert_eq!(spans.len(), events(&trace, "ph", "X").len(), "no agent ran");
+    let failed: Vec<&Value> = spans.iter().filter(|span| span["status"]["code"] == 2).collect();
+    assert!(failed.iter().any(|span| span["name"] == "A3"), "{failed:?}");
+    assert!(spans.iter().any(|span| span["events"].as_array().is_some_and(|events| !events.is_empty())));
 }
 
 #[test]
