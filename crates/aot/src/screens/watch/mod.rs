@@ -20,7 +20,7 @@ use ratatui::style::{Modifier, Style};
 
 use self::painted::painted;
 use self::panes::{AgentRow, LogSentence, agent_line, agent_lines};
-use self::place::{Pane, ScreenPlace, StopWhen};
+use self::place::{Pane, Question, ScreenPlace, StopWhen};
 use super::ink::{Colour, Ink, Paint};
 use super::status::OutsideState;
 use crate::text;
@@ -257,11 +257,15 @@ impl Canvas<'_, '_> {
     fn foot(&mut self, area: Rect, place: &ScreenPlace) {
         let ink = self.ink;
         let line = match (&place.question, &place.note, &place.page) {
-            (Some(StopWhen::WhatRunsFinishes), ..) => {
-                ink.paint(Paint::Yellow, "Stop the loop? What runs finishes, nothing new starts. [y/n]")
-            }
-            (Some(StopWhen::Now), ..) => {
-                ink.paint(Paint::Yellow, "Stop the loop now? What runs is killed. [y/n]")
+            (Some(question), ..) => {
+                let asked = match question {
+                    Question::Stop(StopWhen::WhatRunsFinishes) => {
+                        "Stop the loop? [y/n] What runs finishes, nothing new starts."
+                    }
+                    Question::Stop(StopWhen::Now) => "Stop the loop now? [y/n] What runs is killed.",
+                    Question::Redirect => "Redirect? [y/n] What runs is interrupted, and begins again.",
+                };
+                ink.paint(Paint::Yellow, &ink.fit(asked, ink.columns))
             }
             (None, Some(note), _) => ink.paint(Paint::Yellow, &ink.fit(note, ink.columns)),
             (None, None, Some(_)) => {

@@ -29,6 +29,14 @@ pub enum StopWhen {
     Now,
 }
 
+/// What is asked before it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    Stop(StopWhen),
+    /// What runs is interrupted by it.
+    Redirect,
+}
+
 /// What a key asks of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -48,7 +56,7 @@ pub struct ScreenPlace {
     pub page: Option<OpenPage>,
     /// What came of the last key, until the next.
     pub note: Option<String>,
-    pub question: Option<StopWhen>,
+    pub question: Option<Question>,
     /// The selected row of the graph; nothing while what runs is followed.
     chosen: Option<RowName>,
     graph: usize,
@@ -136,8 +144,9 @@ impl ScreenPlace {
     pub fn press(&mut self, key: Key, watched: &Watched, agents: &[AgentRow]) -> Action {
         self.note = None;
         if let Some(question) = self.question.take() {
-            return match key {
-                Key::Letter('y' | 'Y') => Action::Stop(question),
+            return match (key, question) {
+                (Key::Letter('y' | 'Y'), Question::Stop(when)) => Action::Stop(when),
+                (Key::Letter('y' | 'Y'), Question::Redirect) => Action::Redirect,
                 _ => Action::None,
             };
         }
@@ -148,9 +157,13 @@ impl ScreenPlace {
             Key::Letter('?') => return Action::Open(Subject::Keys),
             Key::Letter('l') => return Action::Open(Subject::Log),
             Key::Letter('c') => return Action::Confirm,
-            Key::Letter('r') => return Action::Redirect,
-            Key::Letter('s') => self.question = Some(StopWhen::WhatRunsFinishes),
-            Key::Letter('S') => self.question = Some(StopWhen::Now),
+            Key::Letter('r') if watched.beside.driver.is_none() => return Action::Redirect,
+            Key::Letter('r') => self.question = Some(Question::Redirect),
+            Key::Letter('s' | 'S') if watched.beside.driver.is_none() => {
+                self.note = Some("nothing to stop: the loop does not run".into());
+            }
+            Key::Letter('s') => self.question = Some(Question::Stop(StopWhen::WhatRunsFinishes)),
+            Key::Letter('S') => self.question = Some(Question::Stop(StopWhen::Now)),
             Key::Letter('d') => return self.difference(watched, agents),
             _ if self.page.is_some() => self.press_on_page(key),
             Key::Letter('q') => return Action::Leave,

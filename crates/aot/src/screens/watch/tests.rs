@@ -282,14 +282,16 @@ fn keys_move_open_ask_and_leave() {
     check(&[Letter('l')], Action::Open(Subject::Log));
     check(&[Letter('?')], Action::Open(Subject::Keys));
     check(&[Letter('c')], Action::Confirm);
-    check(&[Letter('r')], Action::Redirect);
     check(&[Letter('q')], Action::Leave);
     check(&[Interrupt], Action::Leave);
     // A page is closed first.
     check(&[Enter, Letter('q')], Action::None);
     check(&[Enter, Letter('q'), Letter('q')], Action::Leave);
     check(&[Enter, Interrupt], Action::Leave);
-    // A stop asks.
+    // What interrupts asks.
+    check(&[Letter('r')], Action::None);
+    check(&[Letter('r'), Letter('y')], Action::Redirect);
+    check(&[Letter('r'), Letter('n')], Action::None);
     check(&[Letter('s')], Action::None);
     check(&[Letter('s'), Letter('y')], Action::Stop(StopWhen::WhatRunsFinishes));
     check(&[Letter('S'), Letter('y')], Action::Stop(StopWhen::Now));

@@ -74,7 +74,7 @@ fn a_stop_asks_first() {
     let mut terminal = Terminal::open(&repo, &["watch"]);
     terminal.show("reads red.txt");
     terminal.press(b"s");
-    terminal.show("Stop the loop? What runs finishes");
+    terminal.show("Stop the loop? [y/n] What runs finishes");
     terminal.press(b"n");
     terminal.show("q leave");
     terminal.press(b"Sy");
