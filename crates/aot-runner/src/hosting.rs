@@ -103,6 +103,14 @@ pub struct Draft<'d> {
     pub body_file: &'d Path,
 }
 
+/// What came of asking for a draft: its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenedDraft {
+    New(String),
+    /// There was one for this branch, which has the new commits now.
+    BeforeAlready(String),
+}
+
 /// The user's programs in one folder, all of which have to be done by one moment.
 #[derive(Debug)]
 pub struct Hosting<'h> {
@@ -182,9 +190,12 @@ impl<'h> Hosting<'h> {
         order.into_iter().find(is_logged_in)
     }
 
-    /// Asks for a draft, and answers with its address.
-    pub fn draft(&self, program: HostProgram, draft: &Draft<'_>) -> Result<String, HostingError> {
+    /// Asks for a draft, unless there is a request for the branch.
+    pub fn draft(&self, program: HostProgram, draft: &Draft<'_>) -> Result<OpenedDraft, HostingError> {
         let Draft { branch, base, title, body, body_file } = *draft;
+        if let Some(address) = self.existing(program, branch) {
+            return Ok(OpenedDraft::BeforeAlready(address));
+        }
         let (title, file) = (format!("--title={title}"), format!("--body-file={}", body_file.display()));
         let (head, source) = (format!("--head={branch}"), format!("--source-branch={branch}"));
         let (into, target) =
@@ -200,7 +211,18 @@ impl<'h> Hosting<'h> {
         });
         let said = self.run(program.name(), &words)?;
         let address = said.split_whitespace().rev().find(|word| word.starts_with("http"));
-        Ok(plain_text::line(address.unwrap_or(said.lines().last().unwrap_or_default())))
+        Ok(OpenedDraft::New(plain_text::line(address.unwrap_or(said.lines().last().unwrap_or_default()))))
+    }
+
+    /// The open request for a branch, if the program can tell.
+    fn existing(&self, program: HostProgram, branch: &str) -> Option<String> {
+        let head = format!("--head={branch}");
+        let words = match program {
+            HostProgram::Gh => ["pr", "list", "--state=open", &head, "--json=url", "--jq=.[].url"],
+            HostProgram::Glab => return None,
+        };
+        let said = self.run(program.name(), &words).ok()?;
+        said.lines().find(|line| line.starts_with("http")).map(plain_text::line)
     }
 
     fn git(&self, words: &[&str]) -> Result<String, HostingError> {

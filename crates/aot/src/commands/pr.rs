@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aot_core::state::Span;
 use aot_runner::checks::quoted;
-use aot_runner::hosting::{Draft, HostProgram, Hosting, PushTarget};
+use aot_runner::hosting::{Draft, HostProgram, Hosting, OpenedDraft, PushTarget};
 use aot_runner::plain_file;
 use aot_runner::process::Guard;
 use aot_runner::tree::{self, Delivery};
@@ -251,8 +251,15 @@ struct HandedOver<'h> {
 }
 
 impl HandedOver<'_> {
-    fn opened(&self, program: HostProgram, address: &str) -> Answer {
-        let told = format!("opened a draft {}: {address}{}", program.request(), self.left_behind());
+    fn opened(&self, program: HostProgram, draft: &OpenedDraft) -> Answer {
+        let (address, what) = match draft {
+            OpenedDraft::New(address) => (address, format!("opened a draft {}", program.request())),
+            OpenedDraft::BeforeAlready(address) => (
+                address,
+                format!("the branch has a {} already, which has the new commits now", program.request()),
+            ),
+        };
+        let told = format!("{what}: {address}{}", self.left_behind());
         Answer::new(told, self.object(Some(program), Some(address)))
     }
 

@@ -17,6 +17,7 @@ const STAND_IN: &str = r#"#!/bin/sh
 name=$(basename "$0")
 case "$1 $2" in
 "auth status") test -e "HOME/logged-in-$name"; exit ;;
+"pr list") test -e "HOME/exists" && echo https://host.example/a/b/pull/6; exit 0 ;;
 esac
 : > "HOME/$name.arguments"
 for word in "$@"; do
@@ -98,6 +99,19 @@ fn refused(repo: &Repo, words: &[&str], exit: i32, told: &str) {
     assert_eq!(said.exit, exit, "{told}: {}{}", said.out, said.err);
     assert!(said.err.contains(told), "{told}: {}", said.err);
     assert_eq!(everything(repo), before, "{told}");
+}
+
+#[test]
+fn a_request_that_is_open_already_is_named_and_not_asked_for_again() {
+    let repo = handed(&[]);
+    logged_in(&repo, "gh");
+    repo.write("../exists", "");
+    let said = pr(&repo, &["--yes"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let told = "has a pull request already, which has the new commits now: https://host.example/a/b/pull/6\n";
+    assert!(said.out.contains(told), "{}", said.out);
+    assert!(!repo.path("../gh.arguments").exists(), "nothing was asked for");
+    assert_eq!(pushed(&repo), format!("{BRANCH} main"));
 }
 
 #[test]
