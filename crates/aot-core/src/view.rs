@@ -13,8 +13,8 @@ use crate::rules::certificate::Tried;
 use crate::rules::plan::Agents;
 use crate::rules::{certificate, gate};
 use crate::state::{
-    Atom, AtomId, AtomStatus, Graph, GroupName, LoopStatus, SelectionCause, Spent, Stamp, State, Target,
-    TrailEntry,
+    Atom, AtomId, AtomStatus, CheckKind, Graph, GroupName, LoopStatus, SelectionCause, Spent, Stamp, State,
+    StopKind, Target, TrailEntry,
 };
 use crate::verdict::CheckTree;
 
@@ -299,13 +299,25 @@ impl View {
             next_steps: match control.status {
                 LoopStatus::Pending if missing.is_empty() => vec!["aot run".into()],
                 LoopStatus::Pending => vec!["aot gate".into()],
-                LoopStatus::Stopped => certificate::next_steps(state),
+                LoopStatus::Stopped => next_steps(state),
                 LoopStatus::Running | LoopStatus::Completed => Vec::new(),
             },
             missing,
             base_case: base_case(state),
         }
     }
+}
+
+/// What to type next in a loop that stopped. What a person has to confirm is named, and what is confirmed is not asked again.
+pub fn next_steps(state: &State) -> Vec<String> {
+    let mut steps = certificate::next_steps(state);
+    let assertions: Vec<BaseCaseCheck> =
+        base_case(state).into_iter().filter(|check| check.kind == CheckKind::Assertion.word()).collect();
+    if state.control.verdict == Some(StopKind::NeedsPerson) && !assertions.is_empty() {
+        let open = assertions.iter().filter(|check| check.confirmed.is_none());
+        steps.splice(..1, open.map(|check| format!("aot confirm \"{}\"", check.item)));
+    }
+    steps
 }
 
 fn failures(state: &State) -> Few<Failing> {

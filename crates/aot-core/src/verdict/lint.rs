@@ -549,7 +549,7 @@ fn runs_tests(part: &SimpleCommand) -> bool {
         "deno", "mvn", "gradle", "rake", "mix", "dotnet",
     ];
     let is_test = |word: &String| {
-        matches!(word.as_str(), "test" | "nextest" | "unittest" | "check")
+        matches!(word.as_str(), "test" | "--test" | "nextest" | "unittest" | "check")
             || word.starts_with("test:")
             || TOOLS.contains(&word.as_str())
     };

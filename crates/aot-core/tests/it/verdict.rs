@@ -394,6 +394,27 @@ fn scores_weights_and_endless_commands_are_looked_at() {
 }
 
 #[test]
+fn a_runner_of_tests_rests_on_the_folders_with_tests() {
+    let facts = LintFacts { unprotected_tests: vec!["test/**".into()], ..LintFacts::default() };
+    for (command, expected) in [
+        ("npm test", true),
+        ("node --test", true),
+        ("node --test && test -f new", true),
+        ("pytest -q", true),
+        ("python3 -m unittest", true),
+        ("node build.js", false),
+        ("cat notes", false),
+    ] {
+        let objective = objective(
+            &format!("{{checklist: [{{item: t, check: {{type: command, value: {command:?}}}}}]}}"),
+            "[]",
+        );
+        let found = lint(&objective, &facts).iter().any(|advice| advice.code == "unprotected");
+        assert_eq!(found, expected, "{command}");
+    }
+}
+
+#[test]
 fn the_linter_uses_what_the_world_says() {
     let yaml = r#"{checklist: [{item: t, check: {type: command, value: "cd web && npm test && ./run.sh"}}, {item: f, check: {type: file, value: "a/*/"}}]}"#;
     let objective = objective(yaml, "[\"tests/**\", \"nothing/**\"]");

@@ -62,7 +62,13 @@ fn watch(invocation: &Invocation) -> Result<Answer, Failure> {
     let mut store = invocation.store()?;
     let mut changes = ChangePoll::of(store.file().home());
     let mut shown = String::new();
+    let mut is_new = true;
     while print::is_heard() {
+        // Where nothing is drawn over, a clock that goes on is no news.
+        if !is_new && invocation.format == OutputFormat::Text && !terminal::draws_live() {
+            is_new = changes.wait(REDRAWN);
+            continue;
+        }
         let seen = match LoopNow::look(invocation, &mut store) {
             Ok(seen) => seen,
             // Somebody is editing the file; it is looked at again when it changes.
@@ -86,7 +92,7 @@ fn watch(invocation: &Invocation) -> Result<Answer, Failure> {
                 terminal::page(&draw(&seen.view, &seen.beside, Ink::of(Stream::Out)), &mut shown)
             }
         }
-        changes.wait(REDRAWN);
+        is_new = changes.wait(REDRAWN);
     }
     Ok(Answer::printed())
 }

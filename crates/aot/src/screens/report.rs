@@ -16,7 +16,7 @@ use aot_core::state::{
     TrailEntry, headline,
 };
 use aot_core::verdict::{CheckTree, Evidence, Leaf, Outcome};
-use aot_core::view::{Counts, DisplayStatus, ResultProof};
+use aot_core::view::{Counts, DisplayStatus, ResultProof, next_steps};
 use aot_runner::checks::kept::EvidenceLine;
 use aot_runner::checks::quoted;
 use aot_runner::store::journal::JournalEntry;
@@ -313,7 +313,7 @@ fn standing(state: &State, driver: Option<&str>) -> Standing {
     let is_proven = control.status == LoopStatus::Completed;
     let next = match control.status {
         LoopStatus::Completed => Vec::new(),
-        LoopStatus::Stopped => certificate::next_steps(state),
+        LoopStatus::Stopped => next_steps(state),
         LoopStatus::Running if driver.is_some() => vec!["aot status".into()],
         LoopStatus::Pending if !gate::missing(state).is_empty() => vec!["aot gate".into()],
         LoopStatus::Running | LoopStatus::Pending => vec!["aot run".into()],

@@ -173,7 +173,7 @@ fn status_says_what_to_type_next() {
         (
             "needs_person",
             "needs a person: It reads well (a person has to confirm it)",
-            json!(["aot verify", "aot run"]),
+            json!(["aot confirm \"It reads well\"", "aot run"]),
         ),
         ("stopped_by_hand", "lunch", json!(["aot run"])),
         // A person's words are no fact.

@@ -1,5 +1,7 @@
 //! Every reason to halt, with its exit code.
 
+use serde_json::{Value, json};
+
 use crate::repo::{Plan, Repo, STATE, atom, check};
 use crate::scene;
 
@@ -172,7 +174,13 @@ fn a_person_is_needed_and_then_not_any_more() {
     let said = repo.run();
     assert_eq!(said.exit, 17, "{}{}", said.out, said.err);
     assert!(said.halted()["next"].to_string().contains("aot confirm"), "{}", said.out);
+    let next = || {
+        serde_json::from_str::<Value>(&repo.aot(&["status", "--json"]).out).expect("JSON")["next_steps"]
+            .clone()
+    };
+    assert_eq!(next(), json!(["aot confirm \"It is pretty\"", "aot run"]));
     assert_eq!(repo.aot(&["confirm", "It is pretty"]).exit, 0);
+    assert_eq!(next(), json!(["aot run"]));
     assert_eq!(repo.run().exit, 0);
 }
 
