@@ -143,3 +143,31 @@ fn texts_of_agents_do_no_harm() {
     assert_eq!(browser.ask(&tab, commands), false);
     is_clean(&mut browser, &tab, &server);
 }
+
+/// What is handed to whoever accepts the work: the report of a loop whose command prints markup.
+#[test]
+fn a_report_opens_from_its_file_and_asks_for_nothing_else() {
+    let Some(mut browser) = browser() else { return };
+    let evil = "<script>window.owned = 1</script><img src=https://elsewhere.example/x onerror='window.owned = 2'>";
+    let repo = Repo::with(&Plan { atoms: &atom("A1", "", "echo one > one; cat evil"), ..Plan::default() });
+    repo.write("evil", evil);
+    repo.git(&["add", "evil"]);
+    repo.git(&["commit", "-qm", evil]);
+    let ran = repo.aot(&["run"]);
+    assert_eq!(ran.exit, 0, "{}{}", ran.out, ran.err);
+    let said = repo.aot(&["report"]);
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    let file = repo.path(".claude/aot/report.html").canonicalize().expect("a report");
+    let address = format!("file://{}", file.display());
+    let tab = browser.open(1200, 900);
+    browser.go(&tab, &address);
+    browser.ask(&tab, "[...document.querySelectorAll('details')].forEach((one) => { one.open = true; })");
+    let text = browser.ask(&tab, "document.body.innerText").to_string();
+    assert!(text.contains("DONE") && text.contains("<script>window.owned"), "{text}");
+    assert_eq!(browser.ask(&tab, "typeof window.owned"), "undefined");
+    assert_eq!(browser.ask(&tab, "document.querySelectorAll('script, img, link, iframe').length"), 0);
+    let mut asked = browser.requests(&tab);
+    asked.retain(|one| one != "about:blank");
+    assert_eq!(asked, [address]);
+    assert_eq!(browser.complaints(&tab), Vec::<String>::new());
+}
