@@ -331,7 +331,9 @@ fn command(
             note(
                 "unprotected",
                 format!("it rests on `{glob}`, which a worker could change"),
-                &format!("add \"{glob}\" to `objective.protected`, unless the work is to change it"),
+                &format!(
+                    "unless the work is to change it: --protect \"{glob}\" (later: aot redirect --protect \"{glob}\")"
+                ),
             );
         }
     }

@@ -148,7 +148,8 @@ fn texts_of_agents_do_no_harm() {
 #[test]
 fn a_report_opens_from_its_file_and_asks_for_nothing_else() {
     let Some(mut browser) = browser() else { return };
-    let evil = "<script>window.owned = 1</script><img src=https://elsewhere.example/x onerror='window.owned = 2'>";
+    let evil =
+        "<script>window.owned = 1</script><img src=https://elsewhere.example/x onerror='window.owned = 2'>";
     let repo = Repo::with(&Plan { atoms: &atom("A1", "", "echo one > one; cat evil"), ..Plan::default() });
     repo.write("evil", evil);
     repo.git(&["add", "evil"]);
