@@ -308,6 +308,21 @@ impl View {
     }
 }
 
+/// What came of a resolved atom, in words for people. The contract has words of its own for a parent.
+pub fn result_of(graph: &Graph, state: &State, index: usize) -> String {
+    let is_resolved = |part: &&usize| state.atoms[**part].status == AtomStatus::Resolved;
+    let parts = graph.children(index).iter().filter(is_resolved);
+    let parts: Vec<&str> = parts.map(|part| state.atoms[*part].id.as_str()).collect();
+    match &parts[..] {
+        [] => state
+            .bindings
+            .get(&state.atoms[index].id)
+            .map_or_else(String::new, |binding| binding.summary.clone()),
+        [one] => format!("{one} finished"),
+        [first @ .., last] => format!("{} and {last} finished", first.join(", ")),
+    }
+}
+
 /// What to type next in a loop that stopped. What a person has to confirm is named, and what is confirmed is not asked again.
 pub fn next_steps(state: &State) -> Vec<String> {
     let mut steps = certificate::next_steps(state);

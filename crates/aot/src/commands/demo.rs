@@ -89,7 +89,7 @@ Each atom is a command here; with an agent the loop is the same. Watch for
   - the end: not because somebody says so, but because test.sh passes";
 
 const CLOSING: &str = "
-The end was proven: the base case was run by the program, afresh.
+The end was proven: the program ran the checks itself, afresh.
 Next, in a project of yours: agree on a goal, look at what would happen, and let
 it happen.
   aot align \"what you want\"

@@ -16,7 +16,7 @@ use aot_core::state::{
     TrailEntry, headline,
 };
 use aot_core::verdict::{CheckTree, Evidence, Leaf, Outcome};
-use aot_core::view::{Counts, DisplayStatus, ResultProof, next_steps};
+use aot_core::view::{Counts, DisplayStatus, ResultProof, next_steps, result_of};
 use aot_runner::checks::kept::EvidenceLine;
 use aot_runner::checks::quoted;
 use aot_runner::store::journal::JournalEntry;
@@ -405,7 +405,7 @@ fn atoms(state: &State, attempts: &[&TraceSpan], runs: &[&AgentRun]) -> Vec<Repo
                 | DisplayStatus::Dormant
                 | DisplayStatus::Failed => None,
             },
-            summary: binding.map(|binding| kept(&binding.summary)).unwrap_or_default(),
+            summary: binding.map(|_| kept(&result_of(&graph, state, index))).unwrap_or_default(),
             artifacts: binding.map(|binding| binding.artifacts.clone()).unwrap_or_default(),
             commit: binding.and_then(|binding| binding.commit.clone()),
             attempts,

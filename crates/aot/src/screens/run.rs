@@ -9,7 +9,7 @@ use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, RedCheck};
 use aot_core::state::{AtomId, Graph, State, StopKind, headline};
 use aot_core::verdict::Verdict;
-use aot_core::view::{Counts, ResultProof};
+use aot_core::view::{Counts, ResultProof, result_of};
 use aot_runner::agents::{ROLES, Team};
 use aot_runner::checks::seal::Altered;
 use aot_runner::confinement::CheckCage;
@@ -251,9 +251,10 @@ impl RunScreen {
                 let commit =
                     binding.commit.as_deref().map(|commit| format!(" [{}]", &commit[..commit.len().min(7)]));
                 let nothing = if binding.unchanged { " (no file changed)" } else { "" };
-                let text = format!("{}{nothing}{}{since}", binding.summary, commit.unwrap_or_default());
                 let graph = Graph::new(state);
                 let index = state.atoms.get_index_of(atom)?;
+                let result = result_of(&graph, state, index);
+                let text = format!("{result}{nothing}{}{since}", commit.unwrap_or_default());
                 Some(match ResultProof::of(&graph, state, index) {
                     ResultProof::Proven => self.row("✓", "+", Paint::Green, atom.as_str(), &text),
                     ResultProof::Claimed => self.row("~", "~", Paint::Yellow, atom.as_str(), &text),
