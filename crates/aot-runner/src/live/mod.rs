@@ -123,6 +123,11 @@ impl LiveReader {
         LiveReader { sidecar: sidecar.to_path_buf(), file: None }
     }
 
+    /// Brings what goes on now up to date.
+    pub fn update(&mut self, now: &mut LiveNow) {
+        self.each_new(&mut |object| now.see(&object));
+    }
+
     /// The objects that were written since the last call, oldest first. A run that began meanwhile says so with `began`.
     pub fn read_new(&mut self) -> Vec<Value> {
         let mut objects = Vec::new();

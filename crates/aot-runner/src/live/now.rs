@@ -47,13 +47,6 @@ pub struct LiveCheck {
 }
 
 impl LiveNow {
-    /// What stands after all of these.
-    pub fn after(objects: &[Value]) -> LiveNow {
-        let mut now = LiveNow::default();
-        objects.iter().for_each(|object| now.see(object));
-        now
-    }
-
     /// One more object. Those of types that are not known change nothing.
     pub fn see(&mut self, object: &Value) {
         let text = |key: &str| object[key].as_str().map(str::to_owned);

@@ -6,7 +6,6 @@ use aot_core::rules::{Change, bound};
 use aot_core::state::{LoopStatus, State, StopKind};
 use aot_core::view::View;
 use aot_runner::driver;
-use aot_runner::live::{LiveNow, LiveReader};
 use aot_runner::loops::{self, KnownLoop};
 use aot_runner::store::Store;
 use aot_runner::store::journal::JournalEntry;
@@ -100,7 +99,7 @@ fn look(path: &Path) -> Result<Seen, Failure> {
 
 /// A landing that waits for a person's edits, as its driver tells.
 fn blocked(sidecar: &Path) -> Option<String> {
-    let jobs = LiveNow::after(&LiveReader::of(sidecar).read_new()).jobs;
+    let jobs = status::recorded(sidecar).jobs;
     jobs.into_iter().find_map(|job| {
         let waiting = job.waiting?;
         Some(format!("{} waits to land: {waiting}", job.atom.unwrap_or_default()))

@@ -51,7 +51,7 @@ impl Verb for StatusArgs {
             return watch(invocation);
         }
         let mut store = invocation.store()?;
-        let seen = LoopNow::look(invocation, &mut store)?;
+        let seen = LoopNow::look(invocation, &mut store, |project| recorded(&project.sidecar))?;
         let text = || draw(&seen.view, &seen.beside, Ink::of(Stream::Out));
         Ok(Answer::lazy(invocation.format, text, || seen.object()))
     }
@@ -61,6 +61,8 @@ impl Verb for StatusArgs {
 fn watch(invocation: &Invocation) -> Result<Answer, Failure> {
     let mut store = invocation.store()?;
     let mut changes = ChangePoll::of(store.file().home());
+    // A record may be long, and only what is new in it is read for the next picture.
+    let (mut record, mut live) = (LiveReader::of(store.file().home().sidecar()), LiveNow::default());
     let mut shown = String::new();
     let mut is_new = true;
     while print::is_heard() {
@@ -69,12 +71,13 @@ fn watch(invocation: &Invocation) -> Result<Answer, Failure> {
             is_new = changes.wait(REDRAWN);
             continue;
         }
-        let seen = match LoopNow::look(invocation, &mut store) {
+        record.update(&mut live);
+        let seen = match LoopNow::look(invocation, &mut store, |_| live.clone()) {
             Ok(seen) => seen,
             // Somebody is editing the file; it is looked at again when it changes.
             Err(failure) if !shown.is_empty() => {
                 failure::complain(&failure.message());
-                while !changes.wait(REDRAWN) {}
+                while print::is_heard() && !changes.wait(REDRAWN) {}
                 continue;
             }
             Err(failure) => return Err(failure),
@@ -97,6 +100,13 @@ fn watch(invocation: &Invocation) -> Result<Answer, Failure> {
     Ok(Answer::printed())
 }
 
+/// What the whole live record comes to.
+pub(super) fn recorded(sidecar: &Path) -> LiveNow {
+    let mut live = LiveNow::default();
+    LiveReader::of(sidecar).update(&mut live);
+    live
+}
+
 /// Where the loop stands, as the state file and what lies beside it tell.
 #[derive(Debug)]
 pub struct LoopNow {
@@ -105,14 +115,17 @@ pub struct LoopNow {
 }
 
 impl LoopNow {
-    pub fn look(invocation: &Invocation, store: &mut Store) -> Result<LoopNow, Failure> {
+    /// The live record is asked for if there is a driver.
+    fn look(
+        invocation: &Invocation,
+        store: &mut Store,
+        live: impl FnOnce(&Project) -> LiveNow,
+    ) -> Result<LoopNow, Failure> {
         let cached = store.answers()?.view;
         // Without one, reading fails with every mistake in the file and its place.
         let view = cached.map_or_else(|| store.load().map(|(_, state)| View::of(state)), Ok)?;
         let entries = newest_entries(store);
-        LoopNow::around(invocation, store, view, &entries, |project| {
-            LiveNow::after(&LiveReader::of(&project.sidecar).read_new())
-        })
+        LoopNow::around(invocation, store, view, &entries, live)
     }
 
     /// What a view leaves out. These are the newest entries of the journal; the live record is asked for if there is a driver.

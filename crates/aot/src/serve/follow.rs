@@ -169,8 +169,7 @@ impl Follower {
     /// What runs, by its atom. What a driver that died did last goes on no more.
     fn tell_doing(&mut self, parts: &mut Parts) {
         if self.seen.driver.is_some() {
-            let live = &mut self.live;
-            self.record.each_new(&mut |object| live.see(&object));
+            self.record.update(&mut self.live);
         }
         let jobs = self.live.jobs.iter().filter(|_| self.seen.driver.is_some());
         let mut now: BTreeMap<String, Value> =
