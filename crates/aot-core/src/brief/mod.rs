@@ -38,6 +38,7 @@ pub use crate::rules::plan::ReplanReason;
 pub use shape::{ANSWER_LIMIT, MAX_FAULTS, RawAnswer, Unreadable};
 pub use work::{AttemptContext, Leftover, PutBack, explain_no_change, mend, not_accepted, probe, worker};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::state::{Atom, AtomId, Span, State};
@@ -51,7 +52,7 @@ const NAME_LIMIT: usize = 96;
 /// A line that stands for something longer: a reference to a binding, an atom among others.
 const LINE_LIMIT: usize = 240;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     Probe,
     Worker,
@@ -77,7 +78,7 @@ impl Role {
 }
 
 /// The prompt of one agent, with the shape of its answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Brief {
     pub role: Role,

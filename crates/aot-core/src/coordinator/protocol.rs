@@ -1,6 +1,7 @@
 //! What the world tells the coordinator, and what the coordinator asks of the world.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::rules::certificate::{Certificate, RedCheck};
 use crate::rules::order::Cost;
@@ -122,7 +123,7 @@ pub enum StopMode {
 }
 
 /// How a job ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum JobOutcome {
     /// A worker or a command says that it is done (or a parent's check was run). `check` is what the program itself
     /// saw of the atom's check, on the worker's own tree.
@@ -145,7 +146,7 @@ pub enum JobOutcome {
 }
 
 /// What an agent lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lack {
     Login,
     /// Its program is not there, or cannot be executed.
@@ -153,7 +154,7 @@ pub enum Lack {
 }
 
 /// What keeps a start from happening.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
     /// The world may have room later.
     World,
@@ -163,7 +164,7 @@ pub enum Obstacle {
 }
 
 /// What became of an atom's own check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckOutcome {
     /// The atom has none.
     None,
@@ -182,7 +183,7 @@ pub enum CheckOutcome {
 }
 
 /// What a coordinator agent came back with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     Plan(PlanChange),
     /// No usable answer: failed, timed out, unreadable.
@@ -232,7 +233,7 @@ pub enum Evaluation {
 }
 
 /// What a job has cost. `agent_runs` counts agents that the program started besides the job itself: judges, and mends.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     pub agent_runs: u64,
     /// Those of them in which the same agent went on: its answer could not be read, or its check was red (D34).
@@ -243,13 +244,13 @@ pub struct Usage {
 
 /// Who is meant. The attempt is the number of the iteration in which the job was started; an atom starts at most
 /// once in an iteration, so the pair never comes again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobId {
     pub task: Task,
     pub attempt: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Task {
     /// Look before working, or at a choice beside the one that is probed (D10); cannot write.
     Probe(AtomId),

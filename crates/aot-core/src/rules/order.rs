@@ -28,7 +28,7 @@ pub enum Cost {
 }
 
 /// Whether something can be done, as far as a probe could see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Feasibility {
     Feasible,
     Infeasible,

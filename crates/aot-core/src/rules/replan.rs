@@ -4,12 +4,14 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::reshape::{self, NewAtom};
 use super::{Change, Ledger, Refusal, backtrack, bound, decompose, plan};
 use crate::state::{AtomId, AtomStatus, GroupName, OrGroup};
 
 /// What a coordinator agent wants to be different. It is made as a whole or refused as a whole.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanChange {
     /// Why, in a sentence; it stands in the trail.
     pub reason: String,
@@ -25,7 +27,7 @@ pub struct PlanChange {
 }
 
 /// An atom to be decomposed into new ones.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewDecomposition {
     pub parent: AtomId,
     pub children: Vec<NewAtom>,
@@ -33,7 +35,7 @@ pub struct NewDecomposition {
 }
 
 /// Another way to do what `to` does: a new last choice of its group. An atom without a group gets one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alternative {
     pub to: AtomId,
     /// The name of the group that is made when `to` has none yet; left out, it is made from the id.
@@ -42,14 +44,14 @@ pub struct Alternative {
 }
 
 /// The dependencies that an unresolved atom has from now on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rewire {
     pub atom: AtomId,
     pub depends_on: Vec<AtomId>,
 }
 
 /// A group whose selected choice is given up.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Abandon {
     pub group: GroupName,
     pub reason: String,

@@ -27,7 +27,7 @@ macro_rules! atoms_with {
         }
 
         /// An atom that is asked for: without an id it gets the next in sequence.
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct NewAtom {
             #[serde(default)]
