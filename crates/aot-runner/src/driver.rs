@@ -19,6 +19,10 @@ use crate::message::{Message, Notice};
 use crate::notify::{Notifier, NotifyPlace, NotifySettings};
 use crate::plain_file;
 use crate::process::end_left_behind;
+#[cfg(feature = "remote")]
+use crate::remote::dispatch::RemoteConfig;
+#[cfg(feature = "remote")]
+use crate::remote::hosts::forget_hosts;
 use crate::scratch;
 use crate::store::Store;
 use crate::store::error::FileError;
@@ -142,12 +146,21 @@ fn keep_agents(home: &Home, agents: Agents) -> std::io::Result<()> {
     plain_file::write(&home.sidecar().join(AGENTS), Value::Object(kept).to_string().as_bytes())
 }
 
+/// Where jobs are done. What lands and what is evaluated is so here in any case.
+#[derive(Debug)]
+pub enum WorkPlace {
+    Here,
+    #[cfg(feature = "remote")]
+    Hosts(Box<RemoteConfig>),
+}
+
 /// Runs the loop to a halt.
 pub fn run(
     mut store: Store,
     lock: DriverLock,
     config: RunConfig,
     options: &RunOptions,
+    place: WorkPlace,
     (sender, inbox): (Sender<Message>, Receiver<Message>),
     notify: &mut dyn FnMut(Notice<'_>),
 ) -> Result<RunEnd, RunError> {
@@ -159,6 +172,8 @@ pub fn run(
     scratch::clear(&config.project.sidecar);
     clear_outputs(&config.project);
     clear_transcripts(&config.project.sidecar);
+    #[cfg(feature = "remote")]
+    forget_hosts(store.file().home());
     let edits = engine::claim(&mut store, Owner::Driver { branch: options.branch.as_deref() })?;
     let loop_id = store.state().and_then(|state| state.control.loop_id.clone()).unwrap_or_default();
     let ended = end_left_behind(format!("AOT_LOOP={loop_id}").as_bytes(), &config.project.root);
@@ -179,13 +194,13 @@ pub fn run(
         trees: engine::trees(&ground),
         on_refused_start: config.on_refused_start,
     };
-    let place = NotifyPlace {
+    let notified = NotifyPlace {
         program: config.guard.program().to_path_buf(),
         root: config.project.root.clone(),
         state: config.project.state.clone(),
         sidecar: config.project.sidecar.clone(),
     };
-    let mut notifier = Notifier::new(options.notify.clone(), place, sender.clone());
+    let mut notifier = Notifier::new(options.notify.clone(), notified, sender.clone());
     if let Some(missed) = notifier.begin(aligned.state()) {
         let _ = sender.send(Message::Notice(missed));
     }
@@ -196,6 +211,14 @@ pub fn run(
     let watch = watch(&store, sender.clone());
     let clock = Clock::start();
     let coordinator = Coordinator::resume(aligned, settings, clock.now());
+    let state = coordinator.state();
+    let crew = match place {
+        WorkPlace::Here => Crew::new(config, ground, state, sender, Duration::MAX),
+        #[cfg(feature = "remote")]
+        WorkPlace::Hosts(remote) => {
+            Crew::on_hosts(config, ground, state, sender, *remote).map_err(RunError::World)?
+        }
+    };
     let mut live = LiveRecord::begin(&config.project.sidecar);
     let mut tell = |notice: Notice<'_>| {
         live.tell(&notice);
@@ -205,7 +228,6 @@ pub fn run(
         notifier.hear(&notice).into_iter().for_each(&mut tell);
         tell(notice);
     };
-    let crew = Crew::new(config, ground, coordinator.state(), sender, Duration::MAX);
     let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), &mut hear);
     engine.output.altered = altered;
     let certificate = engine.run_until_halted(begun, options.ticks);

@@ -42,6 +42,7 @@ pub mod plain_text;
 pub mod ports;
 #[cfg(unix)]
 pub mod process;
+#[cfg(feature = "remote")]
 pub mod remote;
 #[cfg(unix)]
 mod scratch;

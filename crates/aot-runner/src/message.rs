@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use aot_core::brief::Leftover;
-use aot_core::coordinator::{Event, JobId};
+use aot_core::coordinator::{Event, JobId, Usage};
 use aot_core::rules::Change;
 use aot_core::rules::bound::Bound;
 use aot_core::rules::certificate::{Certificate, RedCheck};
-use aot_core::state::State;
+use aot_core::state::{AgentRun, State};
 use aot_core::verdict::{Outcome, Verdict};
 
 use crate::agents::AgentUsage;
@@ -24,6 +24,10 @@ pub enum Message {
     Event(Event),
     /// For screens only.
     Notice(Notice<'static>),
+    /// A running agent has used this much since the last time; without a job it judges the base case.
+    Spent { job: Option<JobId>, usage: Usage },
+    /// An agent has ended.
+    AgentRan { job: Option<JobId>, run: AgentRun },
     /// From the evaluation with this number. It is dropped if the coordinator no longer waits for that one.
     Evaluation { number: u32, notice: Notice<'static>, event: Option<Event> },
     /// The commit of an atom that is open again could not be reverted; later briefs name it.

@@ -67,6 +67,8 @@ atoms_with! {
     agent: Option<String>,
     writes: Vec<String>,
     resource: Option<String>,
+    /// What the host that works on it must offer, if the loop runs on several.
+    needs: Vec<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -29,7 +29,7 @@ pub const DEFAULT_MAX_ITERATIONS: u32 = 20;
 pub const DEFAULT_MAX_PARALLEL_AGENTS: u32 = 3;
 pub const DEFAULT_MAX_STALL_COUNT: u32 = 3;
 /// No loop has more agents at a time. Hooks keep what is in progress beside the state file, and rely on this limit.
-pub const MAX_PARALLEL_AGENTS: u32 = 64;
+pub const MAX_PARALLEL_AGENTS: u32 = 1024;
 pub const DEFAULT_AGENT_TIMEOUT: Span = Span::from_seconds(30 * 60);
 pub const DEFAULT_CHECK_TIMEOUT: Span = Span::from_seconds(10 * 60);
 pub const DEFAULT_MAX_WALL_TIME: Span = Span::from_seconds(24 * 3600);

@@ -159,6 +159,12 @@ impl Team {
         found
     }
 
+    /// The agents by name: for each role as a flag would say it, and those that atoms name.
+    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+        let roles = self.roles.iter().map(|(role, agent)| format!("{role}={}", agent.name));
+        (roles.collect(), self.named.keys().cloned().collect())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.roles.is_empty() && self.named.is_empty()
     }

@@ -15,9 +15,9 @@ use serde_json::Value;
 use super::attempt::{PATHS_NAMED, not_started, obstacle};
 use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
-use super::{Assignment, Attempt};
+use super::{Assignment, Attempt, PlanQuestion};
 use crate::agents::{Agent, AgentEvent, AgentOutcome, AgentUsage, Question, Report, Session};
-use crate::message::Notice;
+use crate::message::{Message, Notice};
 use crate::tree::{End, Lent, Tree, TreeKind, Work};
 
 /// The tree of a coordinator agent has this name instead of an atom's.
@@ -79,7 +79,7 @@ impl Workers {
             AgentEvent::Activity(line) => {
                 self.notice(Notice::Doing { job: job.clone(), line: line.to_owned() });
             }
-            AgentEvent::Usage(used) => self.spend(&reported, used),
+            AgentEvent::Usage(used) => self.spend(meter, &reported, used),
         };
         let (writable, read_only) = match question.role() {
             Role::Worker => (vec![lent.top().to_path_buf()], self.read_only(lent)),
@@ -94,7 +94,7 @@ impl Workers {
             ..question
         };
         let began = Instant::now();
-        let report = self.launch(session, &question);
+        let report = self.launch(session, &question, meter);
         // The first run of a job is counted when it is asked for.
         let mends = match question.again {
             Some(_) => u64::from(report.asked),
@@ -102,21 +102,17 @@ impl Workers {
         };
         meter.add(Usage { agent_runs: mends, mends, ..reported.since_last(report.used) });
         let took = began.elapsed();
-        self.event(Event::AgentRan {
-            run: AgentRun {
-                atom: job.task.atom().cloned(),
-                attempt: Some(job.attempt),
-                ..run_of(&question, &report, took)
-            },
-        });
+        let (atom, attempt) = (job.task.atom().cloned(), Some(job.attempt));
+        let run = AgentRun { atom, attempt, ..run_of(&question, &report, took) };
+        self.send(Message::AgentRan { job: Some(job.clone()), run });
         let (agent, used) = (question.agent.name.clone(), report.used);
         self.notice(Notice::AgentEnded { job: Some(job.clone()), agent, used, took });
         report
     }
 
     /// Asks, after the agent has shown that it works here; without a session in a conversation of its own.
-    pub(super) fn launch(&self, session: Option<&Session>, question: &Question<'_>) -> Report {
-        if let Some(report) = self.try_first(question) {
+    pub(super) fn launch(&self, session: Option<&Session>, question: &Question<'_>, meter: &Meter) -> Report {
+        if let Some(report) = self.try_first(question, meter) {
             return report;
         }
         let launcher = &self.config.launcher;
@@ -129,10 +125,10 @@ impl Workers {
     }
 
     /// Reports what an agent has used since the last time.
-    pub(super) fn spend(&self, reported: &ReportedUsage, used: AgentUsage) {
+    pub(super) fn spend(&self, meter: &Meter, reported: &ReportedUsage, used: AgentUsage) {
         let usage = reported.since_last(used);
         if usage != Usage::default() {
-            self.event(Event::Spent { usage });
+            self.send(Message::Spent { job: meter.job.clone(), usage });
         }
     }
 
@@ -178,29 +174,21 @@ impl Workers {
     }
 
     /// The coordinator agent is asked for another plan.
-    pub(super) fn replan(&self, attempt: &Attempt, job: &JobId, brief: &Brief, state: &State) {
-        let meter = Meter::default();
-        let answer = {
-            let _tree = self.lock_shared_tree();
-            self.replanned(attempt, job, brief, state, &meter)
-        };
-        self.event(Event::Replanned { job: job.clone(), answer, usage: meter.take() });
+    pub(super) fn replan(&self, attempt: &Attempt, asked: PlanQuestion) {
+        let (meter, job) = (Meter::of(&asked.job), asked.job.clone());
+        let answer = self.executor.replan(self, attempt, asked, &meter);
+        self.event(Event::Replanned { job, answer, usage: meter.take() });
     }
 
-    fn replanned(
-        &self,
-        attempt: &Attempt,
-        job: &JobId,
-        brief: &Brief,
-        state: &State,
-        meter: &Meter,
-    ) -> Answer {
+    /// The same in this process.
+    pub(super) fn replanned(&self, attempt: &Attempt, asked: &PlanQuestion, meter: &Meter) -> Answer {
+        let PlanQuestion { job, brief, state, base } = asked;
         let no = |reason: String| Answer::Failed { reason };
         let Some(agent) = self.config.team.member(Role::Coordinator, None) else {
             return no("there is no coordinator agent".into());
         };
         let work = Work { atom: AtomId::new(REPLAN), attempt: job.attempt };
-        let lent = match self.ground.lend(&work) {
+        let lent = match self.ground.lend_at(&work, base.as_deref()) {
             Ok(lent) => lent,
             Err(error) => {
                 let (obstacle, reason) = obstacle(error);

@@ -11,6 +11,7 @@ use aot_core::coordinator::{CheckOutcome, Event, JobId, JobOutcome, Obstacle, Ta
 use aot_core::state::{Atom, Binding, State};
 use aot_core::verdict::{Jobs, Verdict};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::meter::Meter;
 use super::workers::Workers;
@@ -45,7 +46,7 @@ pub(super) const PATHS_NAMED: usize = 5;
 const MOST_ARTIFACTS: usize = 50;
 
 /// What is to be done, with all that its thread needs of the state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     pub job: JobId,
     pub atom: Atom,
@@ -53,6 +54,8 @@ pub struct Assignment {
     pub state: State,
     /// For an agent; a command and a check need none.
     pub brief: Option<Brief>,
+    /// The commit that it begins at, if that is not the branch's last one.
+    pub base: Option<String>,
 }
 
 /// What a worker did that came to a good end.
@@ -68,7 +71,7 @@ pub(super) struct WorkDone {
 
 impl Assignment {
     pub fn of(job: JobId, atom: &Atom, state: &State, brief: Option<Brief>) -> Assignment {
-        Assignment { job, atom: atom.clone(), state: without_graph(state), brief }
+        Assignment { job, atom: atom.clone(), state: without_graph(state), brief, base: None }
     }
 }
 
@@ -90,21 +93,19 @@ pub fn without_graph(state: &State) -> State {
 impl Workers {
     pub(super) fn attempt(&self, attempt: &Attempt, assignment: Assignment) {
         let job = assignment.job.clone();
-        let meter = Meter::default();
-        let outcome = {
-            let _tree = self.lock_shared_tree();
-            self.attempted(attempt, assignment, &meter)
-        };
+        let meter = Meter::of(&job);
+        let outcome = self.executor.attempt(self, attempt, assignment, &meter);
         self.event(Event::Ended { job, outcome, usage: meter.take() });
     }
 
-    fn attempted(&self, attempt: &Attempt, assignment: Assignment, meter: &Meter) -> JobOutcome {
+    /// The attempt in this process.
+    pub(super) fn attempted(&self, attempt: &Attempt, assignment: Assignment, meter: &Meter) -> JobOutcome {
         let lost = |reason: String| JobOutcome::Lost { reason };
         if attempt.switch.is_off() {
             return lost("it was killed".into());
         }
         let Some(work) = work_of(&assignment.job) else { return lost("it works on no atom".into()) };
-        let mut lent = match self.ground.lend(&work) {
+        let mut lent = match self.ground.lend_at(&work, assignment.base.as_deref()) {
             Ok(lent) => lent,
             Err(error) => {
                 let (obstacle, reason) = obstacle(error);
@@ -176,7 +177,7 @@ impl Workers {
         binding: Binding,
     ) {
         let job = assignment.job.clone();
-        let meter = Meter::default();
+        let meter = Meter::of(&job);
         let Binding { summary, artifacts, .. } = binding;
         let (artifacts, ignored, is_unchanged, outcome) = match self.ground.seal(&mut lent) {
             Err(error) => (artifacts, Vec::new(), false, JobOutcome::Lost { reason: error.to_string() }),

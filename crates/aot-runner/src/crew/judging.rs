@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use aot_core::brief::{JudgeAnswer, Role};
-use aot_core::coordinator::{Event, OnRefusedStart, Usage};
+use aot_core::coordinator::{OnRefusedStart, Usage};
 use aot_core::rules::backoff::{FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS};
 use aot_core::state::{AgentRun, AtomId};
 use aot_core::verdict::Excerpt;
@@ -21,7 +21,7 @@ use super::{JudgeCommand, ScoreSource};
 use crate::agents::{Agent, AgentEvent, AgentLauncher, AgentOutcome, Question, Report, ask_again};
 use crate::checks::handed_in::HandedInScores;
 use crate::checks::judge::{self, CommandJudge, Judge, JudgeReply, Request};
-use crate::message::Notice;
+use crate::message::{Message, Notice};
 use crate::process::Switch;
 use crate::tree::{End, Lent, Tree, TreeKind, Work};
 
@@ -196,7 +196,9 @@ impl AgentJudge<'_> {
         let reported = ReportedUsage::default();
         let rate = Throttle::default();
         let listener = |event: AgentEvent<'_>| match event {
-            AgentEvent::Usage(used) if rate.allows_one_more() => self.workers.spend(&reported, used),
+            AgentEvent::Usage(used) if rate.allows_one_more() => {
+                self.workers.spend(self.meter, &reported, used);
+            }
             AgentEvent::Usage(_)
             | AgentEvent::Activity(_)
             | AgentEvent::Text(_)
@@ -214,11 +216,12 @@ impl AgentJudge<'_> {
             ..Question::new(self.agent, &brief, &read, folder, self.wall, self.switch)
         };
         let began = Instant::now();
-        let report = self.workers.launch(None, &question);
+        let report = self.workers.launch(None, &question, self.meter);
         self.meter.add(reported.since_last(report.used));
         let took = began.elapsed();
         let atom = request.brief.atom.clone();
-        self.workers.event(Event::AgentRan { run: AgentRun { atom, ..run_of(&question, &report, took) } });
+        let run = AgentRun { atom, ..run_of(&question, &report, took) };
+        self.workers.send(Message::AgentRan { job: self.meter.job.clone(), run });
         let (agent, used) = (self.agent.name.clone(), report.used);
         self.workers.notice(Notice::AgentEnded { job: None, agent, used, took });
         report

@@ -34,6 +34,7 @@ impl Workers {
         let Some(done) = attempt.take() else { return };
         let DoneWork { mut lent, assignment, summary, artifacts, ignored, is_unchanged } = done;
         let job = assignment.job.clone();
+        let settled = job.clone();
         let message = CommitMessage {
             subject: assignment.atom.description.clone(),
             summary: summary.clone(),
@@ -41,7 +42,7 @@ impl Workers {
             atom: assignment.atom.id.clone(),
             attempt: job.attempt,
         };
-        let meter = Meter::default();
+        let meter = Meter::of(&job);
         let mut blocked_by = None;
         let landing = self.wait_while_blocked(
             |on_wait| {
@@ -111,6 +112,7 @@ impl Workers {
         self.give_back(lent, end);
         *self.waiting_shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.event(event);
+        self.executor.settled(&settled);
     }
 
     /// Reports a landing that waits, of all that do the first, and again after a while.

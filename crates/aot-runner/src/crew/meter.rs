@@ -2,15 +2,23 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use aot_core::coordinator::Usage;
+use aot_core::coordinator::{JobId, Usage};
 
 use crate::agents::AgentUsage;
 
 /// What has been used and is not reported yet.
 #[derive(Debug, Default)]
-pub(super) struct Meter(Mutex<Usage>);
+pub(super) struct Meter {
+    /// Whose it is; nothing for an evaluation of the base case.
+    pub job: Option<JobId>,
+    sum: Mutex<Usage>,
+}
 
 impl Meter {
+    pub fn of(job: &JobId) -> Meter {
+        Meter { job: Some(job.clone()), ..Meter::default() }
+    }
+
     pub fn add(&self, usage: Usage) {
         let mut sum = self.locked();
         sum.agent_runs += usage.agent_runs;
@@ -24,7 +32,7 @@ impl Meter {
     }
 
     fn locked(&self) -> MutexGuard<'_, Usage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,12 @@
 
 mod asking;
 mod attempt;
+#[cfg(feature = "remote")]
+mod elsewhere;
 mod evaluation;
+mod executor;
+#[cfg(feature = "remote")]
+mod handing_over;
 mod judging;
 mod landing;
 mod mending;
@@ -22,16 +27,25 @@ use std::time::Duration;
 use aot_core::brief::Brief;
 use aot_core::coordinator::{Answer, Event, JobId, JobOutcome, Obstacle, OnRefusedStart, Task, Usage};
 use aot_core::state::{AtomId, Binding, State};
+use serde::{Deserialize, Serialize};
 
 use crate::agents::{AgentLauncher, Team};
 use crate::confinement::{Caging, CheckCage, Confinement};
 use crate::message::Message;
 use crate::process::cage;
 use crate::process::{Guard, Switch};
+#[cfg(feature = "remote")]
+use crate::remote::dispatch::{Dispatcher, RemoteConfig};
 use crate::tree::{End, Ground, GroundError, Lent, Project, Work};
 
 pub use attempt::{Assignment, clear_outputs, without_graph};
+#[cfg(feature = "remote")]
+pub use handing_over::{FinishedWork, HandOver, HandOverPlace, SharedGround};
 pub use judging::LookingJudge;
+
+#[cfg(feature = "remote")]
+use elsewhere::Elsewhere;
+use executor::{Executor, Here};
 
 use workers::Workers;
 
@@ -107,6 +121,17 @@ struct DoneWork {
     is_unchanged: bool,
 }
 
+/// What a coordinator agent is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanQuestion {
+    pub job: JobId,
+    pub brief: Brief,
+    /// The state without the graph.
+    pub state: State,
+    /// The commit that it looks at, if that is not the branch's last one.
+    pub base: Option<String>,
+}
+
 const BUG: &str = "aot has a bug; standard error tells where";
 const NO_THREAD: &str = "the system starts no more threads";
 
@@ -119,9 +144,36 @@ impl Crew {
         messages: Sender<Message>,
         landing_wait: Duration,
     ) -> Crew {
+        Crew::with_executor(config, ground, state, messages, landing_wait, Box::new(Here))
+    }
+
+    /// The same, with jobs on other hosts.
+    #[cfg(feature = "remote")]
+    pub fn on_hosts(
+        config: RunConfig,
+        ground: Ground,
+        state: &State,
+        messages: Sender<Message>,
+        remote: RemoteConfig,
+    ) -> Result<Crew, String> {
+        let loop_id = state.control.loop_id.clone().unwrap_or_default();
+        let project = ground.known(&config.project);
+        let dispatcher = Dispatcher::begin(remote, &ground, &project, &loop_id, messages.clone())?;
+        let executor = Box::new(Elsewhere(dispatcher));
+        Ok(Crew::with_executor(config, ground, state, messages, Duration::MAX, executor))
+    }
+
+    fn with_executor(
+        config: RunConfig,
+        ground: Ground,
+        state: &State,
+        messages: Sender<Message>,
+        landing_wait: Duration,
+        executor: Box<dyn Executor>,
+    ) -> Crew {
         let loop_id = state.control.loop_id.clone().unwrap_or_default();
         Crew {
-            workers: Arc::new(Workers::new(config, ground, loop_id, messages, landing_wait)),
+            workers: Arc::new(Workers::new(config, ground, loop_id, (messages, landing_wait), executor)),
             attempts: HashMap::new(),
             verifying: None,
             busy: Arc::default(),
@@ -162,7 +214,8 @@ impl Crew {
     }
 
     /// Asks the coordinator agent for another plan.
-    pub fn replan(&mut self, job: JobId, brief: Brief, state: State) {
+    pub fn replan(&mut self, asked: PlanQuestion) {
+        let job = asked.job.clone();
         let attempt = self.register(&job);
         let replanned = |answer| Event::Replanned { job: job.clone(), answer, usage: Usage::default() };
         let end = Fallback {
@@ -172,9 +225,7 @@ impl Crew {
                 reason: NO_THREAD.into(),
             }))),
         };
-        self.thread(&name_of(&job), end, move |workers| {
-            workers.replan(&attempt, &job, &brief, &state);
-        });
+        self.thread(&name_of(&job), end, move |workers| workers.replan(&attempt, asked));
     }
 
     /// Lends a tree to a worker of the host; it outlives this process. Returns the project's folder in it.
@@ -197,7 +248,9 @@ impl Crew {
         if let Some(done) = attempt.take() {
             self.thread("discard", Fallback::default(), move |workers| {
                 let _tree = workers.lock_shared_tree();
+                let job = done.assignment.job.clone();
                 workers.give_back(done.lent, end);
+                workers.executor.settled(&job);
             });
         }
     }
@@ -267,6 +320,7 @@ impl Crew {
         jobs.iter().for_each(|job| self.kill(job, "it is not wanted any more"));
         self.keep_verifying(None);
         self.when_blocked(WhenBlocked::GiveUp);
+        self.workers.executor.end();
     }
 
     /// Closes the ground, unless a thread still works on it.

@@ -3,7 +3,7 @@
 
 use std::sync::PoisonError;
 
-use super::meter::ReportedUsage;
+use super::meter::{Meter, ReportedUsage};
 use super::workers::Workers;
 use crate::agents::trial::{self, TrialVerdict};
 use crate::agents::{AgentOutcome, Question, Report};
@@ -11,7 +11,7 @@ use crate::agents::{AgentOutcome, Question, Report};
 impl Workers {
     /// How the question ends because the agent does not work here; `None` if it does. Others wait meanwhile: they may be
     /// about to ask the same agent.
-    pub(super) fn try_first(&self, question: &Question<'_>) -> Option<Report> {
+    pub(super) fn try_first(&self, question: &Question<'_>, meter: &Meter) -> Option<Report> {
         let (agent, launcher) = (question.agent, &self.config.launcher);
         if !agent.profile.try_first {
             return None;
@@ -30,7 +30,7 @@ impl Workers {
         };
         let outcome = match trial.verdict {
             TrialVerdict::Works => {
-                self.spend(&ReportedUsage::default(), trial.used);
+                self.spend(meter, &ReportedUsage::default(), trial.used);
                 let (seconds, tokens) = (trial.took.as_secs(), trial.used.tokens);
                 self.note(format!("{name} works here ({seconds} s, {tokens} tokens); it is remembered"));
                 trial::remember(launcher, agent);

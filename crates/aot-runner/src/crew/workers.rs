@@ -11,6 +11,7 @@ use aot_core::coordinator::Event;
 use tempfile::TempDir;
 
 use super::RunConfig;
+use super::executor::Executor;
 use crate::confinement::{Area, own_paths};
 use crate::message::{Message, Notice};
 use crate::process::cage::Cage;
@@ -23,6 +24,7 @@ pub(super) struct Workers {
     pub ground: Ground,
     pub loop_id: String,
     pub messages: Sender<Message>,
+    pub executor: Box<dyn Executor>,
     /// Held by a thread that changes the branch or evaluates it: one landing or one evaluation at a time (D20).
     branch: Mutex<()>,
     /// Held by a thread that works in the project's own folder, where there is one tree for all.
@@ -41,8 +43,8 @@ impl Workers {
         config: RunConfig,
         ground: Ground,
         loop_id: String,
-        messages: Sender<Message>,
-        landing_wait: Duration,
+        (messages, landing_wait): (Sender<Message>, Duration),
+        executor: Box<dyn Executor>,
     ) -> Workers {
         // From here on git is not asked where the repository is: workers could have made another.
         let config = RunConfig { project: ground.known(&config.project), ..config };
@@ -51,6 +53,7 @@ impl Workers {
             ground,
             loop_id,
             messages,
+            executor,
             branch: Mutex::default(),
             shared_tree: Mutex::default(),
             landing_wait,

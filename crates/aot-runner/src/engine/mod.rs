@@ -23,7 +23,7 @@ use aot_core::state::AtomId;
 use jiff::Timestamp;
 
 use crate::checks::seal::Altered;
-use crate::crew::{Assignment, Crew, WhenBlocked, without_graph};
+use crate::crew::{Assignment, Crew, PlanQuestion, WhenBlocked, without_graph};
 use crate::message::{Message, Notice};
 use crate::store::error::FileError;
 use crate::store::hold;
@@ -325,6 +325,8 @@ impl<'e> Engine<'e> {
                 (self.notify)(Notice::Event { event: &event });
                 events.push(event);
             }
+            Message::Spent { usage, .. } => events.push(Event::Spent { usage }),
+            Message::AgentRan { run, .. } => events.push(Event::AgentRan { run }),
             Message::Notice(notice) => (self.notify)(notice),
             Message::Evaluation { number, notice, event } => {
                 if self.coordinator.verifying() == Some(number) {
@@ -490,7 +492,8 @@ impl<'e> Engine<'e> {
             Task::Replan => {
                 let asked = ReplanRequest { why: job.why.clone(), refusals: job.refusals.clone() };
                 let brief = brief::coordinator(state, graph, &asked);
-                return self.crew.replan(id, brief, without_graph(state));
+                let state = without_graph(state);
+                return self.crew.replan(PlanQuestion { job: id, brief, state, base: None });
             }
             Task::Probe(atom) => (atom, brief::probe(state, graph, atom, given).map(Some)),
             Task::Work(atom) => (atom, brief::worker(state, graph, atom, given).map(Some)),

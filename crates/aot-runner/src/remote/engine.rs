@@ -43,6 +43,9 @@ pub enum EngineError {
     Unreachable { address: String, why: String },
     #[error("the engine at {address} refused {what}: {why}")]
     Refused { address: String, what: String, why: String },
+    /// The engine is there; the host is not, or does not answer it.
+    #[error("the host `{host}` does not answer: {why}")]
+    HostAway { host: String, why: String },
 }
 
 /// The driver's end.

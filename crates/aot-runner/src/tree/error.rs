@@ -44,6 +44,8 @@ pub enum GroundError {
     BranchGone { name: String },
     #[error("`{path}` in `isolation.{key}` is not a path below the project")]
     BadPath { key: &'static str, path: String },
+    #[error("`{address}` cannot be the address of a repository")]
+    BadAddress { address: String },
     #[error("`isolation.{key}` {how}: {command}\n{tail}")]
     Setup { key: &'static str, command: String, how: String, tail: String },
     #[error("{root} holds repositories of its own, which a snapshot cannot hold: {}", named(.paths))]
@@ -155,6 +157,9 @@ impl GroundError {
             }
             GroundError::BranchGone { name } => {
                 format!("make it again with `git branch {name} COMMIT`, and repeat")
+            }
+            GroundError::BadAddress { .. } => {
+                "name a remote of the repository, or an address like `ssh://me@host/path/to/repository`".into()
             }
             GroundError::BadPath { .. } => "name a file or folder of the project, like `node_modules`".into(),
             GroundError::Setup { .. } => "try the command in a fresh `git worktree` of the project".into(),

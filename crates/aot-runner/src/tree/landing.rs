@@ -75,7 +75,7 @@ impl Worktrees {
             // What it tells is asked of the snapshot below.
             let _ = self.seal(lent)?;
         }
-        let Loan::Tree { sealed: Some(sealed), .. } = &lent.loan else { return Ok(nothing) };
+        let Some((_, _, sealed)) = lent.loan.made() else { return Ok(nothing) };
         if let Some(reason) = sealed.cannot_land(layout) {
             return Ok(Landing::Conflict { reason });
         }
@@ -91,8 +91,11 @@ impl Worktrees {
         let mut tree = sealed.tree.clone();
         loop {
             let tip = self.tip()?;
-            let Loan::Tree { slot, base, sealed: Some(sealed) } = &mut lent.loan else { return Ok(nothing) };
+            let Some((_, base, _)) = lent.loan.made() else { return Ok(nothing) };
             if tip != *base {
+                // The check is run once more, and here.
+                self.bring_here(lent)?;
+                let Some((slot, base, sealed)) = lent.loan.made() else { return Ok(nothing) };
                 let merged = three_way(git, &tree_of(git, base)?, &tree_of(git, &tip)?, &tree)?;
                 tree = match merged {
                     MergeOutcome::Clean(tree) => tree,
@@ -103,7 +106,7 @@ impl Worktrees {
                         return Ok(Landing::Conflict { reason });
                     }
                 };
-                slot.show(&tree, &tip)?;
+                slot.map_or(Ok(()), |slot| slot.show(&tree, &tip))?;
                 base.clone_from(&tip);
                 sealed.tree.clone_from(&tree);
                 let changed = differences(git, &tip, &tree)?;

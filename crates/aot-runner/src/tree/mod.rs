@@ -13,6 +13,7 @@ mod copies;
 mod delivered;
 mod drivers;
 mod error;
+mod exchange;
 pub mod filter;
 mod git;
 mod history;
@@ -50,6 +51,7 @@ pub use content::{
 };
 pub use delivered::{DeliveredCommit, DeliveredFile, Delivery, branch_at, delivered};
 pub use error::GroundError;
+pub use exchange::{Exchange, ExchangePlace, Handed, clone_for_work};
 pub use git::GitError;
 pub(crate) use git::environment as git_environment;
 pub use ignored::{StateInGit, ignore_state, state_in_git, uncommitted};
@@ -125,6 +127,8 @@ pub enum OpenedFor {
     Session,
     /// The same session, in another process: everything is as it was left.
     Again,
+    /// A host that works for drivers elsewhere: as a run, and nothing lands here.
+    Host,
 }
 
 /// One per run. All of it may be called from several threads; landings take their turn.
@@ -177,8 +181,24 @@ enum Loan {
         /// The work as it was when the worker had ended. What its check writes later is not part of it.
         sealed: Option<Snapshot>,
     },
+    /// It was done on another host: what came back is a commit.
+    Elsewhere {
+        base: String,
+        made: Snapshot,
+    },
     InPlace,
     Unisolated,
+}
+
+impl Loan {
+    /// What was made, and what it is compared with; the tree that shows it, if that is here.
+    fn made(&mut self) -> Option<(Option<&Slot>, &mut String, &mut Snapshot)> {
+        match self {
+            Loan::Tree { slot, base, sealed: Some(sealed) } => Some((Some(slot), base, sealed)),
+            Loan::Elsewhere { base, made } => Some((None, base, made)),
+            Loan::Tree { sealed: None, .. } | Loan::InPlace | Loan::Unisolated => None,
+        }
+    }
 }
 
 /// What a worker made, as it would land.
@@ -294,7 +314,7 @@ impl Ground {
         entry: OpenedFor,
     ) -> Result<Ground, GroundError> {
         let ports = match entry {
-            OpenedFor::Run => Ports::hold(&project.key()),
+            OpenedFor::Run | OpenedFor::Host => Ports::hold(&project.key()),
             // Every process of a session has to come to the same.
             OpenedFor::Session | OpenedFor::Again => Ports::of(&project.key()),
         };
@@ -376,6 +396,38 @@ impl Ground {
         }
     }
 
+    /// A tree at this commit, for whoever works for a driver on another host; only in a repository.
+    pub fn lend_at(&self, work: &Work, commit: Option<&str>) -> Result<Lent, GroundError> {
+        match (&self.inner, commit) {
+            (Inner::Worktrees(trees), Some(commit)) => trees.lend_at(work, commit.to_owned()),
+            (Inner::Worktrees(_) | Inner::InPlace(_) | Inner::Unisolated(_), _) => self.lend(work),
+        }
+    }
+
+    /// The last commit that work begins at; only in a repository.
+    pub fn tip(&self) -> Result<Option<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.tip().map(Some),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Ok(None),
+        }
+    }
+
+    /// What another host made of `base`, as if it had been made in a tree of ours; only in a repository.
+    pub fn take_in(&self, work: &Work, base: &str, commit: &str) -> Result<(Lent, Sealed), GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.take_in(work, base, commit),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Ok((self.lend(work)?, Sealed::default())),
+        }
+    }
+
+    /// The sealed work as a commit, for other hosts: `None` if it changes nothing.
+    pub fn as_commit(&self, lent: &mut Lent, message: &str) -> Result<Option<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.as_commit(lent, message),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Ok(None),
+        }
+    }
+
     /// All paths that differ from the base, relative to the project's root.
     pub fn changed(&self, lent: &Lent) -> Result<Vec<String>, GroundError> {
         match &self.inner {
@@ -426,7 +478,7 @@ impl Ground {
     pub fn project_in(&self, lent: &Lent, project: &Project) -> Project {
         let repository = match &lent.loan {
             Loan::Tree { slot, .. } => ProjectRepository::Known(slot.repository()),
-            Loan::InPlace | Loan::Unisolated => self.known(project).repository,
+            Loan::Elsewhere { .. } | Loan::InPlace | Loan::Unisolated => self.known(project).repository,
         };
         Project { root: lent.root.clone(), repository, ..project.clone() }
     }
@@ -570,7 +622,7 @@ impl Lent {
     pub fn submodules(&self) -> Vec<PathBuf> {
         match &self.loan {
             Loan::Tree { slot, .. } => slot.submodules(),
-            Loan::InPlace | Loan::Unisolated => Vec::new(),
+            Loan::Elsewhere { .. } | Loan::InPlace | Loan::Unisolated => Vec::new(),
         }
     }
 
@@ -578,7 +630,7 @@ impl Lent {
     pub fn git_dirs(&self) -> Vec<PathBuf> {
         match &self.loan {
             Loan::Tree { slot, .. } => slot.git_dirs(),
-            Loan::InPlace | Loan::Unisolated => Vec::new(),
+            Loan::Elsewhere { .. } | Loan::InPlace | Loan::Unisolated => Vec::new(),
         }
     }
 }

@@ -304,7 +304,7 @@ fn worktrees(
 ) -> Result<Worktrees, GroundError> {
     let branch = wanted.branch.clone();
     let (folder, lifetime, note) = match entry {
-        OpenedFor::Run => {
+        OpenedFor::Run | OpenedFor::Host => {
             let (folder, note) = TreeFolder::hold(project, &wanted.writable);
             (Some(folder), LeaseLifetime::Run, note)
         }
@@ -325,7 +325,7 @@ fn worktrees(
         trees.recover()?;
         slots::clear_lent(&trees.common_dir, &project.lent(), &trees.lease_records)?;
     }
-    if entry == OpenedFor::Run {
+    if lifetime == LeaseLifetime::Run {
         // Those of an earlier version, or of a run that could not use the cache.
         if trees.folder.as_ref().is_some_and(TreeFolder::is_outside) {
             slots::clear(&trees.common_dir, &tree_folder::in_sidecar(project))?;
@@ -336,6 +336,10 @@ fn worktrees(
         trees.slots = Mutex::new(SlotPool { free: young, old, made });
     }
     match branch {
+        _ if entry == OpenedFor::Host => {
+            trees.checkout_policy = CheckoutPolicy::LeaveAlone;
+            trees.reference = "HEAD".to_owned();
+        }
         Some(name) => {
             trees.checkout_policy = CheckoutPolicy::LeaveAlone;
             trees.reference = named_branch(&trees.checkout.git, &name, &head)?;

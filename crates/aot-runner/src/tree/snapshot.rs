@@ -28,7 +28,7 @@ pub(super) struct Layout {
 }
 
 /// The content of a work tree, compared with a git tree.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub tree: String,
     pub differences: Vec<Difference>,

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use aot_core::hook::tree_of;
+use aot_core::hook;
 use aot_core::state::AtomId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::checkout::Checkout;
 use super::error::GroundError;
-use super::history::{Difference, commit_of, found, landed_work};
+use super::history::{Difference, GITLINK, commit, commit_of, differences, found, landed_work, tree_of};
 use super::intents;
 use super::kept::keep;
 use super::setup::TreeSetup;
 use super::slots::{self, SetupState, Slot, SlotRecord};
-use super::snapshot::NotWork;
+use super::snapshot::{NotWork, Snapshot};
 use super::tree_folder::{TreeFolder, told};
 use super::{End, FoundCommit, KnownRepository, LandedWork, Lent, Loan, Sealed, Work};
 
@@ -97,7 +97,10 @@ impl Worktrees {
     }
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
-        let base = self.tip()?;
+        self.lend_at(work, self.tip()?)
+    }
+
+    pub fn lend_at(&self, work: &Work, base: String) -> Result<Lent, GroundError> {
         if self.lifetime == LeaseLifetime::Attempt {
             slots::make_lent(&self.trees)?;
             fs::create_dir_all(&self.lease_records)
@@ -123,6 +126,49 @@ impl Worktrees {
         let number = slot.number;
         let loan = Loan::Tree { slot: Box::new(slot), base, sealed: None };
         Lent { work: work.clone(), number, top, root, loan }
+    }
+
+    /// What another host made: a commit that has come here already.
+    pub fn take_in(&self, work: &Work, base: &str, commit: &str) -> Result<(Lent, Sealed), GroundError> {
+        let (git, layout) = (&self.checkout.git, &self.checkout.layout);
+        let (tree, differences) = (tree_of(git, commit)?, differences(git, base, commit)?);
+        let is_link = |one: &&Difference| {
+            [&one.old, &one.new].into_iter().flatten().any(|version| version.mode == GITLINK)
+        };
+        let submodules = differences.iter().filter(is_link).map(|one| one.path.clone()).collect();
+        let made = Snapshot { tree, differences, nested: Vec::new(), submodules };
+        let ours = made.differences.iter().find(|one| layout.is_ours(&one.path));
+        let ours = ours.map(|one| format!("`{}` belongs to the loop itself", layout.seen(&one.path)));
+        let sealed = Sealed {
+            changed: made.changed(layout),
+            content: Some(made.tree.clone()),
+            cannot_land: ours.or_else(|| made.cannot_land(layout)),
+            ignored: Vec::new(),
+        };
+        let loan = Loan::Elsewhere { base: base.to_owned(), made };
+        let nowhere = PathBuf::new();
+        Ok((Lent { work: work.clone(), number: 0, top: nowhere.clone(), root: nowhere, loan }, sealed))
+    }
+
+    /// A tree here for work that was done on another host.
+    pub(super) fn bring_here(&self, lent: &mut Lent) -> Result<(), GroundError> {
+        if let Loan::Elsewhere { base, made } = &lent.loan {
+            let (base, made) = (base.clone(), made.clone());
+            *lent = self.lend_at(&lent.work, base)?;
+            if let Loan::Tree { sealed, .. } = &mut lent.loan {
+                *sealed = Some(made);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn as_commit(&self, lent: &mut Lent, message: &str) -> Result<Option<String>, GroundError> {
+        let git = &self.checkout.git;
+        let Some((_, base, made)) = lent.loan.made() else { return Ok(None) };
+        match made.tree == tree_of(git, base)? {
+            true => Ok(None),
+            false => Ok(Some(commit(git, &made.tree, &[base], message)?)),
+        }
     }
 
     /// A lease of an earlier process that has not been released.
@@ -267,17 +313,23 @@ impl Worktrees {
     }
 
     pub fn give_back(&self, lent: Lent, end: End) -> Result<Option<String>, GroundError> {
-        let Loan::Tree { slot, base, sealed } = lent.loan else { return Ok(None) };
+        let (slot, base, sealed) = match lent.loan {
+            Loan::Tree { slot, base, sealed } => (Some(slot), base, sealed),
+            Loan::Elsewhere { base, made } => (None, base, Some(made)),
+            Loan::InPlace | Loan::Unisolated => return Ok(None),
+        };
+        let put_away = |slot: Option<Box<Slot>>| slot.map_or(Ok(()), |slot| self.put_away(&lent.work, *slot));
         let reason = match end {
             End::Landed => {
-                self.put_away(&lent.work, *slot)?;
+                put_away(slot)?;
                 return Ok(None);
             }
             End::Failed { reason } | End::Discarded { reason } => reason,
         };
-        let snapshot = match sealed {
-            Some(sealed) => Ok(sealed),
-            None => slot.take(&base, &self.checkout.layout),
+        let snapshot = match (sealed, &slot) {
+            (Some(sealed), _) => Ok(sealed),
+            (None, Some(slot)) => slot.take(&base, &self.checkout.layout),
+            (None, None) => return Ok(None),
         };
         let kept = snapshot.and_then(|snapshot| {
             if snapshot.differences.is_empty() {
@@ -285,7 +337,7 @@ impl Worktrees {
             }
             Ok(Some(keep(&self.checkout.git, &self.loop_id, &lent.work, &snapshot.tree, &base, &reason)?))
         });
-        self.put_away(&lent.work, *slot)?;
+        put_away(slot)?;
         kept
     }
 
@@ -378,7 +430,7 @@ impl Worktrees {
 
 /// The folder name of an attempt's tree; ids of atoms are safe in a path.
 fn name_of(work: &Work) -> String {
-    tree_of(&work.atom, work.attempt)
+    hook::tree_of(&work.atom, work.attempt)
 }
 
 /// Locks a mutex; a thread that panicked while it held it left consistent data.

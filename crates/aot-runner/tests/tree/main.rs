@@ -4,6 +4,7 @@
 
 mod crashes;
 mod delivered;
+mod exchange;
 mod filters;
 mod hostile;
 mod in_place;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         hostile::TESTS,
         filters::TESTS,
         delivered::TESTS,
+        exchange::TESTS,
     ];
     let tests: Vec<&Test> = rooms.into_iter().flatten().filter(|(name, _)| wanted(name)).collect();
     if has("--list") {

@@ -19,7 +19,7 @@ use aot_runner::answers::TypedAnswers;
 use aot_runner::checks::facts;
 use aot_runner::checks::steered::steered;
 use aot_runner::detach::OwnLog;
-use aot_runner::driver::{self, RunEnd, RunOptions};
+use aot_runner::driver::{self, RunEnd, RunOptions, WorkPlace};
 use aot_runner::live;
 use aot_runner::message::{Message, Notice};
 use aot_runner::process::{Guard, Interrupt};
@@ -504,7 +504,7 @@ fn drive(
         show(&notice);
         log.iter_mut().for_each(|log| keep_log(log, &notice, interrupts));
     };
-    let ran = driver::run(store, lock, run_config, &options, (sender, inbox), &mut tell);
+    let ran = driver::run(store, lock, run_config, &options, WorkPlace::Here, (sender, inbox), &mut tell);
     if live {
         terminal::live(&[]);
     }

@@ -1,0 +1,548 @@
+//! One job on a host, from the slot that it is given to the commit that it brings. A host that goes away loses its jobs to
+//! others: what it still brings is refused where work is handed over. Jobs of a driver that was killed are found again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use aot_core::coordinator::{Answer, JobId, JobOutcome, Obstacle, Task};
+use aot_core::state::Span;
+use jiff::Timestamp;
+
+use super::engine::{Engine, EngineError, Sent, Waited};
+use super::hosted::locked;
+use super::hosts::{Hosts, HostsConfig, NoHost, Signal, Slot, Wants};
+use super::keys::{self, Identity, PublicKey, Purpose};
+use super::records::{Records, SentJob, ToldSpent, digest};
+use super::texts;
+use super::wire::{Ending, JobRequest, Left, Order, Progress, Reply, Spent, Told, VERSION, WantedAgents};
+use crate::message::{Message, Notice};
+use crate::process::Switch;
+use crate::tree::{Exchange, ExchangePlace, Ground, Handed, Project};
+
+/// How long a host has to end what is taken back.
+const ENDING: Duration = Duration::from_secs(20);
+
+/// An engine that does not take an order, or its taking back, is asked again after this.
+const AGAIN: Duration = Duration::from_millis(300);
+
+/// What a driver needs to give jobs to hosts.
+#[derive(Debug)]
+pub struct RemoteConfig {
+    pub engine: Arc<dyn Engine>,
+    pub identity: Identity,
+    /// The hosts that get jobs.
+    pub hosts: Vec<(String, PublicKey)>,
+    pub agents: WantedAgents,
+    /// Where work is handed over.
+    pub place: ExchangePlace,
+    /// A host that does not answer for so long is away.
+    pub host_timeout: Duration,
+}
+
+/// What is heard of a job while it runs.
+#[derive(Debug)]
+pub(crate) enum RemoteNews {
+    Spent(Spent),
+    Doing(String),
+    Told(Told),
+}
+
+/// How a job ended, and what it brought.
+#[derive(Debug)]
+pub(crate) struct RemoteEnd {
+    pub ending: Ending,
+    /// The commit that it began at, and what it made of that; none if it changed nothing.
+    pub base: String,
+    pub left: Left,
+    /// What it has cost and was not heard yet.
+    pub spent: Spent,
+}
+
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    engine: Arc<dyn Engine>,
+    identity: Identity,
+    agents: WantedAgents,
+    exchange: Exchange,
+    hosts: Hosts,
+    records: Records,
+    /// Sent by a driver before us; each is waited for by the first job that asks the same.
+    earlier: Mutex<HashMap<String, SentJob>>,
+    /// Finished work that has not landed yet.
+    unsettled: Mutex<HashMap<JobId, SentJob>>,
+    loop_id: String,
+    sidecar: PathBuf,
+    note: Mutex<Sender<Message>>,
+}
+
+/// How waiting for a job ended.
+enum Wait {
+    Reply(Box<Reply>),
+    /// The host is away; the job is not its any more.
+    Away,
+    Killed,
+    /// The host or the engine gave it up.
+    GivenUp(String),
+}
+
+impl Dispatcher {
+    pub fn begin(
+        config: RemoteConfig,
+        ground: &Ground,
+        project: &Project,
+        loop_id: &str,
+        note: Sender<Message>,
+    ) -> Result<Dispatcher, String> {
+        let RemoteConfig { engine, identity, hosts, agents, place, host_timeout } = config;
+        let exchange = Exchange::open(ground, project, loop_id, &place)
+            .map_err(|error| format!("{error}; {}", error.hint()))?;
+        let kept = |error: std::io::Error| format!("what is sent cannot be written down: {error}");
+        let records = Records::open(&project.sidecar).map_err(kept)?;
+        let (ours, others): (Vec<SentJob>, Vec<SentJob>) =
+            records.all().into_iter().partition(|job| job.loop_id == loop_id);
+        others.iter().for_each(|job| records.remove(&job.key));
+        let wanted: Vec<String> = ours.iter().map(|job| job.reference.clone()).collect();
+        exchange.release_besides(&wanted).map_err(|error| error.to_string())?;
+        let earlier: Vec<(String, Slot)> = ours.iter().map(|job| (job.key.clone(), job.slot())).collect();
+        let hosts_config = HostsConfig {
+            engine: Arc::clone(&engine),
+            identity: identity.clone(),
+            known: hosts,
+            loop_id: loop_id.to_owned(),
+            timeout: host_timeout,
+            sidecar: project.sidecar.clone(),
+            note: note.clone(),
+        };
+        let hosts = Hosts::begin(hosts_config, &earlier)
+            .map_err(|error| format!("the system starts no more threads: {error}"))?;
+        if !ours.is_empty() {
+            let text = format!("jobs that were sent before: {}; they are waited for", ours.len());
+            let _ = note.send(Message::Notice(Notice::note(text)));
+        }
+        Ok(Dispatcher {
+            engine,
+            identity,
+            agents,
+            exchange,
+            hosts,
+            records,
+            earlier: Mutex::new(ours.into_iter().map(|job| (job.digest.clone(), job)).collect()),
+            unsettled: Mutex::default(),
+            loop_id: loop_id.to_owned(),
+            sidecar: project.sidecar.clone(),
+            note: Mutex::new(note),
+        })
+    }
+
+    /// Has a job done. Returns when it is over and nothing of it is left, or when it is another's.
+    pub fn run(
+        &self,
+        request: &JobRequest,
+        base: &str,
+        switch: &Switch,
+        hear: &dyn Fn(RemoteNews),
+    ) -> RemoteEnd {
+        let digest = digest(request);
+        let mut earlier = locked(&self.earlier).remove(&digest);
+        let mut wants = self.wants(request);
+        let mut number = 0;
+        loop {
+            number += 1;
+            let sent = match earlier.take() {
+                Some(sent) => {
+                    self.note(format!("{} is found again on {}", short(&sent.key), sent.host));
+                    sent
+                }
+                None => match self.place(request, base, &digest, number, &wants, switch) {
+                    Ok(sent) => sent,
+                    Err(ending) => return over(*ending, base),
+                },
+            };
+            let mut told = self.records.told(&sent.key);
+            let waited = self.wait(&sent, switch, &mut told, hear);
+            self.hosts.free(&sent.key, &sent.slot());
+            let host = sent.host.clone();
+            match waited {
+                Wait::Reply(reply) => {
+                    // Texts are for people; the job is as done without them.
+                    if let Err(error) = texts::keep(&self.sidecar, &sent.request, &reply.texts) {
+                        self.note(format!("what {} printed cannot be kept: {error}", short(&sent.key)));
+                    }
+                    let spent = told.rest(&reply.progress.spent);
+                    if let Some(why) = self.is_for_another(&reply.ending, &host, &wants) {
+                        hear(RemoteNews::Spent(spent));
+                        self.settle(&sent);
+                        wants.avoid.insert(host);
+                        self.note(format!("{} goes to another host: {why}", short(&sent.key)));
+                        continue;
+                    }
+                    let end = self.take(request, sent, *reply, spent);
+                    return end;
+                }
+                Wait::Away | Wait::GivenUp(_) if switch.is_off() => {
+                    self.settle(&sent);
+                    return over(killed(request), base);
+                }
+                Wait::Away => {
+                    self.settle(&sent);
+                    wants.avoid.insert(host);
+                }
+                Wait::GivenUp(why) => {
+                    self.hosts.failed(&host, &why);
+                    self.settle(&sent);
+                    wants.avoid.insert(host.clone());
+                    self.note(format!("{} is lost on {host}: {why}", short(&sent.key)));
+                }
+                Wait::Killed => {
+                    self.settle(&sent);
+                    return over(killed(request), base);
+                }
+            }
+        }
+    }
+
+    /// What a job left has landed, or was given back.
+    pub fn settled(&self, job: &JobId) {
+        let sent = locked(&self.unsettled).remove(job);
+        sent.into_iter().for_each(|sent| self.settle(&sent));
+    }
+
+    /// Ends what nobody waits for: jobs of a driver before us that were not asked for again.
+    pub fn end(&self) {
+        let unsettled: Vec<SentJob> = locked(&self.unsettled).drain().map(|(_, sent)| sent).collect();
+        unsettled.iter().for_each(|sent| self.settle(sent));
+        let earlier: Vec<SentJob> = locked(&self.earlier).drain().map(|(_, sent)| sent).collect();
+        let left = self.engine.under_way(&format!("{}/", self.loop_id)).unwrap_or_default();
+        for order in &left {
+            if let Err(error) = self.engine.cancel(&order.id) {
+                self.note(format!("{} may go on for a while on {}: {error}", short(&order.key), order.host));
+            }
+        }
+        earlier.iter().for_each(|sent| self.settle(sent));
+        self.hosts.end();
+        self.records.clear();
+        if let Err(error) = self.exchange.clear() {
+            self.note(format!("where work was handed over, something stays: {error}"));
+        }
+    }
+
+    fn note(&self, text: String) {
+        // Without a receiver the run is over.
+        let _ = locked(&self.note).send(Message::Notice(Notice::note(text)));
+    }
+
+    fn wants(&self, request: &JobRequest) -> Wants {
+        let (needs, agent) = match request {
+            JobRequest::Attempt(assignment) => {
+                let is_command =
+                    assignment.atom.run.is_some() || matches!(assignment.job.task, Task::Check(_));
+                (assignment.atom.needs.clone(), !is_command)
+            }
+            JobRequest::Replan(_) => (Vec::new(), true),
+        };
+        Wants { needs, agent, avoid: BTreeSet::new() }
+    }
+
+    /// Finds a slot, makes the reference, and writes the order down. It is not sent yet.
+    fn place(
+        &self,
+        request: &JobRequest,
+        base: &str,
+        digest: &str,
+        number: u32,
+        wants: &Wants,
+        switch: &Switch,
+    ) -> Result<SentJob, Box<Ending>> {
+        let job = request.job();
+        let whose = match &job.task {
+            Task::Work(atom) => format!("{atom}/{}", job.attempt),
+            Task::Probe(atom) => format!("{atom}/{}.probe", job.attempt),
+            Task::Check(atom) => format!("{atom}/{}.check", job.attempt),
+            Task::Replan => format!("replan/{}", job.attempt),
+        };
+        // The second host that is asked must not be mistaken for the first, which may only be late.
+        let whose = if number == 1 { whose } else { format!("{whose}.{number}") };
+        let key = format!("{}/{whose}", self.loop_id);
+        let slot = self.hosts.claim(&key, wants, switch).map_err(|nobody| {
+            Box::new(match nobody {
+                NoHost::Killed => killed(request),
+                NoHost::Limited(after) => limited(request, after),
+                NoHost::Nobody(why) => not_started(request, why),
+            })
+        })?;
+        let reference = self.exchange.reference(&whose);
+        let order = Order {
+            version: VERSION,
+            loop_id: self.loop_id.clone(),
+            host: slot.host.clone(),
+            key: key.clone(),
+            at: Timestamp::now(),
+            agents: self.agents.clone(),
+            request: request.clone(),
+            base: base.to_owned(),
+            address: self.exchange.address().to_owned(),
+            reference: reference.clone(),
+        };
+        let text = serde_json::to_string(&order).expect("it can be written as JSON");
+        let signed = self.identity.sign(Purpose::Order, text);
+        let sent = SentJob {
+            key,
+            loop_id: self.loop_id.clone(),
+            host: slot.host.clone(),
+            slot: slot.slot,
+            base: base.to_owned(),
+            reference,
+            digest: digest.to_owned(),
+            request: request.clone(),
+            order: String::from_utf8(signed).expect("an envelope is text"),
+        };
+        let prepared = self
+            .exchange
+            .claim(&sent.reference, base)
+            .map_err(|error| error.to_string())
+            .and_then(|()| self.records.keep(&sent).map_err(|error| error.to_string()));
+        prepared.map_err(|why| {
+            self.hosts.free(&sent.key, &slot);
+            Box::new(not_started(request, why))
+        })?;
+        Ok(sent)
+    }
+
+    /// Sends the order, or finds it sent, and waits for its end.
+    fn wait(&self, sent: &SentJob, switch: &Switch, told: &mut ToldSpent, hear: &dyn Fn(RemoteNews)) -> Wait {
+        let (signals, received) = channel();
+        self.hosts.listen(&sent.key, &sent.slot(), signals.clone());
+        let off = signals.clone();
+        let _wire = switch.connect(move || {
+            // The receiver lives as long as the wire.
+            let _ = off.send(Signal::Off);
+        });
+        let order = match self.send(sent, &received) {
+            Ok(order) => order,
+            Err(wait) => return wait,
+        };
+        let replies = signals;
+        self.engine.wait(
+            &order,
+            Box::new(move |waited| {
+                // Nobody may wait for it any more.
+                let _ = replies.send(Signal::Waited(waited));
+            }),
+        );
+        let mut heard_of = 0;
+        loop {
+            match received.recv() {
+                Ok(Signal::Waited(waited)) => return self.ended(sent, waited),
+                Ok(Signal::Progress(progress)) => self.hear(sent, *progress, told, &mut heard_of, hear),
+                Ok(Signal::HostAway) => {
+                    self.forget(&order);
+                    return Wait::Away;
+                }
+                Ok(Signal::Off) => return self.take_back(sent, &order, &received),
+                Err(_) => return Wait::GivenUp("nobody tells of it any more".into()),
+            }
+        }
+    }
+
+    /// As long as the engine is away it is tried again.
+    fn send(&self, sent: &SentJob, received: &Receiver<Signal>) -> Result<Sent, Wait> {
+        loop {
+            match self.engine.send(&sent.host, sent.slot, &sent.key, sent.order.clone().into_bytes()) {
+                Ok(order) => return Ok(order),
+                Err(EngineError::Unreachable { .. }) => {}
+                Err(error) => return Err(Wait::GivenUp(error.to_string())),
+            }
+            match received.recv_timeout(AGAIN) {
+                Ok(Signal::Off) => return Err(Wait::Killed),
+                Ok(Signal::HostAway) => return Err(Wait::Away),
+                Ok(Signal::Waited(_) | Signal::Progress(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    fn ended(&self, sent: &SentJob, waited: Waited) -> Wait {
+        let reply = match waited {
+            Waited::Reply(reply) => reply,
+            Waited::Cancelled => return Wait::GivenUp("it was taken back at the engine".into()),
+            Waited::Failed(why) => return Wait::GivenUp(why),
+        };
+        let key = self.hosts.key_of(&sent.host);
+        let opened = keys::open(&reply, Purpose::Reply, |by| Some(*by) == key);
+        let reply = opened.map_err(|error| error.to_string()).and_then(|(_, text)| {
+            serde_json::from_str::<Reply>(&text).map_err(|error| format!("its reply cannot be read: {error}"))
+        });
+        match reply {
+            Ok(reply) if reply.key == sent.key || matches!(reply.ending, Ending::Refused { .. }) => {
+                Wait::Reply(Box::new(reply))
+            }
+            Ok(_) => Wait::GivenUp("its reply is about another job".into()),
+            Err(why) => Wait::GivenUp(why),
+        }
+    }
+
+    /// Has the job ended at its host, and waits until it is.
+    fn take_back(&self, sent: &SentJob, order: &Sent, received: &Receiver<Signal>) -> Wait {
+        let began = Instant::now();
+        let mut is_asked = self.engine.cancel(&order.id).is_ok();
+        while let Some(left) = ENDING.checked_sub(began.elapsed()) {
+            match received.recv_timeout(if is_asked { left } else { AGAIN }) {
+                Ok(Signal::Waited(_)) => return Wait::Killed,
+                Ok(Signal::HostAway) => break,
+                Ok(Signal::Off | Signal::Progress(_)) => {}
+                Err(RecvTimeoutError::Timeout) if is_asked => break,
+                Err(RecvTimeoutError::Timeout) => is_asked = self.engine.cancel(&order.id).is_ok(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.note(format!("{} may go on for a while: {} does not answer", short(&sent.key), sent.host));
+        self.forget(order);
+        Wait::Killed
+    }
+
+    fn forget(&self, order: &Sent) {
+        if let Err(error) = self.engine.forget(&order.id) {
+            // What it still brings is refused all the same.
+            self.note(format!("the engine still tries to bring an order to a host that is away: {error}"));
+        }
+    }
+
+    fn hear(
+        &self,
+        sent: &SentJob,
+        progress: Progress,
+        told: &mut ToldSpent,
+        heard_of: &mut u64,
+        hear: &dyn Fn(RemoteNews),
+    ) {
+        let rest = told.rest(&progress.spent);
+        if rest != Spent::default() {
+            self.records.keep_told(&sent.key, told);
+            hear(RemoteNews::Spent(rest));
+        }
+        progress.doing.into_iter().for_each(|line| hear(RemoteNews::Doing(line)));
+        let first = progress.first_told;
+        for (number, one) in (first..).zip(progress.told) {
+            if number >= *heard_of {
+                hear(RemoteNews::Told(one));
+                *heard_of = number + 1;
+            }
+        }
+    }
+
+    /// Why this ending is the host's and not the job's, if another host could do better.
+    fn is_for_another(&self, ending: &Ending, host: &str, wants: &Wants) -> Option<String> {
+        let others = || {
+            let mut wants = wants.clone();
+            wants.avoid.insert(host.to_owned());
+            self.hosts.has_other(&wants)
+        };
+        match ending {
+            Ending::Refused { reason } => {
+                self.hosts.failed(host, reason);
+                Some(reason.clone())
+            }
+            Ending::Attempt(JobOutcome::Refused { reason, retry_after })
+            | Ending::Replan(Answer::Refused { reason, retry_after }) => {
+                self.hosts.limit(host, retry_after.map(|after| Duration::from_secs(after.seconds())));
+                others().then(|| reason.clone())
+            }
+            Ending::Attempt(JobOutcome::Unable { reason, .. })
+            | Ending::Replan(Answer::Unable { reason, .. }) => others().then(|| {
+                self.hosts.leave_out(host, reason);
+                reason.clone()
+            }),
+            Ending::Attempt(
+                JobOutcome::NotStarted { obstacle: Obstacle::World, reason } | JobOutcome::Lost { reason },
+            )
+            | Ending::Replan(Answer::NotStarted { obstacle: Obstacle::World, reason }) => {
+                self.hosts.failed(host, reason);
+                others().then(|| reason.clone())
+            }
+            Ending::Attempt(
+                JobOutcome::Done { .. }
+                | JobOutcome::Failed { .. }
+                | JobOutcome::TooLarge { .. }
+                | JobOutcome::Probed { .. }
+                | JobOutcome::NotStarted { .. },
+            )
+            | Ending::Replan(Answer::Plan(_) | Answer::Failed { .. } | Answer::NotStarted { .. }) => {
+                self.hosts.worked(host);
+                None
+            }
+        }
+    }
+
+    /// Takes in what the job brought.
+    fn take(&self, request: &JobRequest, sent: SentJob, reply: Reply, spent: Spent) -> RemoteEnd {
+        let Reply { ending, mut left, .. } = reply;
+        let handed = self.exchange.take(&sent.reference, &sent.base, left.commit.as_deref());
+        let lost = |reason: String| match request {
+            JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Lost { reason }),
+            JobRequest::Replan(_) => Ending::Replan(Answer::Failed { reason }),
+        };
+        let base = sent.base.clone();
+        let is_work = matches!(ending, Ending::Attempt(JobOutcome::Done { .. }));
+        let ending = match handed {
+            _ if !is_work => ending,
+            Ok(Handed::Nothing) => ending,
+            Ok(Handed::Commit(commit)) => {
+                left.commit = Some(commit);
+                ending
+            }
+            Ok(Handed::NotThere) => lost(format!("what {} says that it made is not there", sent.host)),
+            Err(error) => lost(format!("what {} made cannot be taken in: {error}", sent.host)),
+        };
+        match is_work && matches!(ending, Ending::Attempt(JobOutcome::Done { .. })) {
+            true => {
+                locked(&self.unsettled).insert(request.job().clone(), sent);
+            }
+            false => self.settle(&sent),
+        }
+        RemoteEnd { ending, base, left, spent }
+    }
+
+    /// The job is nobody's any more: whatever still comes of it is refused.
+    fn settle(&self, sent: &SentJob) {
+        if let Err(error) = self.exchange.release(&sent.reference) {
+            self.note(format!("{} stays: {error}", sent.reference));
+        }
+        self.records.remove(&sent.key);
+    }
+}
+
+fn over(ending: Ending, base: &str) -> RemoteEnd {
+    RemoteEnd { ending, base: base.to_owned(), left: Left::default(), spent: Spent::default() }
+}
+
+fn killed(request: &JobRequest) -> Ending {
+    let reason = "it was killed".to_owned();
+    match request {
+        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Lost { reason }),
+        JobRequest::Replan(_) => Ending::Replan(Answer::Failed { reason }),
+    }
+}
+
+fn not_started(request: &JobRequest, reason: String) -> Ending {
+    let obstacle = Obstacle::World;
+    match request {
+        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::NotStarted { obstacle, reason }),
+        JobRequest::Replan(_) => Ending::Replan(Answer::NotStarted { obstacle, reason }),
+    }
+}
+
+fn limited(request: &JobRequest, after: Duration) -> Ending {
+    let reason = "the accounts of all hosts are limited".to_owned();
+    let retry_after = Some(Span::from_seconds(after.as_secs().max(1)));
+    match request {
+        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Refused { reason, retry_after }),
+        JobRequest::Replan(_) => Ending::Replan(Answer::Refused { reason, retry_after }),
+    }
+}
+
+/// The key without its loop, for people.
+fn short(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, rest)| rest)
+}

@@ -1,0 +1,535 @@
+//! A host: takes signed orders of drivers that it knows, attaches to a job that it has begun already, and replies when
+//! nothing of it is left. What an engine brings twice is done once. Decides nothing of the loop.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use aot_core::coordinator::{Answer, CheckOutcome, JobId, JobOutcome, Obstacle, Task};
+use jiff::{SignedDuration, Timestamp};
+
+use super::engine::{Host, Waiting};
+use super::hosted::{Configure, HostedLoop, JobNews, LoopOnHost, locked};
+use super::keys::{self, Identity, PublicKey, Purpose};
+use super::texts;
+use super::wire::{
+    Ending, HostAnswer, JobRequest, Left, Order, Progress, Question, Reply, VERSION, WantedAgents,
+};
+use crate::crew::{HandOver, HandOverPlace};
+use crate::process::Guard;
+
+/// So long a reply is kept for an engine that comes again.
+const REPLIES_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// An older order is not taken, and neither is a question from another time.
+const OLDEST_ORDER: SignedDuration = SignedDuration::from_hours(24);
+const OLDEST_QUESTION: SignedDuration = SignedDuration::from_mins(10);
+
+/// A job that the driver does not name in its questions is not wanted any more, unless it began a moment ago.
+const UNNAMED: Duration = Duration::from_secs(10);
+
+/// So many clones there are at most, one for each loop that works here at the same time.
+const CLONES: usize = 8;
+
+/// So many of the things that a job told are kept for the driver.
+const TOLD_KEPT: usize = 100;
+
+/// The longest key of a job.
+const KEY_CHARS: usize = 200;
+
+/// What a host is and has.
+pub struct HostConfig {
+    pub name: String,
+    pub slots: u32,
+    /// What atoms may ask for.
+    pub offers: Vec<String>,
+    /// Whose limits its agents use up.
+    pub account: String,
+    /// The repository that it clones.
+    pub source: String,
+    /// Where the clones are.
+    pub folder: PathBuf,
+    pub guard: Guard,
+    pub identity: Identity,
+    /// Whose orders it takes.
+    pub knows: Box<dyn Fn(&PublicKey) -> bool + Send + Sync>,
+    /// What a run in a clone needs.
+    pub configure: Box<Configure>,
+    /// A line for whoever looks at the host.
+    pub tell: Box<dyn Fn(String) + Send + Sync>,
+}
+
+impl std::fmt::Debug for HostConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostConfig").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct WorkerHost(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: HostConfig,
+    jobs: Mutex<HashMap<String, Job>>,
+    loops: Mutex<Vec<Arc<HostedLoop>>>,
+    waiters: AtomicU64,
+    is_ending: AtomicBool,
+}
+
+type Ended = Box<dyn FnOnce(Vec<u8>) + Send>;
+
+struct Job {
+    by: PublicKey,
+    loop_id: String,
+    began: Instant,
+    progress: Progress,
+    state: JobState,
+    waiters: Vec<(u64, Ended)>,
+    is_cancelled: bool,
+}
+
+enum JobState {
+    /// The clone is made, or the base is fetched.
+    Preparing,
+    Working {
+        on: Arc<HostedLoop>,
+        id: JobId,
+    },
+    Over {
+        reply: Vec<u8>,
+        at: Instant,
+    },
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("loop_id", &self.loop_id).finish_non_exhaustive()
+    }
+}
+
+impl WorkerHost {
+    pub fn new(config: HostConfig) -> WorkerHost {
+        WorkerHost(Arc::new(Inner {
+            config,
+            jobs: Mutex::default(),
+            loops: Mutex::default(),
+            waiters: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+        }))
+    }
+
+    /// Ends all jobs and clears the trees. Whatever the engine brings meanwhile is not begun.
+    pub fn end(&self) {
+        self.0.is_ending.store(true, Ordering::Release);
+        let loops = std::mem::take(&mut *locked(&self.0.loops));
+        for on in loops {
+            on.close().into_iter().for_each(|problem| (self.0.config.tell)(problem));
+        }
+    }
+}
+
+impl Host for WorkerHost {
+    fn take(&self, order: &[u8], ended: Ended) -> Box<dyn Waiting> {
+        let number = self.0.waiters.fetch_add(1, Ordering::Relaxed);
+        let (by, order) = match self.0.read(order) {
+            Ok(order) => order,
+            Err(reason) => {
+                (self.0.config.tell)(format!("an order was refused: {reason}"));
+                ended(self.0.refused(String::new(), reason));
+                return Box::new(NotTaken);
+            }
+        };
+        let key = order.key.clone();
+        let mut jobs = locked(&self.0.jobs);
+        jobs.retain(|_, job| !job.is_old());
+        let running = jobs.values().filter(|job| !matches!(job.state, JobState::Over { .. })).count();
+        match jobs.get_mut(&key) {
+            Some(Job { state: JobState::Over { reply, .. }, .. }) => {
+                let reply = reply.clone();
+                drop(jobs);
+                ended(reply);
+            }
+            Some(job) => job.waiters.push((number, ended)),
+            None if self.0.is_ending.load(Ordering::Acquire) => {
+                drop(jobs);
+                // The engine comes again when this host does.
+                return Box::new(NotTaken);
+            }
+            None if running >= self.0.config.slots as usize => {
+                drop(jobs);
+                ended(self.0.refused(key, "all slots of this host are taken".into()));
+                return Box::new(NotTaken);
+            }
+            None => {
+                jobs.insert(
+                    key.clone(),
+                    Job {
+                        by,
+                        loop_id: order.loop_id.clone(),
+                        began: Instant::now(),
+                        progress: Progress::default(),
+                        state: JobState::Preparing,
+                        waiters: vec![(number, ended)],
+                        is_cancelled: false,
+                    },
+                );
+                drop(jobs);
+                let inner = Arc::clone(&self.0);
+                let started =
+                    std::thread::Builder::new().name("job".into()).spawn(move || inner.work(&order));
+                if let Err(error) = started {
+                    self.0.reply(&key, not_started(&key, format!("no thread can be started: {error}")));
+                }
+            }
+        }
+        Box::new(Waiter { inner: Arc::clone(&self.0), key, number })
+    }
+
+    fn look(&self, request: &[u8]) -> Vec<u8> {
+        let config = &self.0.config;
+        let asked = keys::open(request, Purpose::Question, |key| (config.knows)(key));
+        let asked = asked.map_err(|error| error.to_string()).and_then(|(by, text)| {
+            let question: Question = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+            let is_for_us = question.host == config.name && is_recent(question.at, OLDEST_QUESTION);
+            is_for_us.then_some((by, question)).ok_or_else(|| "it is for another host or time".to_owned())
+        });
+        let (by, question) = match asked {
+            Ok(asked) => asked,
+            Err(reason) => {
+                (config.tell)(format!("a question was refused: {reason}"));
+                return Vec::new();
+            }
+        };
+        self.0.end_unnamed(&by, &question);
+        let jobs = locked(&self.0.jobs);
+        let known = question.jobs.iter().filter_map(|key| Some((key, jobs.get(key)?)));
+        let known = known.filter(|(_, job)| job.by == by);
+        let jobs: BTreeMap<String, Progress> =
+            known.map(|(key, job)| (key.clone(), job.progress.clone())).collect();
+        let answer = HostAnswer {
+            version: VERSION,
+            nonce: question.nonce,
+            slots: config.slots,
+            offers: config.offers.clone(),
+            account: config.account.clone(),
+            jobs,
+        };
+        config.identity.sign(Purpose::Answer, json(&answer))
+    }
+}
+
+impl Inner {
+    /// The order, if a driver that we know gave it, to us, and not long ago.
+    fn read(&self, order: &[u8]) -> Result<(PublicKey, Order), String> {
+        let config = &self.config;
+        let (by, text) = keys::open(order, Purpose::Order, |key| (config.knows)(key))
+            .map_err(|error| error.to_string())?;
+        let order: Order = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        match () {
+            () if order.version != VERSION => Err(format!(
+                "the driver speaks version {}, this host version {VERSION}: update the older of them",
+                order.version
+            )),
+            () if order.host != config.name => Err(format!("it is for {}", order.host)),
+            () if !is_recent(order.at, OLDEST_ORDER) => Err("it is too old, or a clock is wrong".into()),
+            () if order.key.is_empty() || order.key.len() > KEY_CHARS => Err("it has no usable key".into()),
+            () => Ok((by, order)),
+        }
+    }
+
+    /// A driver's jobs of this loop that it does not name were forgotten while it could not reach us.
+    fn end_unnamed(&self, by: &PublicKey, question: &Question) {
+        let Some(loop_id) = question.loop_id.as_deref() else { return };
+        let jobs = locked(&self.jobs);
+        let unnamed = jobs.iter().filter(|(key, job)| {
+            job.by == *by
+                && job.loop_id == loop_id
+                && job.began.elapsed() > UNNAMED
+                && !job.is_cancelled
+                && !matches!(job.state, JobState::Over { .. })
+                && !question.jobs.contains(key)
+        });
+        let unnamed: Vec<String> = unnamed.map(|(key, _)| key.clone()).collect();
+        drop(jobs);
+        for key in unnamed {
+            (self.config.tell)(format!("{key} is ended: its driver does not wait for it any more"));
+            self.cancel(&key);
+        }
+    }
+
+    fn cancel(&self, key: &str) {
+        let mut jobs = locked(&self.jobs);
+        let Some(job) = jobs.get_mut(key) else { return };
+        job.is_cancelled = true;
+        if let JobState::Working { on, id } = &job.state {
+            on.kill(id);
+        }
+    }
+
+    /// Works on an order to its end.
+    fn work(self: Arc<Inner>, order: &Order) {
+        (self.config.tell)(format!("{} begins", order.key));
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.worked(order)));
+        let (ending, left) = match worked {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(reason)) => (unstarted(&order.request, reason), Left::default()),
+            Err(_) => (
+                lost(&order.request, "aot has a bug; the host's standard error tells where"),
+                Left::default(),
+            ),
+        };
+        (self.config.tell)(format!("{}: {}", order.key, texts::word(&ending)));
+        let sidecar = self.folder_of(&order.loop_id).map(|root| root.join(".claude/aot"));
+        let kept = sidecar.map(|sidecar| texts::of_job(&sidecar, &order.request)).unwrap_or_default();
+        let progress = locked(&self.jobs).get(&order.key).map(|job| job.progress.clone()).unwrap_or_default();
+        let reply = Reply { version: VERSION, key: order.key.clone(), ending, left, progress, texts: kept };
+        self.reply(&order.key, reply);
+    }
+
+    fn worked(self: &Arc<Inner>, order: &Order) -> Result<(Ending, Left), String> {
+        let on = self.hosted(order)?;
+        let _user = User(Arc::clone(&on));
+        let place = HandOverPlace { address: &order.address, reference: &order.reference, base: &order.base };
+        let ground = on.ground().ok_or("this host is ending")?;
+        ground.bring(&place).map_err(|error| error.to_string())?;
+        let id = order.request.job().clone();
+        let ended = {
+            let mut jobs = locked(&self.jobs);
+            let job = jobs.get_mut(&order.key).ok_or("the job is gone")?;
+            if job.is_cancelled {
+                return Ok((lost(&order.request, "it was killed"), Left::default()));
+            }
+            job.state = JobState::Working { on: Arc::clone(&on), id: id.clone() };
+            on.start(&order.key, &order.request, &order.base).ok_or("this host is ending")?
+        };
+        let ending = ended.recv().map_err(|_| "the crew is gone".to_owned())?;
+        let lands = matches!(
+            (&ending, &id.task),
+            (
+                Ending::Attempt(JobOutcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. }),
+                Task::Work(_)
+            )
+        );
+        if !lands {
+            return Ok((ending, Left::default()));
+        }
+        let Some(work) = on.finished(&id) else {
+            return Ok((lost(&order.request, "it was killed"), Left::default()));
+        };
+        let message = format!("{}\n", order.key);
+        match ground.hand_over(work, &place, &message) {
+            Ok(HandOver::Nothing { ignored }) => Ok((ending, Left { commit: None, ignored })),
+            Ok(HandOver::Commit { commit, ignored }) => Ok((ending, Left { commit: Some(commit), ignored })),
+            Ok(HandOver::TooLate) => Ok((lost(&order.request, "its result came too late"), Left::default())),
+            Err(error) => {
+                let reason = format!("its result could not be handed over: {error}");
+                Ok((lost(&order.request, &reason), Left::default()))
+            }
+        }
+    }
+
+    /// The clone for this loop, opened when its first job comes. One of a loop that has no jobs any more is used again.
+    fn hosted(self: &Arc<Inner>, order: &Order) -> Result<Arc<HostedLoop>, String> {
+        let state = order.request.state();
+        let of = LoopOnHost {
+            loop_id: order.loop_id.clone(),
+            agents: order.agents.clone(),
+            isolation: state.objective.isolation.clone(),
+        };
+        let mut loops = locked(&self.loops);
+        if self.is_ending.load(Ordering::Acquire) {
+            return Err("this host is ending".into());
+        }
+        if let Some(on) = loops.iter().find(|on| on.of == of) {
+            on.users.fetch_add(1, Ordering::AcqRel);
+            return Ok(Arc::clone(on));
+        }
+        let free = (1..=CLONES).map(|number| self.config.folder.join(number.to_string()).join("repository"));
+        let mut free = free.filter(|folder| !loops.iter().any(|on| on.folder == *folder));
+        let folder = match loops.iter().position(|on| on.is_idle()) {
+            Some(at) => {
+                let idle = loops.swap_remove(at);
+                idle.close().into_iter().for_each(|problem| (self.config.tell)(problem));
+                idle.folder.clone()
+            }
+            None => free.next().ok_or_else(|| format!("{CLONES} loops are at work here already"))?,
+        };
+        let (hearing, telling) = (Arc::downgrade(self), Arc::downgrade(self));
+        let on = HostedLoop::open(
+            of,
+            (&self.config.source, folder),
+            (&self.config.guard, &*self.config.configure),
+            state,
+            Arc::new(move |key: &str, news| {
+                if let Some(inner) = hearing.upgrade() {
+                    inner.hear(key, news);
+                }
+            }),
+            move |text| {
+                if let Some(inner) = telling.upgrade() {
+                    (inner.config.tell)(text);
+                }
+            },
+        )?;
+        on.users.fetch_add(1, Ordering::AcqRel);
+        let on = Arc::new(on);
+        loops.push(Arc::clone(&on));
+        Ok(on)
+    }
+
+    fn folder_of(&self, loop_id: &str) -> Option<PathBuf> {
+        locked(&self.loops).iter().find(|on| on.of.loop_id == loop_id).map(|on| on.folder.clone())
+    }
+
+    fn hear(&self, key: &str, news: JobNews) {
+        let mut jobs = locked(&self.jobs);
+        let Some(job) = jobs.get_mut(key) else { return };
+        let progress = &mut job.progress;
+        match news {
+            JobNews::Spent(usage) => {
+                let sum = &mut progress.spent.usage;
+                sum.agent_runs += usage.agent_runs;
+                sum.mends += usage.mends;
+                sum.tokens += usage.tokens;
+                sum.cost_usd += usage.cost_usd;
+            }
+            JobNews::Ran(run) => progress.spent.runs.push(run),
+            JobNews::Doing(line) => progress.doing = Some(line),
+            JobNews::Told(told) => {
+                progress.told.push(told);
+                if progress.told.len() > TOLD_KEPT {
+                    progress.told.remove(0);
+                    progress.first_told += 1;
+                }
+            }
+        }
+    }
+
+    /// Tells all who wait, and keeps the reply for those who come again.
+    fn reply(&self, key: &str, reply: Reply) {
+        let reply = self.config.identity.sign(Purpose::Reply, json(&reply));
+        let waiters = {
+            let mut jobs = locked(&self.jobs);
+            let Some(job) = jobs.get_mut(key) else { return };
+            job.state = JobState::Over { reply: reply.clone(), at: Instant::now() };
+            job.progress.told.clear();
+            std::mem::take(&mut job.waiters)
+        };
+        waiters.into_iter().for_each(|(_, ended)| ended(reply.clone()));
+    }
+
+    fn refused(&self, key: String, reason: String) -> Vec<u8> {
+        let reply = Reply {
+            version: VERSION,
+            key,
+            ending: Ending::Refused { reason },
+            left: Left::default(),
+            progress: Progress::default(),
+            texts: Vec::new(),
+        };
+        self.config.identity.sign(Purpose::Reply, json(&reply))
+    }
+}
+
+impl Job {
+    fn is_old(&self) -> bool {
+        matches!(&self.state, JobState::Over { at, .. } if at.elapsed() > REPLIES_KEPT)
+    }
+}
+
+/// Somebody waits for a job.
+struct Waiter {
+    inner: Arc<Inner>,
+    key: String,
+    number: u64,
+}
+
+impl Waiting for Waiter {
+    fn cancel(&self) {
+        self.inner.cancel(&self.key);
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if let Some(job) = locked(&self.inner.jobs).get_mut(&self.key) {
+            job.waiters.retain(|(number, _)| *number != self.number);
+        }
+    }
+}
+
+/// An order that was not taken has nothing to wait for.
+struct NotTaken;
+
+impl Waiting for NotTaken {
+    fn cancel(&self) {}
+}
+
+/// A job at work in a clone.
+struct User(Arc<HostedLoop>);
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn is_recent(at: Timestamp, oldest: SignedDuration) -> bool {
+    Timestamp::now().duration_since(at).abs() <= oldest
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("it can be written as JSON")
+}
+
+fn not_started(key: &str, reason: String) -> Reply {
+    Reply {
+        version: VERSION,
+        key: key.to_owned(),
+        ending: Ending::Refused { reason },
+        left: Left::default(),
+        progress: Progress::default(),
+        texts: Vec::new(),
+    }
+}
+
+fn unstarted(request: &JobRequest, reason: String) -> Ending {
+    let obstacle = Obstacle::World;
+    match request {
+        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::NotStarted { obstacle, reason }),
+        JobRequest::Replan(_) => Ending::Replan(Answer::NotStarted { obstacle, reason }),
+    }
+}
+
+fn lost(request: &JobRequest, reason: &str) -> Ending {
+    let reason = reason.to_owned();
+    match request {
+        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Lost { reason }),
+        JobRequest::Replan(_) => Ending::Replan(Answer::Failed { reason }),
+    }
+}
+
+impl JobRequest {
+    pub fn job(&self) -> &JobId {
+        match self {
+            JobRequest::Attempt(assignment) => &assignment.job,
+            JobRequest::Replan(asked) => &asked.job,
+        }
+    }
+
+    pub fn state(&self) -> &aot_core::state::State {
+        match self {
+            JobRequest::Attempt(assignment) => &assignment.state,
+            JobRequest::Replan(asked) => &asked.state,
+        }
+    }
+}
+
+impl WantedAgents {
+    pub fn is_empty(&self) -> bool {
+        self.roles.is_empty() && self.named.is_empty()
+    }
+}

@@ -1,0 +1,655 @@
+//! The hosts as the driver sees them: who is there, which slots are free, whose agents are limited, who fails too often.
+//! Each host is asked once a second how its jobs are; one that does not answer for a while is away, and whoever waits for
+//! it is told. Decides which host takes a job, and nothing of the loop.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::engine::{Engine, EngineError, Registered, Waited};
+use super::hosted::locked;
+use super::keys::{self, Identity, PublicKey, Purpose};
+use super::wire::{HostAnswer, Progress, Question, VERSION};
+use crate::atomic_file::{self, Durability};
+use crate::message::{Message, Notice};
+use crate::plain_file;
+use crate::process::Switch;
+use crate::store::home::Home;
+
+/// How often the engine is asked for its hosts, and a host how it is.
+const HOSTS_EVERY: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// So long a job waits for a host that could take it, when none of those that are there can.
+const NO_HOST_WAIT: Duration = Duration::from_secs(30);
+
+/// A wait for a slot looks at its switch so often.
+const POLL: Duration = Duration::from_millis(100);
+
+/// A host that fails so many jobs in a row is left out.
+const FAILURES: u32 = 3;
+
+/// A limit whose end the agent does not report.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// In the sidecar: the hosts as they are now, for screens.
+const FILE: &str = "hosts.json";
+const FILE_BYTES: u64 = 4 << 20;
+
+/// What a job hears while it waits.
+#[derive(Debug)]
+pub(super) enum Signal {
+    Waited(Waited),
+    /// It is to be ended.
+    Off,
+    Progress(Box<Progress>),
+    HostAway,
+}
+
+/// What a job asks of its host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wants {
+    pub needs: Vec<String>,
+    /// It uses an agent, and with it an account.
+    pub agent: bool,
+    /// It was there already.
+    pub avoid: BTreeSet<String>,
+}
+
+/// A slot for a job, until it is freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub host: String,
+    pub slot: u32,
+}
+
+/// Why no host takes a job.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoHost {
+    Killed,
+    /// All accounts are limited for so long.
+    Limited(Duration),
+    Nobody(String),
+}
+
+#[derive(Debug)]
+pub(super) struct Hosts {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: Arc<dyn Engine>,
+    identity: Identity,
+    known: Vec<(String, PublicKey)>,
+    loop_id: String,
+    /// A host that does not answer for so long is away.
+    timeout: Duration,
+    file: PathBuf,
+    note: Mutex<Sender<Message>>,
+    table: Mutex<Table>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    is_over: bool,
+    hosts: BTreeMap<String, HostEntry>,
+    /// By key.
+    jobs: HashMap<String, JobEntry>,
+    /// Keys that a driver before us has sent.
+    earlier: BTreeSet<String>,
+    limits: HashMap<String, Instant>,
+    waiting: u32,
+    is_engine_away: bool,
+}
+
+#[derive(Debug)]
+struct HostEntry {
+    registration: String,
+    state: HostState,
+    slots: Vec<Option<String>>,
+    offers: Vec<String>,
+    account: String,
+    failures: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HostState {
+    /// It has not answered yet.
+    New,
+    Up {
+        heard: Instant,
+    },
+    Away,
+    /// Its key is not known here, or it answers with another one.
+    Stranger,
+    LeftOut {
+        why: String,
+    },
+}
+
+#[derive(Debug)]
+struct JobEntry {
+    slot: Slot,
+    signals: Sender<Signal>,
+    began: Timestamp,
+}
+
+/// What screens show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostsNow {
+    /// The engine's own page.
+    pub engine: String,
+    #[serde(default)]
+    pub engine_away: bool,
+    /// Jobs that wait for a slot.
+    #[serde(default)]
+    pub waiting: u32,
+    pub hosts: Vec<HostNow>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostNow {
+    pub name: String,
+    /// `up`, `new`, `away`, `not trusted` or `left out`.
+    pub state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    pub slots: u32,
+    #[serde(default)]
+    pub offers: Vec<String>,
+    #[serde(default)]
+    pub account: String,
+    #[serde(default)]
+    pub jobs: Vec<HostJobNow>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostJobNow {
+    pub job: String,
+    pub slot: u32,
+    pub since: Timestamp,
+}
+
+/// The hosts of a loop whose driver runs, or ran last.
+pub fn hosts_now(home: &Home) -> Option<HostsNow> {
+    let text = plain_file::read(&home.sidecar().join(FILE), FILE_BYTES).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Before a run: those of the last one are not there any more.
+pub fn forget_hosts(home: &Home) {
+    // It is not there after a run on this machine.
+    let _ = std::fs::remove_file(home.sidecar().join(FILE));
+}
+
+pub(super) struct HostsConfig {
+    pub engine: Arc<dyn Engine>,
+    pub identity: Identity,
+    pub known: Vec<(String, PublicKey)>,
+    pub loop_id: String,
+    pub timeout: Duration,
+    pub sidecar: PathBuf,
+    pub note: Sender<Message>,
+}
+
+impl Hosts {
+    /// Looks for hosts from now on. `earlier` are the jobs of a driver before us, and where they are.
+    pub fn begin(config: HostsConfig, earlier: &[(String, Slot)]) -> std::io::Result<Hosts> {
+        let HostsConfig { engine, identity, known, loop_id, timeout, sidecar, note } = config;
+        let mut table = Table::default();
+        for (key, slot) in earlier {
+            table.earlier.insert(key.clone());
+            table.host(&slot.host).hold(slot.slot, key);
+        }
+        let shared = Arc::new(Shared {
+            engine,
+            identity,
+            known,
+            loop_id,
+            timeout,
+            file: sidecar.join(FILE),
+            note: Mutex::new(note),
+            table: Mutex::new(table),
+            changed: Condvar::new(),
+        });
+        let looking = Arc::clone(&shared);
+        std::thread::Builder::new().name("hosts".into()).spawn(move || looking.find_hosts())?;
+        Ok(Hosts { shared })
+    }
+
+    /// Waits for a free slot of a host that can do it; the one with most free slots.
+    pub fn claim(&self, key: &str, wants: &Wants, switch: &Switch) -> Result<Slot, NoHost> {
+        let began = Instant::now();
+        let mut table = self.shared.table();
+        table.waiting += 1;
+        let claimed = loop {
+            if switch.is_off() {
+                break Err(NoHost::Killed);
+            }
+            match table.choose(wants) {
+                Choice::Free(host) => {
+                    let entry = table.hosts.get_mut(&host).expect("it was chosen from these");
+                    let slot = entry.free_slot().expect("it was chosen because it has one");
+                    entry.hold(slot, key);
+                    break Ok(Slot { host, slot });
+                }
+                Choice::Busy => {}
+                Choice::Limited(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    break Err(NoHost::Limited(left.max(Duration::from_secs(1))));
+                }
+                Choice::Nobody(why) if began.elapsed() > NO_HOST_WAIT => break Err(NoHost::Nobody(why)),
+                Choice::Nobody(_) => {}
+            }
+            let waited = self.shared.changed.wait_timeout(table, POLL);
+            table = waited.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        table.waiting -= 1;
+        claimed
+    }
+
+    /// Whether another host could take it now or later.
+    pub fn has_other(&self, wants: &Wants) -> bool {
+        matches!(self.shared.table().choose(wants), Choice::Free(_) | Choice::Busy)
+    }
+
+    /// From now on the signals of this job are sent here.
+    pub fn listen(&self, key: &str, slot: &Slot, signals: Sender<Signal>) {
+        let mut table = self.shared.table();
+        table.earlier.remove(key);
+        let entry = JobEntry { slot: slot.clone(), signals, began: Timestamp::now() };
+        table.jobs.insert(key.to_owned(), entry);
+    }
+
+    pub fn free(&self, key: &str, slot: &Slot) {
+        let mut table = self.shared.table();
+        table.jobs.remove(key);
+        table.earlier.remove(key);
+        if let Some(entry) = table.hosts.get_mut(&slot.host) {
+            entry.slots.iter_mut().filter(|held| held.as_deref() == Some(key)).for_each(|held| *held = None);
+        }
+        drop(table);
+        self.shared.changed.notify_all();
+    }
+
+    /// The key by which a host's replies are known.
+    pub fn key_of(&self, host: &str) -> Option<PublicKey> {
+        self.shared.key_of(host)
+    }
+
+    /// Its agents are limited, and so are those of all hosts with the same account.
+    pub fn limit(&self, host: &str, after: Option<Duration>) {
+        let mut table = self.shared.table();
+        let Some(account) = table.hosts.get(host).map(|entry| entry.account.clone()) else { return };
+        table.limits.insert(account, Instant::now() + after.unwrap_or(LIMIT));
+    }
+
+    pub fn worked(&self, host: &str) {
+        if let Some(entry) = self.shared.table().hosts.get_mut(host) {
+            entry.failures = 0;
+        }
+    }
+
+    /// Counts a job that failed through no fault of its worker.
+    pub fn failed(&self, host: &str, why: &str) {
+        let mut table = self.shared.table();
+        let Some(entry) = table.hosts.get_mut(host) else { return };
+        entry.failures += 1;
+        if entry.failures == FAILURES {
+            drop(table);
+            self.leave_out(
+                host,
+                &format!("{FAILURES} jobs in a row failed there, the last: {}", first_line(why)),
+            );
+        }
+    }
+
+    /// Gives it no more jobs, until it comes back as another registration.
+    pub fn leave_out(&self, host: &str, why: &str) {
+        let mut table = self.shared.table();
+        let Some(entry) = table.hosts.get_mut(host) else { return };
+        if !matches!(entry.state, HostState::LeftOut { .. }) {
+            entry.state = HostState::LeftOut { why: why.to_owned() };
+            drop(table);
+            self.shared.note(format!("{host} is left out: {why}"));
+        }
+    }
+
+    pub fn end(&self) {
+        self.shared.table().is_over = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// What can be done with a job now.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice {
+    Free(String),
+    Busy,
+    Limited(Instant),
+    Nobody(String),
+}
+
+impl Table {
+    fn host(&mut self, name: &str) -> &mut HostEntry {
+        self.hosts.entry(name.to_owned()).or_insert_with(HostEntry::new)
+    }
+
+    fn choose(&self, wants: &Wants) -> Choice {
+        let up = |entry: &HostEntry| matches!(entry.state, HostState::Up { .. });
+        let able: Vec<(&String, &HostEntry)> = self
+            .hosts
+            .iter()
+            .filter(|(name, entry)| {
+                up(entry)
+                    && !wants.avoid.contains(*name)
+                    && wants.needs.iter().all(|need| entry.offers.contains(need))
+            })
+            .collect();
+        if able.is_empty() {
+            return Choice::Nobody(self.why_nobody(wants));
+        }
+        let now = Instant::now();
+        let until = |entry: &HostEntry| {
+            self.limits.get(&entry.account).copied().filter(|until| wants.agent && *until > now)
+        };
+        let free = able.iter().filter(|(_, entry)| until(entry).is_none());
+        let mut free = free.peekable();
+        if free.peek().is_none() {
+            let first = able.iter().filter_map(|(_, entry)| until(entry)).min();
+            return first.map_or(Choice::Busy, Choice::Limited);
+        }
+        // Of equals the first by name: the same run is placed in the same way.
+        let most = free.max_by_key(|(name, entry)| (entry.free(), std::cmp::Reverse(*name)));
+        match most {
+            Some((name, entry)) if entry.free() > 0 => Choice::Free((*name).clone()),
+            _ => Choice::Busy,
+        }
+    }
+
+    fn why_nobody(&self, wants: &Wants) -> String {
+        let named: Vec<String> =
+            self.hosts.iter().map(|(name, entry)| format!("{name} ({})", entry.word())).collect();
+        match (self.is_engine_away, &named[..], &wants.needs[..]) {
+            (true, ..) => "the engine does not answer".into(),
+            (false, [], _) => "no host is registered at the engine; `aot worker` starts one".into(),
+            (false, all, []) => format!("no host can take it: {}", all.join(", ")),
+            (false, all, needs) => format!("no host offers {}: {}", needs.join(" and "), all.join(", ")),
+        }
+    }
+}
+
+impl HostEntry {
+    fn new() -> HostEntry {
+        HostEntry {
+            registration: String::new(),
+            state: HostState::New,
+            slots: Vec::new(),
+            offers: Vec::new(),
+            account: String::new(),
+            failures: 0,
+        }
+    }
+
+    fn hold(&mut self, slot: u32, key: &str) {
+        let at = slot as usize;
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, None);
+        }
+        self.slots[at] = Some(key.to_owned());
+    }
+
+    fn free(&self) -> usize {
+        self.slots.iter().filter(|held| held.is_none()).count()
+    }
+
+    fn free_slot(&self) -> Option<u32> {
+        let at = self.slots.iter().position(Option::is_none)?;
+        u32::try_from(at).ok()
+    }
+
+    fn word(&self) -> &'static str {
+        match self.state {
+            HostState::New => "new",
+            HostState::Up { .. } => "up",
+            HostState::Away => "away",
+            HostState::Stranger => "not trusted",
+            HostState::LeftOut { .. } => "left out",
+        }
+    }
+}
+
+impl Shared {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        locked(&self.table)
+    }
+
+    fn note(&self, text: String) {
+        // Without a receiver the run is over.
+        let _ = locked(&self.note).send(Message::Notice(Notice::note(text)));
+    }
+
+    fn key_of(&self, host: &str) -> Option<PublicKey> {
+        self.known.iter().find(|(name, _)| name == host).map(|(_, key)| *key)
+    }
+
+    /// Waits; `false` if the run is over.
+    fn rest(&self, span: Duration) -> bool {
+        let table = self.table();
+        let waited = self.changed.wait_timeout_while(table, span, |table| !table.is_over);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+
+    fn find_hosts(self: &Arc<Shared>) {
+        let mut looked_at = BTreeSet::new();
+        let mut told = BTreeSet::new();
+        loop {
+            let found = self.engine.hosts();
+            self.engine_is_away(found.is_err());
+            for Registered { name, registration } in found.into_iter().flatten() {
+                let is_known = self.key_of(&name).is_some();
+                {
+                    let mut table = self.table();
+                    let entry = table.host(&name);
+                    if entry.registration != registration {
+                        // It begins anew, whatever it was before.
+                        entry.registration = registration;
+                        entry.failures = 0;
+                        if !matches!(entry.state, HostState::Up { .. }) {
+                            entry.state = if is_known { HostState::New } else { HostState::Stranger };
+                        }
+                    }
+                }
+                if !is_known && told.insert(name.clone()) {
+                    self.note(format!("{name} is not trusted, and gets no jobs: `aot hosts --trust {name}=KEY`, with the key that `aot worker` prints there"));
+                }
+                if is_known && looked_at.insert(name.clone()) {
+                    let shared = Arc::clone(self);
+                    let looks = std::thread::Builder::new().name("look".into());
+                    if looks.spawn(move || shared.keep_looking(&name)).is_err() {
+                        self.note("no more hosts can be looked at: the system starts no more threads".into());
+                    }
+                }
+            }
+            self.write_down();
+            if !self.rest(HOSTS_EVERY) {
+                return;
+            }
+        }
+    }
+
+    fn engine_is_away(&self, is_away: bool) {
+        let mut table = self.table();
+        if table.is_engine_away != is_away {
+            table.is_engine_away = is_away;
+            drop(table);
+            self.note(match is_away {
+                true => "the engine does not answer; what runs on hosts goes on".into(),
+                false => "the engine answers again".into(),
+            });
+        }
+    }
+
+    fn keep_looking(&self, host: &str) {
+        let mut heard = Instant::now();
+        loop {
+            match self.look(host) {
+                Ok(answer) => {
+                    heard = Instant::now();
+                    self.take_answer(host, answer);
+                }
+                // That says nothing of the host.
+                Err(EngineError::Unreachable { .. }) => heard = Instant::now(),
+                Err(EngineError::Refused { .. } | EngineError::HostAway { .. }) => {}
+            }
+            if heard.elapsed() > self.timeout {
+                self.is_away(host);
+            }
+            if !self.rest(LOOK_EVERY) {
+                return;
+            }
+        }
+    }
+
+    fn look(&self, host: &str) -> Result<HostAnswer, EngineError> {
+        let jobs = {
+            let table = self.table();
+            let ours = table.jobs.iter().filter(|(_, job)| job.slot.host == host).map(|(key, _)| key);
+            ours.chain(&table.earlier).cloned().collect()
+        };
+        let nonce = format!("{}-{}", std::process::id(), Timestamp::now().as_nanosecond());
+        let question = Question {
+            version: VERSION,
+            host: host.to_owned(),
+            nonce: nonce.clone(),
+            at: Timestamp::now(),
+            loop_id: Some(self.loop_id.clone()),
+            jobs,
+        };
+        let text = serde_json::to_string(&question).expect("it can be written as JSON");
+        let answer = self.engine.look(host, self.identity.sign(Purpose::Question, text))?;
+        let refused = |why: String| EngineError::Refused {
+            address: self.engine.page(),
+            what: format!("a question to {host}"),
+            why,
+        };
+        let key = self.key_of(host);
+        let opened = keys::open(&answer, Purpose::Answer, |by| Some(*by) == key);
+        let text = match opened {
+            Ok((_, text)) => text,
+            Err(error) => {
+                self.is_stranger(host, &error.to_string());
+                return Err(refused(error.to_string()));
+            }
+        };
+        let answer: HostAnswer = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+        match answer.nonce == nonce {
+            true => Ok(answer),
+            false => Err(refused("it is the answer to another question".into())),
+        }
+    }
+
+    fn take_answer(&self, host: &str, answer: HostAnswer) {
+        let HostAnswer { slots, offers, account, jobs, .. } = answer;
+        let mut table = self.table();
+        let entry = table.host(host);
+        let is_back = entry.state == HostState::Away;
+        if !matches!(entry.state, HostState::LeftOut { .. }) {
+            entry.state = HostState::Up { heard: Instant::now() };
+        }
+        entry.slots.resize(
+            (slots as usize).max(entry.slots.iter().rposition(Option::is_some).map_or(0, |at| at + 1)),
+            None,
+        );
+        (entry.offers, entry.account) = (offers, account);
+        for (key, progress) in jobs {
+            if let Some(job) = table.jobs.get(&key) {
+                // Without a receiver the job is over.
+                let _ = job.signals.send(Signal::Progress(Box::new(progress)));
+            }
+        }
+        drop(table);
+        self.changed.notify_all();
+        if is_back {
+            self.note(format!("{host} answers again"));
+        }
+    }
+
+    fn is_stranger(&self, host: &str, why: &str) {
+        let mut table = self.table();
+        let entry = table.host(host);
+        if entry.state != HostState::Stranger {
+            entry.state = HostState::Stranger;
+            drop(table);
+            self.note(format!("{host} gets no jobs: {why}"));
+        }
+    }
+
+    fn is_away(&self, host: &str) {
+        let mut table = self.table();
+        let entry = table.host(host);
+        if matches!(entry.state, HostState::Up { .. } | HostState::New) {
+            entry.state = HostState::Away;
+            let seconds = self.timeout.as_secs();
+            self.note(format!("{host} has not answered for {seconds} s: its jobs go to other hosts"));
+        }
+        // Those of a driver before us as well: whoever takes them over begins to listen now.
+        for job in table.jobs.values().filter(|job| job.slot.host == host) {
+            let _ = job.signals.send(Signal::HostAway);
+        }
+    }
+
+    fn write_down(&self) {
+        let now = self.now();
+        let text = serde_json::to_vec(&now).expect("it can be written as JSON");
+        if plain_file::read(&self.file, FILE_BYTES).ok().as_deref() != Some(&text) {
+            // Nothing depends on it: a screen shows older hosts.
+            let _ = atomic_file::write(&self.file, &[&text], Durability::Unsynced);
+        }
+    }
+
+    fn now(&self) -> HostsNow {
+        let table = self.table();
+        let host = |(name, entry): (&String, &HostEntry)| {
+            let jobs = table.jobs.iter().filter(|(_, job)| job.slot.host == *name);
+            let mut jobs: Vec<HostJobNow> = jobs
+                .map(|(key, job)| HostJobNow { job: short(key), slot: job.slot.slot, since: job.began })
+                .collect();
+            jobs.sort_by_key(|job| job.slot);
+            HostNow {
+                name: name.clone(),
+                state: entry.word().to_owned(),
+                why: match &entry.state {
+                    HostState::LeftOut { why } => Some(why.clone()),
+                    _ => None,
+                },
+                slots: u32::try_from(entry.slots.len()).unwrap_or(u32::MAX),
+                offers: entry.offers.clone(),
+                account: entry.account.clone(),
+                jobs,
+            }
+        };
+        HostsNow {
+            engine: self.engine.page(),
+            engine_away: table.is_engine_away,
+            waiting: table.waiting,
+            hosts: table.hosts.iter().map(host).collect(),
+        }
+    }
+}
+
+/// The key without its loop, for people.
+fn short(key: &str) -> String {
+    key.split_once('/').map_or(key, |(_, rest)| rest).to_owned()
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
