@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs the pinned agents under target/clients and prints their versions, a line each. Quick when they are there already.
+# Installs the pinned agents, and the server that carries jobs to other hosts, under target/clients and prints their versions,
+# a line each. Quick when they are there already.
 #
-# Tests find them in target/clients/bin. With CI=true an agent that cannot be installed is a failure; elsewhere it is left out
+# Tests find them in target/clients/bin. With CI=true one that cannot be installed is a failure; elsewhere it is left out
 # with one loud line, and so are all of them on a machine without npm.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 place="${CARGO_TARGET_DIR:-../target}/clients"
-names='claude claude-197 codex gemini opencode claude-agent-acp codex-acp'
+names='claude claude-197 codex gemini opencode claude-agent-acp codex-acp restate-server'
 
 left_out() {
     if [ "${CI:-}" = true ]; then
@@ -49,10 +50,11 @@ install() {
 }
 install > npm.log 2>&1 || { tail -n 20 npm.log >&2; left_out 'real agents' 'npm failed'; exit 0; }
 
-# One folder for the search path: the agents, and the node that those written in JavaScript run on.
+# One folder for the search path: the programs, and the node that those written in JavaScript run on.
 mkdir bin
 programs='node_modules/.bin/codex node_modules/.bin/gemini node_modules/.bin/claude-agent-acp
-    node_modules/.bin/codex-acp node_modules/opencode-*/bin/opencode node_modules/node-*/bin/node'
+    node_modules/.bin/codex-acp node_modules/opencode-*/bin/opencode node_modules/node-*/bin/node
+    node_modules/@restatedev/restate-server-*/bin/restate-server'
 for program in $programs; do
     if [ -x "$program" ]; then ln -s "../$program" bin/; fi
 done

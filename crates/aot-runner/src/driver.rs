@@ -21,8 +21,6 @@ use crate::plain_file;
 use crate::process::end_left_behind;
 #[cfg(feature = "remote")]
 use crate::remote::dispatch::RemoteConfig;
-#[cfg(feature = "remote")]
-use crate::remote::hosts::forget_hosts;
 use crate::scratch;
 use crate::store::Store;
 use crate::store::error::FileError;
@@ -172,8 +170,6 @@ pub fn run(
     scratch::clear(&config.project.sidecar);
     clear_outputs(&config.project);
     clear_transcripts(&config.project.sidecar);
-    #[cfg(feature = "remote")]
-    forget_hosts(store.file().home());
     let edits = engine::claim(&mut store, Owner::Driver { branch: options.branch.as_deref() })?;
     let loop_id = store.state().and_then(|state| state.control.loop_id.clone()).unwrap_or_default();
     let ended = end_left_behind(format!("AOT_LOOP={loop_id}").as_bytes(), &config.project.root);
@@ -219,7 +215,7 @@ pub fn run(
             Crew::on_hosts(config, ground, state, sender, *remote).map_err(RunError::World)?
         }
     };
-    let mut live = LiveRecord::begin(&config.project.sidecar);
+    let mut live = LiveRecord::begin(crew.project().sidecar.as_path());
     let mut tell = |notice: Notice<'_>| {
         live.tell(&notice);
         notify(notice);

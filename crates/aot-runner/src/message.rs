@@ -14,6 +14,7 @@ use aot_core::verdict::{Outcome, Verdict};
 use crate::agents::AgentUsage;
 use crate::checks::seal::Altered;
 use crate::confinement::CheckCage;
+use crate::live::HostsNow;
 use crate::notify::NotifyEvent;
 use crate::process::cage;
 use crate::tree::{TreeKind, Waiting};
@@ -121,6 +122,10 @@ pub enum Notice<'n> {
     },
     Note {
         text: String,
+    },
+    /// How the hosts are that do the jobs.
+    Hosts {
+        hosts: HostsNow,
     },
     /// The most that can still happen.
     Bound {

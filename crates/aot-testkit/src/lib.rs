@@ -1,6 +1,6 @@
 //! For tests only: fixtures of the contract, generated files, the bodies of the fuzz targets, a simulation that drives
-//! the shipping coordinator, a browser, and three campaigns against the built program: faults,
-//! attacks and the proving ground.
+//! the shipping coordinator, a browser, and four campaigns against the built program: faults, attacks, several machines
+//! and the proving ground.
 
 pub mod attacks;
 pub mod audit;
@@ -13,6 +13,7 @@ pub mod faults;
 pub mod fixtures;
 pub mod fuzz;
 pub mod life;
+pub mod machines;
 pub mod makespan;
 pub mod model;
 pub mod plans;

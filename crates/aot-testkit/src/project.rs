@@ -186,16 +186,7 @@ impl Project {
 
     /// Everybody who has this home, without zombies.
     pub fn processes(&self) -> Vec<(Pid, ProcessKind)> {
-        let mark = format!("HOME={}", self.home.display());
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        pids.filter_map(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-            let is_ours = environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
-            let words = fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|_| is_ours)?;
-            Some((Pid::from_raw(pid)?, self.part(&words)))
-        })
-        .collect()
+        processes_of(&self.home)
     }
 
     /// Everybody who is there, and where the threads of each stand if a debugger is here: what somebody needs who looks at
@@ -218,20 +209,6 @@ impl Project {
             told.extend(frames.map(|line| format!("  {line}\n")));
         }
         told
-    }
-
-    fn part(&self, words: &[u8]) -> ProcessKind {
-        let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-        let program = words.first().copied().unwrap_or_default();
-        let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        match (name, words.get(1).copied().unwrap_or_default()) {
-            (b"strace", _) => ProcessKind::Tracer,
-            (_, b"__guard") => ProcessKind::Guard,
-            (_, b"__reaper") => ProcessKind::Reaper,
-            (b"aot", _) => ProcessKind::Driver,
-            (b"git", _) => ProcessKind::Git,
-            _ => ProcessKind::Worker,
-        }
     }
 
     /// Kills one, if it is still there.
@@ -270,6 +247,34 @@ impl Project {
             }
         }
         found
+    }
+}
+
+/// Everybody whose home this is, without zombies.
+pub fn processes_of(home: &Path) -> Vec<(Pid, ProcessKind)> {
+    let mark = format!("HOME={}", home.display());
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let is_ours = environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
+        let words = fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|_| is_ours)?;
+        Some((Pid::from_raw(pid)?, part(&words)))
+    })
+    .collect()
+}
+
+fn part(words: &[u8]) -> ProcessKind {
+    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+    let program = words.first().copied().unwrap_or_default();
+    let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    match (name, words.get(1).copied().unwrap_or_default()) {
+        (b"strace", _) => ProcessKind::Tracer,
+        (_, b"__guard") => ProcessKind::Guard,
+        (_, b"__reaper") => ProcessKind::Reaper,
+        (b"aot", _) => ProcessKind::Driver,
+        (b"git", _) => ProcessKind::Git,
+        _ => ProcessKind::Worker,
     }
 }
 

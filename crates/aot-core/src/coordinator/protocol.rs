@@ -263,6 +263,16 @@ pub enum Task {
 }
 
 impl Task {
+    /// What is done, in a word of the live record.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Task::Probe(_) => "probe",
+            Task::Work(_) => "work",
+            Task::Check(_) => "check",
+            Task::Replan => "replan",
+        }
+    }
+
     pub fn atom(&self) -> Option<&AtomId> {
         match self {
             Task::Probe(atom) | Task::Work(atom) | Task::Check(atom) => Some(atom),

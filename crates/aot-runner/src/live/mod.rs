@@ -2,10 +2,12 @@
 //! objects that `aot run --json` prints. It begins anew with each run, is bounded, and nothing rests on it.
 
 mod changes;
+mod hosts;
 mod now;
 mod object;
 
 pub use changes::ChangePoll;
+pub use hosts::{HostJobNow, HostNow, HostsNow};
 pub use now::{LiveCheck, LiveJob, LiveNow};
 pub use object::{bound_object, objects};
 

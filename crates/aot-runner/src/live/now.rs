@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::hosts::HostsNow;
+
 /// How many notes are remembered.
 const NOTES: usize = 50;
 
@@ -19,6 +21,9 @@ pub struct LiveNow {
     pub checks: Vec<LiveCheck>,
     /// The newest notes.
     pub notes: Vec<String>,
+    /// The hosts that do the jobs, if they are not done on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostsNow>,
     /// The loop has halted.
     pub is_over: bool,
 }
@@ -86,8 +91,10 @@ impl LiveNow {
                     self.notes.remove(0);
                 }
             }
+            "hosts" => self.hosts = serde_json::from_value(object.clone()).ok(),
             "halted" => {
                 self.jobs.clear();
+                self.hosts = None;
                 self.verifying = false;
                 self.is_over = true;
             }

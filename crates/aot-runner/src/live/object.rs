@@ -1,6 +1,6 @@
 //! A notice as JSON objects, for `aot run --json` and the live record. Words nothing.
 
-use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome, Task};
+use aot_core::coordinator::{Answer, Event, Feasibility, JobId, JobOutcome};
 use aot_core::rules::bound::Bound;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -78,6 +78,11 @@ pub fn objects(notice: &Notice<'_>) -> Vec<Value> {
             object["reason"] = json!(waiting.reason);
             vec![object]
         }
+        Notice::Hosts { hosts } => {
+            let mut object = json!(hosts);
+            object["type"] = json!("hosts");
+            vec![object]
+        }
         Notice::Note { text } => vec![json!({"type": "note", "text": text})],
         Notice::Bound { bound } => vec![bound_object(bound)],
         Notice::ToolFailed { job: id, agent, line } => {
@@ -136,13 +141,7 @@ fn event_objects(event: &Event) -> Vec<Value> {
 
 /// An object about a job.
 fn job(kind: &str, job: &JobId) -> Value {
-    let task = match &job.task {
-        Task::Probe(_) => "probe",
-        Task::Work(_) => "work",
-        Task::Check(_) => "check",
-        Task::Replan => "replan",
-    };
-    json!({"type": kind, "task": task, "atom": job.task.atom(), "attempt": job.attempt})
+    json!({"type": kind, "task": job.task.word(), "atom": job.task.atom(), "attempt": job.attempt})
 }
 
 pub fn bound_object(bound: &Bound) -> Value {

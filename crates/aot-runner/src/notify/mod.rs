@@ -250,6 +250,7 @@ impl Notifier {
             | Notice::Verified { .. }
             | Notice::Tampered { .. }
             | Notice::Note { .. }
+            | Notice::Hosts { .. }
             | Notice::Bound { .. }
             | Notice::Notified { .. }
             | Notice::Tick => None,

@@ -113,7 +113,6 @@ impl Dispatcher {
             known: hosts,
             loop_id: loop_id.to_owned(),
             timeout: host_timeout,
-            sidecar: project.sidecar.clone(),
             note: note.clone(),
         };
         let hosts = Hosts::begin(hosts_config, &earlier)
@@ -314,7 +313,7 @@ impl Dispatcher {
     /// Sends the order, or finds it sent, and waits for its end.
     fn wait(&self, sent: &SentJob, switch: &Switch, told: &mut ToldSpent, hear: &dyn Fn(RemoteNews)) -> Wait {
         let (signals, received) = channel();
-        self.hosts.listen(&sent.key, &sent.slot(), signals.clone());
+        self.hosts.listen(&sent.key, sent.request.job(), &sent.slot(), signals.clone());
         let off = signals.clone();
         let _wire = switch.connect(move || {
             // The receiver lives as long as the wire.

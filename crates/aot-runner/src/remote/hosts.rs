@@ -3,30 +3,33 @@
 //! it is told. Decides which host takes a job, and nothing of the loop.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use aot_core::coordinator::JobId;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, EngineError, Registered, Waited};
 use super::hosted::locked;
 use super::keys::{self, Identity, PublicKey, Purpose};
 use super::wire::{HostAnswer, Progress, Question, VERSION};
-use crate::atomic_file::{self, Durability};
+use crate::live::{HostJobNow, HostNow, HostsNow};
 use crate::message::{Message, Notice};
-use crate::plain_file;
 use crate::process::Switch;
-use crate::store::home::Home;
 
 /// How often the engine is asked for its hosts, and a host how it is.
 const HOSTS_EVERY: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How often screens are told what has changed.
+const SHOWN_EVERY: Duration = Duration::from_secs(1);
+
 /// So long a job waits for a host that could take it, when none of those that are there can.
 const NO_HOST_WAIT: Duration = Duration::from_secs(30);
+
+/// Hosts that have just been found have not answered yet; after this it is told what is missing.
+const NO_HOST_TOLD: Duration = Duration::from_secs(3);
 
 /// A wait for a slot looks at its switch so often.
 const POLL: Duration = Duration::from_millis(100);
@@ -36,10 +39,6 @@ const FAILURES: u32 = 3;
 
 /// A limit whose end the agent does not report.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// In the sidecar: the hosts as they are now, for screens.
-const FILE: &str = "hosts.json";
-const FILE_BYTES: u64 = 4 << 20;
 
 /// What a job hears while it waits.
 #[derive(Debug)]
@@ -90,7 +89,6 @@ struct Shared {
     loop_id: String,
     /// A host that does not answer for so long is away.
     timeout: Duration,
-    file: PathBuf,
     note: Mutex<Sender<Message>>,
     table: Mutex<Table>,
     changed: Condvar,
@@ -136,57 +134,18 @@ enum HostState {
 
 #[derive(Debug)]
 struct JobEntry {
+    id: JobId,
     slot: Slot,
     signals: Sender<Signal>,
     began: Timestamp,
 }
 
-/// What screens show.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostsNow {
-    /// The engine's own page.
-    pub engine: String,
-    #[serde(default)]
-    pub engine_away: bool,
-    /// Jobs that wait for a slot.
-    #[serde(default)]
-    pub waiting: u32,
-    pub hosts: Vec<HostNow>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostNow {
-    pub name: String,
-    /// `up`, `new`, `away`, `not trusted` or `left out`.
-    pub state: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    pub slots: u32,
-    #[serde(default)]
-    pub offers: Vec<String>,
-    #[serde(default)]
-    pub account: String,
-    #[serde(default)]
-    pub jobs: Vec<HostJobNow>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostJobNow {
-    pub job: String,
-    pub slot: u32,
-    pub since: Timestamp,
-}
-
-/// The hosts of a loop whose driver runs, or ran last.
-pub fn hosts_now(home: &Home) -> Option<HostsNow> {
-    let text = plain_file::read(&home.sidecar().join(FILE), FILE_BYTES).ok()?;
-    serde_json::from_slice(&text).ok()
-}
-
-/// Before a run: those of the last one are not there any more.
-pub fn forget_hosts(home: &Home) {
-    // It is not there after a run on this machine.
-    let _ = std::fs::remove_file(home.sidecar().join(FILE));
+/// Hosts that were found before.
+#[derive(Debug, Default)]
+struct KnownHosts {
+    looked_at: BTreeSet<String>,
+    /// Those that are not trusted are named once.
+    told: BTreeSet<String>,
 }
 
 pub(super) struct HostsConfig {
@@ -195,14 +154,13 @@ pub(super) struct HostsConfig {
     pub known: Vec<(String, PublicKey)>,
     pub loop_id: String,
     pub timeout: Duration,
-    pub sidecar: PathBuf,
     pub note: Sender<Message>,
 }
 
 impl Hosts {
     /// Looks for hosts from now on. `earlier` are the jobs of a driver before us, and where they are.
     pub fn begin(config: HostsConfig, earlier: &[(String, Slot)]) -> std::io::Result<Hosts> {
-        let HostsConfig { engine, identity, known, loop_id, timeout, sidecar, note } = config;
+        let HostsConfig { engine, identity, known, loop_id, timeout, note } = config;
         let mut table = Table::default();
         for (key, slot) in earlier {
             table.earlier.insert(key.clone());
@@ -214,7 +172,6 @@ impl Hosts {
             known,
             loop_id,
             timeout,
-            file: sidecar.join(FILE),
             note: Mutex::new(note),
             table: Mutex::new(table),
             changed: Condvar::new(),
@@ -227,6 +184,7 @@ impl Hosts {
     /// Waits for a free slot of a host that can do it; the one with most free slots.
     pub fn claim(&self, key: &str, wants: &Wants, switch: &Switch) -> Result<Slot, NoHost> {
         let began = Instant::now();
+        let mut told = None;
         let mut table = self.shared.table();
         table.waiting += 1;
         let claimed = loop {
@@ -246,6 +204,10 @@ impl Hosts {
                     break Err(NoHost::Limited(left.max(Duration::from_secs(1))));
                 }
                 Choice::Nobody(why) if began.elapsed() > NO_HOST_WAIT => break Err(NoHost::Nobody(why)),
+                Choice::Nobody(why) if began.elapsed() > NO_HOST_TOLD && told.as_ref() != Some(&why) => {
+                    self.shared.note(format!("{} waits: {why}", short(key)));
+                    told = Some(why);
+                }
                 Choice::Nobody(_) => {}
             }
             let waited = self.shared.changed.wait_timeout(table, POLL);
@@ -261,10 +223,10 @@ impl Hosts {
     }
 
     /// From now on the signals of this job are sent here.
-    pub fn listen(&self, key: &str, slot: &Slot, signals: Sender<Signal>) {
+    pub fn listen(&self, key: &str, id: &JobId, slot: &Slot, signals: Sender<Signal>) {
         let mut table = self.shared.table();
         table.earlier.remove(key);
-        let entry = JobEntry { slot: slot.clone(), signals, began: Timestamp::now() };
+        let entry = JobEntry { id: id.clone(), slot: slot.clone(), signals, began: Timestamp::now() };
         table.jobs.insert(key.to_owned(), entry);
     }
 
@@ -448,39 +410,47 @@ impl Shared {
     }
 
     fn find_hosts(self: &Arc<Shared>) {
-        let mut looked_at = BTreeSet::new();
-        let mut told = BTreeSet::new();
+        let mut known = KnownHosts::default();
+        let mut shown = HostsNow::default();
+        let mut asked: Option<Instant> = None;
         loop {
-            let found = self.engine.hosts();
-            self.engine_is_away(found.is_err());
-            for Registered { name, registration } in found.into_iter().flatten() {
-                let is_known = self.key_of(&name).is_some();
-                {
-                    let mut table = self.table();
-                    let entry = table.host(&name);
-                    if entry.registration != registration {
-                        // It begins anew, whatever it was before.
-                        entry.registration = registration;
-                        entry.failures = 0;
-                        if !matches!(entry.state, HostState::Up { .. }) {
-                            entry.state = if is_known { HostState::New } else { HostState::Stranger };
-                        }
-                    }
-                }
-                if !is_known && told.insert(name.clone()) {
-                    self.note(format!("{name} is not trusted, and gets no jobs: `aot hosts --trust {name}=KEY`, with the key that `aot worker` prints there"));
-                }
-                if is_known && looked_at.insert(name.clone()) {
-                    let shared = Arc::clone(self);
-                    let looks = std::thread::Builder::new().name("look".into());
-                    if looks.spawn(move || shared.keep_looking(&name)).is_err() {
-                        self.note("no more hosts can be looked at: the system starts no more threads".into());
+            if asked.is_none_or(|asked| asked.elapsed() >= HOSTS_EVERY) {
+                asked = Some(Instant::now());
+                self.ask_for_hosts(&mut known);
+            }
+            self.show(&mut shown);
+            if !self.rest(SHOWN_EVERY) {
+                return;
+            }
+        }
+    }
+
+    fn ask_for_hosts(self: &Arc<Shared>, known: &mut KnownHosts) {
+        let found = self.engine.hosts();
+        self.engine_is_away(found.is_err());
+        for Registered { name, registration } in found.into_iter().flatten() {
+            let is_trusted = self.key_of(&name).is_some();
+            {
+                let mut table = self.table();
+                let entry = table.host(&name);
+                if entry.registration != registration {
+                    // It begins anew, whatever it was before.
+                    entry.registration = registration;
+                    entry.failures = 0;
+                    if !matches!(entry.state, HostState::Up { .. }) {
+                        entry.state = if is_trusted { HostState::New } else { HostState::Stranger };
                     }
                 }
             }
-            self.write_down();
-            if !self.rest(HOSTS_EVERY) {
-                return;
+            if !is_trusted && known.told.insert(name.clone()) {
+                self.note(format!("{name} is not trusted, and gets no jobs: `aot hosts --trust {name}=KEY`, with the key that `aot worker` prints there"));
+            }
+            if is_trusted && known.looked_at.insert(name.clone()) {
+                let shared = Arc::clone(self);
+                let looks = std::thread::Builder::new().name("look".into());
+                if looks.spawn(move || shared.keep_looking(&name)).is_err() {
+                    self.note("no more hosts can be looked at: the system starts no more threads".into());
+                }
             }
         }
     }
@@ -540,6 +510,14 @@ impl Shared {
             what: format!("a question to {host}"),
             why,
         };
+        if answer.is_empty() {
+            let key = self.identity.public();
+            let why = format!(
+                "it takes no questions of this machine: start it with `aot worker --driver NAME={key}`, and compare the clocks"
+            );
+            self.is_stranger(host, &why);
+            return Err(refused(why));
+        }
         let key = self.key_of(host);
         let opened = keys::open(&answer, Purpose::Answer, |by| Some(*by) == key);
         let text = match opened {
@@ -606,12 +584,13 @@ impl Shared {
         }
     }
 
-    fn write_down(&self) {
+    /// Tells screens how the hosts are, if they do not know it yet.
+    fn show(&self, shown: &mut HostsNow) {
         let now = self.now();
-        let text = serde_json::to_vec(&now).expect("it can be written as JSON");
-        if plain_file::read(&self.file, FILE_BYTES).ok().as_deref() != Some(&text) {
-            // Nothing depends on it: a screen shows older hosts.
-            let _ = atomic_file::write(&self.file, &[&text], Durability::Unsynced);
+        if *shown != now {
+            *shown = now.clone();
+            // Without a receiver the run is over.
+            let _ = locked(&self.note).send(Message::Notice(Notice::Hosts { hosts: now }));
         }
     }
 
@@ -620,7 +599,14 @@ impl Shared {
         let host = |(name, entry): (&String, &HostEntry)| {
             let jobs = table.jobs.iter().filter(|(_, job)| job.slot.host == *name);
             let mut jobs: Vec<HostJobNow> = jobs
-                .map(|(key, job)| HostJobNow { job: short(key), slot: job.slot.slot, since: job.began })
+                .map(|(key, job)| HostJobNow {
+                    job: short(key),
+                    task: job.id.task.word().to_owned(),
+                    atom: job.id.task.atom().map(ToString::to_string),
+                    attempt: job.id.attempt.into(),
+                    slot: job.slot.slot,
+                    since: job.began,
+                })
                 .collect();
             jobs.sort_by_key(|job| job.slot);
             HostNow {

@@ -476,6 +476,7 @@ fn collect(notice: Notice<'_>, report: &RefCell<StepReport>, sidecar: &Path, ses
         | Notice::Checked { .. }
         | Notice::Tampered { .. }
         | Notice::Waiting { .. }
+        | Notice::Hosts { .. }
         | Notice::Bound { .. }
         | Notice::Halted { .. }
         | Notice::Notified { .. }

@@ -16,6 +16,8 @@ mod gate;
 mod graph;
 mod help;
 pub mod hook;
+#[cfg(feature = "restate")]
+mod hosts;
 mod judge;
 mod limits;
 mod lint;
@@ -29,6 +31,8 @@ mod ready;
 mod redirect;
 #[cfg(test)]
 mod reference;
+#[cfg(feature = "restate")]
+mod remote;
 mod report;
 mod run;
 mod schema;
@@ -46,6 +50,8 @@ mod validate;
 mod verify;
 #[cfg(feature = "watch")]
 mod watch;
+#[cfg(feature = "restate")]
+mod worker;
 mod workspace;
 
 use std::path::PathBuf;
@@ -108,6 +114,10 @@ enum Command {
     Loops(loops::LoopsArgs),
     #[cfg(feature = "watch")]
     Watch(watch::WatchArgs),
+    #[cfg(feature = "restate")]
+    Hosts(hosts::HostsArgs),
+    #[cfg(feature = "restate")]
+    Worker(worker::WorkerArgs),
     Show(show::ShowArgs),
     Ready(ready::ReadyArgs),
     /// Add, start, resolve, fail, decompose or remove an atom
@@ -166,6 +176,10 @@ impl Command {
             Command::Loops(verb) => verb,
             #[cfg(feature = "watch")]
             Command::Watch(verb) => verb,
+            #[cfg(feature = "restate")]
+            Command::Hosts(verb) => verb,
+            #[cfg(feature = "restate")]
+            Command::Worker(verb) => verb,
             Command::Show(verb) => verb,
             Command::Ready(verb) => verb,
             Command::Atom(command) => command.verb(),

@@ -34,6 +34,8 @@ use signal_hook::iterator::Signals;
 
 use super::align::{self, NewLoopArgs, Purpose, on_page};
 use super::detach::{self, Detached, Head};
+#[cfg(feature = "restate")]
+use super::remote::RemoteArgs;
 #[cfg(feature = "watch")]
 use super::watch;
 use super::workspace::Workspace;
@@ -93,6 +95,9 @@ pub struct RunArgs {
     session: Option<String>,
     #[command(flatten)]
     enter: EnterArgs,
+    #[cfg(feature = "restate")]
+    #[command(flatten)]
+    remote: RemoteArgs,
 }
 
 #[derive(Debug, Args, Deserialize, JsonSchema)]
@@ -122,8 +127,41 @@ impl RunArgs {
             .chain(branch)
             .chain(agents)
             .chain(no_park)
+            .chain(self.words_elsewhere())
             .map(OsString::from)
             .collect()
+    }
+
+    #[cfg(feature = "restate")]
+    fn words_elsewhere(&self) -> Vec<String> {
+        self.remote.words()
+    }
+
+    #[cfg(not(feature = "restate"))]
+    fn words_elsewhere(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether hosts do the jobs, with their own agents.
+    #[cfg(feature = "restate")]
+    fn is_elsewhere(&self) -> bool {
+        self.remote.is_given()
+    }
+
+    #[cfg(not(feature = "restate"))]
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
+    #[cfg(feature = "restate")]
+    fn place(&self, team: &Team) -> Result<WorkPlace, Failure> {
+        let remote = self.remote.config(team)?;
+        Ok(remote.map_or(WorkPlace::Here, |remote| WorkPlace::Hosts(Box::new(remote))))
+    }
+
+    #[cfg(not(feature = "restate"))]
+    fn place(&self, _team: &Team) -> Result<WorkPlace, Failure> {
+        Ok(WorkPlace::Here)
     }
 
     #[cfg(feature = "watch")]
@@ -192,7 +230,8 @@ impl Verb for RunArgs {
         let mut log = self.detached.then(|| OwnLog::leave_terminal(&workspace.project.sidecar));
         // Of a new loop the person has just seen the page.
         if invocation.format == OutputFormat::Text && !is_new {
-            head(&state, &workspace, &team);
+            let logins = if self.is_elsewhere() { Vec::new() } else { workspace.login_notes(&team) };
+            head(&state, &workspace, &team, &logins);
         }
         log.iter_mut().for_each(OwnLog::end_of_head);
         let interrupts = listen()?;
@@ -385,7 +424,9 @@ impl RunArgs {
         if !team.is_empty() {
             on_page("agents", &agents_line(team));
         }
-        workspace.login_notes(team).iter().for_each(|note| on_page("note", note));
+        if !self.is_elsewhere() {
+            workspace.login_notes(team).iter().for_each(|note| on_page("note", note));
+        }
         untried_alternatives(team, state).iter().for_each(|note| on_page("note", note));
         let checked_out = checked_out(&workspace.project.root, &workspace.guard);
         match (&self.branch, checked_out) {
@@ -408,6 +449,10 @@ impl RunArgs {
 fn team(args: &RunArgs, workspace: &Workspace, state: &State) -> Result<Team, Failure> {
     let ledger = Ledger::open(state.clone(), jiff::Timestamp::now());
     let needs = !plan::lacking_ever(&ledger, Agents::NONE).is_empty();
+    #[cfg(feature = "restate")]
+    if args.is_elsewhere() {
+        return workspace.team_elsewhere(&args.agent, state);
+    }
     let team = workspace.team(&args.agent, state, needs);
     let can_begin = plan::lacking(&ledger, Agents::NONE).is_empty();
     match team {
@@ -470,7 +515,11 @@ fn drive(
     let interrupt = workspace.guard.interrupt().clone();
     *interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some((sender.clone(), interrupt));
     let run_config = workspace.run_config(team.clone(), args.on_refused_start())?;
-    let besides = untried(team, &run_config.launcher);
+    let besides = match args.is_elsewhere() {
+        true => String::new(),
+        false => untried(team, &run_config.launcher),
+    };
+    let place = args.place(team)?;
     let live = invocation.format == OutputFormat::Text && terminal::draws_live();
     let options = RunOptions {
         branch: branch.map(str::to_owned),
@@ -504,7 +553,7 @@ fn drive(
         show(&notice);
         log.iter_mut().for_each(|log| keep_log(log, &notice, interrupts));
     };
-    let ran = driver::run(store, lock, run_config, &options, WorkPlace::Here, (sender, inbox), &mut tell);
+    let ran = driver::run(store, lock, run_config, &options, place, (sender, inbox), &mut tell);
     if live {
         terminal::live(&[]);
     }
@@ -579,7 +628,7 @@ fn keep_log(log: &mut OwnLog, notice: &Notice<'_>, interrupts: &Interrupts) {
     }
 }
 
-fn head(state: &State, workspace: &Workspace, team: &Team) {
+fn head(state: &State, workspace: &Workspace, team: &Team, logins: &[String]) {
     let goal = text::fit(&state.objective.goal, terminal::page_columns() - 9);
     print::line(&format!("goal     {goal}"));
     let constraints = state.constraints();
@@ -593,7 +642,7 @@ fn head(state: &State, workspace: &Workspace, team: &Team) {
     if !team.is_empty() {
         print::line(&format!("agents   {}", agents_line(team)));
     }
-    workspace.login_notes(team).iter().for_each(|note| say("note", note));
+    logins.iter().for_each(|note| say("note", note));
     untried_alternatives(team, state).iter().for_each(|note| say("note", note));
     let facts = facts::still(state, &workspace.project, &place::search_path());
     let advice = verdict::lint_loop(state, &facts);

@@ -264,5 +264,6 @@ fn object(view: &View, beside: &OutsideState) -> Value {
     object["base_case"] = json!(beside.base_case);
     object["driver"] = json!(beside.driver);
     object["verifying"] = json!(beside.live.verifying);
+    object["hosts"] = json!(beside.live.hosts);
     object
 }

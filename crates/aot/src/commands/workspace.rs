@@ -61,6 +61,12 @@ impl Workspace {
         Workspace::trusted(state, jobs, Scope::Everything)
     }
 
+    /// For a clone on a host: what is in the repository opens no cage and names no agent there.
+    #[cfg(feature = "restate")]
+    pub fn on_host(state: &Path, jobs: Jobs) -> Result<Workspace, Failure> {
+        Workspace::read(project(state)?, jobs, SettingsFiles::OnlyUser)
+    }
+
     /// For an agreement that is being made: what stands in the state file is not run.
     pub fn for_agreement(state: &Path, jobs: Jobs) -> Result<Workspace, Failure> {
         Workspace::trusted(state, jobs, Scope::Settings)
@@ -275,6 +281,15 @@ impl Workspace {
         gathered.map_err(no_such_agent)
     }
 
+    /// The agents that hosts are to use: they need not be here.
+    #[cfg(feature = "restate")]
+    pub fn team_elsewhere(&self, flags: &[AgentFlag], state: &State) -> Result<Team, Failure> {
+        let login = |_: &Profile| LoginState::Unknown;
+        let find = |name: &str| Some(place::program(name).unwrap_or_else(|| PathBuf::from(name)));
+        let installed = Installed { find: &find, login: &login };
+        Team::choose(flags, &self.settings.agents, state, false, &installed).map_err(no_such_agent)
+    }
+
     /// What a person should know of agents whose login is not found. They are tried all the same: it may be somewhere else.
     pub fn login_notes(&self, team: &Team) -> Vec<String> {
         let missing = team.without_login(&logins());
@@ -423,13 +438,16 @@ impl<'w> Look<'w> {
 /// The keys and logins that no worker may read.
 pub fn hidden(wanted: &CageSettings, root: &Path, project: Option<&Project>) -> Vec<PathBuf> {
     let home = place::home();
+    // The keys by which other machines know this one.
+    let mut hide = wanted.hide(home.as_deref());
+    hide.extend(place::user_settings().map(|settings| settings.join("keys")));
     let own = project.map(|project| [project.state.clone(), project.sidecar.clone()]);
     let own: Vec<PathBuf> = [root.to_path_buf()].into_iter().chain(own.into_iter().flatten()).collect();
     keys::hidden(&keys::KeySearch {
         home: home.as_deref(),
         other_homes: &keys::other_homes(),
         variables: &std::env::vars_os().collect::<Vec<_>>(),
-        hide: &wanted.hide(home.as_deref()),
+        hide: &hide,
         show: &wanted.show(home.as_deref()),
         project: &own,
     })

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod diagram;
 pub mod difference;
 pub mod graph;
+pub mod hosts;
 pub mod ink;
 pub mod log;
 pub mod loops;

@@ -116,6 +116,7 @@ impl RunScreen {
                 )]
             }
             Notice::Checked { .. }
+            | Notice::Hosts { .. }
             | Notice::Tick
             | Notice::Bound { .. }
             | Notice::Halted { .. }

@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::clock;
+use super::hosts;
 use super::ink::{Ink, Paint};
 use crate::text;
 
@@ -73,6 +74,7 @@ fn draw_some(view: &View, beside: &OutsideState, ink: Ink, shown: usize) -> Stri
     screen.head(view, beside);
     screen.bar(&view.counts, view.parents);
     screen.running(view, beside);
+    screen.hosts(beside);
     screen.ready(view);
     if view.status != LoopStatus::Completed {
         screen.failures(view);
@@ -170,6 +172,15 @@ impl StatusPage {
         if beside.live.verifying {
             self.row("", "the checks run now");
         }
+    }
+
+    fn hosts(&mut self, beside: &OutsideState) {
+        let Some(now) = &beside.live.hosts else { return };
+        self.row("hosts", &self.ink.fit(&hosts::summary(now), self.room()));
+        for host in now.hosts.iter().take(self.shown) {
+            self.row("", &self.ink.fit(&hosts::line(host), self.room()));
+        }
+        self.more(now.hosts.len().min(self.shown), now.hosts.len());
     }
 
     fn ready(&mut self, view: &View) {

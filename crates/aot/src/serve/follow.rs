@@ -70,6 +70,7 @@ struct ToldSoFar {
     open: BTreeSet<usize>,
     log: VecDeque<Value>,
     doing: BTreeMap<String, Value>,
+    hosts: Value,
 }
 
 impl Follower {
@@ -111,6 +112,7 @@ impl Follower {
         parts.insert("timeline".into(), self.timeline());
         parts.insert("log".into(), seen.log.iter().cloned().collect());
         parts.insert("doing".into(), json!(seen.doing));
+        parts.insert("hosts".into(), seen.hosts.clone());
         parts.into_iter().map(|(name, part)| (name, model::plain(part))).collect()
     }
 
@@ -181,6 +183,11 @@ impl Follower {
         if !changed.is_empty() {
             parts.insert("doing".into(), Value::Object(changed));
             self.seen.doing = now;
+        }
+        let hosts = json!(self.live.hosts.as_ref().filter(|_| self.seen.driver.is_some()));
+        if hosts != self.seen.hosts {
+            parts.insert("hosts".into(), hosts.clone());
+            self.seen.hosts = hosts;
         }
     }
 

@@ -9,6 +9,8 @@ mod dialogue;
 mod documents;
 mod examples;
 mod hostile;
+#[cfg(feature = "restate")]
+mod machines;
 mod mcp;
 mod page;
 mod plugin;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::Watched;
 use super::panes::unasked;
 use crate::screens::clock;
+use crate::screens::hosts;
 use crate::screens::ink::{Ink, Paint};
 use crate::screens::status::{self, LastSeen};
 use crate::text;
@@ -27,6 +28,10 @@ pub fn lines(watched: &Watched, now: Timestamp, ink: Ink) -> Vec<String> {
         lines.push(ink.paint(Paint::Dim, &cost(watched, now, ink)));
     } else if let Some(spent) = status::spent(view) {
         lines.push(ink.paint(Paint::Dim, &ink.fit(&format!("spent {spent}"), ink.columns)));
+    }
+    if let Some(now) = &watched.beside.live.hosts {
+        let line = format!("hosts {}", hosts::summary(now));
+        lines.push(ink.paint(Paint::Dim, &ink.fit(&line, ink.columns)));
     }
     for (paint, note) in notes(watched, ink) {
         lines.push(ink.paint(paint, &ink.fit(&note, ink.columns)));
@@ -113,6 +118,10 @@ fn notes(watched: &Watched, ink: Ink) -> Vec<(Paint, String)> {
         let why = view.parked_reason.as_deref().unwrap_or("no agent can start");
         let until = clock::time(until.at(), &watched.zone);
         notes.push((Paint::Yellow, format!("parked until {until}: {why}")));
+    }
+    let hosts = watched.beside.live.hosts.iter().flat_map(|now| &now.hosts);
+    for host in hosts.filter(|host| !["up", "new"].contains(&host.state.as_str())) {
+        notes.push((Paint::Yellow, hosts::line(host)));
     }
     for job in &watched.beside.live.jobs {
         if let Some(waiting) = &job.waiting {

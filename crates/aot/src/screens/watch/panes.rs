@@ -38,10 +38,13 @@ pub fn agents(watched: &Watched, now: Timestamp) -> Vec<AgentRow> {
             "replan" => "looks for another plan".to_owned(),
             _ => description(&about).to_owned(),
         };
-        let aside = match job.mends {
-            0 => since,
-            mends => format!("mended {}, {since}", text::times(mends as usize)),
+        let mended = match job.mends {
+            0 => String::new(),
+            mends => format!("mended {}, ", text::times(mends as usize)),
         };
+        let host = live.hosts.as_ref().and_then(|hosts| hosts.host_of(job));
+        let host = host.map(|host| format!("on {host}, ")).unwrap_or_default();
+        let aside = format!("{host}{mended}{since}");
         let waits = job.waiting.as_ref().map(|waiting| format!("waits to land: {waiting}"));
         AgentRow { about, task, aside, doing: waits.or_else(|| job.line.clone()) }
     });

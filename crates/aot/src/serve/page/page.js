@@ -90,7 +90,7 @@ function whole(told) {
   const one = {
     id: told.loop, name: told.name, path: told.path, head: told.head ?? {}, checks: told.checks ?? [],
     graph: { boxes: [], arrows: [], w: 0, h: 0 }, statuses: [], critical: [], changed: new Set(), bars: [], lanes: [], first: 0, log: told.log ?? [],
-    doing: told.doing ?? {}, selected: before?.selected ?? null, view: before?.view ?? null,
+    doing: told.doing ?? {}, hosts: told.hosts ?? null, selected: before?.selected ?? null, view: before?.view ?? null,
   };
   loops.set(one.id, one);
   apply(one, told);
@@ -145,6 +145,7 @@ function apply(one, told) {
   if (one.bars.length > 2 * BARS) { one.first += one.bars.length - BARS; one.bars.splice(0, one.bars.length - BARS); }
   if (told.log) { one.log = told.log; if (here) touch('log'); }
   if (told.told) { one.log = one.log.concat(told.told).slice(-LOG_LINES); if (here) touch('log'); }
+  if ('hosts' in told) { one.hosts = told.hosts; if (here) touch('head', 'now'); }
   for (const [key, job] of Object.entries(told.doing ?? {})) {
     if (job === null) delete one.doing[key]; else one.doing[key] = job;
     if (here) { touch('now'); if (key === one.selected) touch('live'); }
@@ -262,6 +263,14 @@ function figures(one) {
     rows.push(['left at most', left.join(', ')]);
   }
   if (at.branch) rows.push(['branch', at.branch]);
+  if (one.hosts) {
+    const slots = one.hosts.hosts.reduce((sum, host) => sum + host.slots, 0);
+    const busy = one.hosts.hosts.reduce((sum, host) => sum + host.jobs.length, 0);
+    const waiting = one.hosts.waiting ? `, ${counted(one.hosts.waiting, 'job')} waiting` : '';
+    const away = one.hosts.engine_away ? ', the engine does not answer' : '';
+    const engine = /^https?:\/\//.test(one.hosts.engine) ? make('a', { href: one.hosts.engine, target: '_blank', rel: 'noreferrer' }, 'engine') : '';
+    rows.push(['hosts', make('span', {}, `${busy} of ${slots} slots busy${waiting}${away} `, engine)]);
+  }
   $('figures').replaceChildren(...rows.map(([name, value]) => make('div', {}, make('dt', {}, name), make('dd', {}, value))));
 }
 
@@ -302,10 +311,19 @@ function now(one) {
     const details = job.waiting ? `waits to land: ${job.waiting}` : job.line ?? '';
     const since = job.since ? make('small', { 'data-since': Date.parse(job.since) }, span(Date.now() - Date.parse(job.since))) : '';
     const mends = job.mends ? `, mends it (${job.mends})` : '';
+    const host = one.hosts?.hosts.find((host) => host.jobs.some((at) => at.task === job.task && at.atom === job.atom && at.attempt === job.attempt));
+    const on = host ? ` on ${host.name}` : '';
     return make('li', {}, make('span', { class: 'mark running' }, '◐'),
       make('div', { class: 'what' }, job.atom ? make('button', { type: 'button', class: 'link', onclick: () => open(job.atom) }, job.atom) : 'plan',
-        ` ${words[job.task] ?? job.task}${mends}`, details ? make('small', { class: 'theirs' }, details) : ''), since);
+        ` ${words[job.task] ?? job.task}${on}${mends}`, details ? make('small', { class: 'theirs' }, details) : ''), since);
   });
+  for (const host of one.hosts?.hosts ?? []) {
+    const isUp = ['up', 'new'].includes(host.state);
+    const offers = host.offers.length ? `offers ${host.offers.join(', ')}` : '';
+    rows.push(make('li', {}, make('span', { class: `mark ${isUp ? 'pass' : 'error'}` }, isUp ? '▣' : '!'),
+      make('div', { class: 'what' }, `${host.name}: ${host.jobs.length} of ${host.slots} slots${host.state === 'up' ? '' : `, ${host.state}`}`,
+        host.why || offers ? make('small', { class: 'theirs' }, host.why ?? offers) : '')));
+  }
   $('now').replaceChildren(...(rows.length ? rows : [make('li', { class: 'empty' }, 'Nothing runs')]));
 }
 
