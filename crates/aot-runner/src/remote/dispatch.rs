@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::engine::{Engine, EngineError, Sent, Waited};
 use super::hosted::locked;
 use super::hosts::{Hosts, HostsConfig, NoHost, Signal, Slot, Wants};
-use super::keys::{self, Identity, PublicKey, Purpose};
+use super::keys::{self, Identity, Purpose};
 use super::records::{Records, SentJob, ToldSpent, digest};
 use super::texts;
 use super::wire::{Ending, JobRequest, Left, Order, Progress, Reply, Spent, Told, VERSION, WantedAgents};
@@ -33,8 +33,8 @@ const AGAIN: Duration = Duration::from_millis(300);
 pub struct RemoteConfig {
     pub engine: Arc<dyn Engine>,
     pub identity: Identity,
-    /// The hosts that get jobs.
-    pub hosts: Vec<(String, PublicKey)>,
+    /// Where this user's keys are, and so which hosts get jobs.
+    pub settings: PathBuf,
     pub agents: WantedAgents,
     /// Where work is handed over.
     pub place: ExchangePlace,
@@ -96,7 +96,7 @@ impl Dispatcher {
         loop_id: &str,
         note: Sender<Message>,
     ) -> Result<Dispatcher, String> {
-        let RemoteConfig { engine, identity, hosts, agents, place, host_timeout } = config;
+        let RemoteConfig { engine, identity, settings, agents, place, host_timeout } = config;
         let exchange = Exchange::open(ground, project, loop_id, &place)
             .map_err(|error| format!("{error}; {}", error.hint()))?;
         let kept = |error: std::io::Error| format!("what is sent cannot be written down: {error}");
@@ -110,7 +110,7 @@ impl Dispatcher {
         let hosts_config = HostsConfig {
             engine: Arc::clone(&engine),
             identity: identity.clone(),
-            known: hosts,
+            settings,
             loop_id: loop_id.to_owned(),
             timeout: host_timeout,
             note: note.clone(),

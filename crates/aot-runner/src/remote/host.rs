@@ -207,8 +207,9 @@ impl Host for WorkerHost {
         let jobs = locked(&self.0.jobs);
         let known = question.jobs.iter().filter_map(|key| Some((key, jobs.get(key)?)));
         let known = known.filter(|(_, job)| job.by == by);
-        let jobs: BTreeMap<String, Progress> =
-            known.map(|(key, job)| (key.clone(), job.progress.clone())).collect();
+        let secrets = texts::secrets();
+        let progress = |job: &Job| texts::redacted(&secrets, job.progress.clone());
+        let jobs: BTreeMap<String, Progress> = known.map(|(key, job)| (key.clone(), progress(job))).collect();
         let answer = HostAnswer {
             version: VERSION,
             nonce: question.nonce,
@@ -283,8 +284,16 @@ impl Inner {
         };
         (self.config.tell)(format!("{}: {}", order.key, texts::word(&ending)));
         let sidecar = self.folder_of(&order.loop_id).map(|root| root.join(".claude/aot"));
-        let kept = sidecar.map(|sidecar| texts::of_job(&sidecar, &order.request)).unwrap_or_default();
+        let secrets = texts::secrets();
+        let kept =
+            sidecar.map(|sidecar| texts::of_job(&sidecar, &order.request, &secrets)).unwrap_or_default();
         let progress = locked(&self.jobs).get(&order.key).map(|job| job.progress.clone()).unwrap_or_default();
+        // A plan is no output, and has to come as it is.
+        let ending = match ending {
+            Ending::Attempt(_) => texts::redacted(&secrets, ending),
+            Ending::Replan(_) | Ending::Refused { .. } => ending,
+        };
+        let progress = texts::redacted(&secrets, progress);
         let reply = Reply { version: VERSION, key: order.key.clone(), ending, left, progress, texts: kept };
         self.reply(&order.key, reply);
     }

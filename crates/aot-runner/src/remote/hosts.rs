@@ -3,6 +3,7 @@
 //! it is told. Decides which host takes a job, and nothing of the loop.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 
 use super::engine::{Engine, EngineError, Registered, Waited};
 use super::hosted::locked;
-use super::keys::{self, Identity, PublicKey, Purpose};
+use super::keys::{self, Identity, Peers, PublicKey, Purpose};
 use super::wire::{HostAnswer, Progress, Question, VERSION};
 use crate::live::{HostJobNow, HostNow, HostsNow};
 use crate::message::{Message, Notice};
@@ -85,7 +86,9 @@ pub(super) struct Hosts {
 struct Shared {
     engine: Arc<dyn Engine>,
     identity: Identity,
-    known: Vec<(String, PublicKey)>,
+    /// Where this user's keys are: a host that is trusted while the loop runs gets jobs from then on.
+    settings: PathBuf,
+    known: Mutex<Vec<(String, PublicKey)>>,
     loop_id: String,
     /// A host that does not answer for so long is away.
     timeout: Duration,
@@ -125,7 +128,9 @@ enum HostState {
         heard: Instant,
     },
     Away,
-    /// Its key is not known here, or it answers with another one.
+    /// Its key is not known here.
+    Unknown,
+    /// It answers with another key, or not to us.
     Stranger,
     LeftOut {
         why: String,
@@ -151,7 +156,7 @@ struct KnownHosts {
 pub(super) struct HostsConfig {
     pub engine: Arc<dyn Engine>,
     pub identity: Identity,
-    pub known: Vec<(String, PublicKey)>,
+    pub settings: PathBuf,
     pub loop_id: String,
     pub timeout: Duration,
     pub note: Sender<Message>,
@@ -160,7 +165,7 @@ pub(super) struct HostsConfig {
 impl Hosts {
     /// Looks for hosts from now on. `earlier` are the jobs of a driver before us, and where they are.
     pub fn begin(config: HostsConfig, earlier: &[(String, Slot)]) -> std::io::Result<Hosts> {
-        let HostsConfig { engine, identity, known, loop_id, timeout, note } = config;
+        let HostsConfig { engine, identity, settings, loop_id, timeout, note } = config;
         let mut table = Table::default();
         for (key, slot) in earlier {
             table.earlier.insert(key.clone());
@@ -169,7 +174,8 @@ impl Hosts {
         let shared = Arc::new(Shared {
             engine,
             identity,
-            known,
+            known: Mutex::new(keys::known(&settings, Peers::Hosts)),
+            settings,
             loop_id,
             timeout,
             note: Mutex::new(note),
@@ -382,7 +388,7 @@ impl HostEntry {
             HostState::New => "new",
             HostState::Up { .. } => "up",
             HostState::Away => "away",
-            HostState::Stranger => "not trusted",
+            HostState::Unknown | HostState::Stranger => "not trusted",
             HostState::LeftOut { .. } => "left out",
         }
     }
@@ -399,7 +405,7 @@ impl Shared {
     }
 
     fn key_of(&self, host: &str) -> Option<PublicKey> {
-        self.known.iter().find(|(name, _)| name == host).map(|(_, key)| *key)
+        locked(&self.known).iter().find(|(name, _)| name == host).map(|(_, key)| *key)
     }
 
     /// Waits; `false` if the run is over.
@@ -425,7 +431,8 @@ impl Shared {
         }
     }
 
-    fn ask_for_hosts(self: &Arc<Shared>, known: &mut KnownHosts) {
+    fn ask_for_hosts(self: &Arc<Shared>, found_before: &mut KnownHosts) {
+        *locked(&self.known) = keys::known(&self.settings, Peers::Hosts);
         let found = self.engine.hosts();
         self.engine_is_away(found.is_err());
         for Registered { name, registration } in found.into_iter().flatten() {
@@ -433,19 +440,20 @@ impl Shared {
             {
                 let mut table = self.table();
                 let entry = table.host(&name);
-                if entry.registration != registration {
+                let is_new = entry.registration != registration;
+                if is_new || (is_trusted && entry.state == HostState::Unknown) {
                     // It begins anew, whatever it was before.
                     entry.registration = registration;
                     entry.failures = 0;
                     if !matches!(entry.state, HostState::Up { .. }) {
-                        entry.state = if is_trusted { HostState::New } else { HostState::Stranger };
+                        entry.state = if is_trusted { HostState::New } else { HostState::Unknown };
                     }
                 }
             }
-            if !is_trusted && known.told.insert(name.clone()) {
+            if !is_trusted && found_before.told.insert(name.clone()) {
                 self.note(format!("{name} is not trusted, and gets no jobs: `aot hosts --trust {name}=KEY`, with the key that `aot worker` prints there"));
             }
-            if is_trusted && known.looked_at.insert(name.clone()) {
+            if is_trusted && found_before.looked_at.insert(name.clone()) {
                 let shared = Arc::clone(self);
                 let looks = std::thread::Builder::new().name("look".into());
                 if looks.spawn(move || shared.keep_looking(&name)).is_err() {

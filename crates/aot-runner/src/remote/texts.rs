@@ -1,10 +1,15 @@
 //! What a job leaves to read: transcripts of its agents and the output of its command, bounded and without secrets, on the
 //! way from a host's sidecar into the driver's. Nothing depends on it (D32).
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
 use aot_core::coordinator::{Answer, JobOutcome};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::wire::{Ending, JobRequest, KeptText};
 use crate::agents::redact::{Secrets, sounds_secret};
@@ -17,11 +22,35 @@ const FOLDERS: [&str; 2] = ["agents", "output"];
 const TEXT_BYTES: u64 = 256 << 10;
 const ALL_BYTES: usize = 1 << 20;
 
+/// What this host must not tell: the values of its variables that sound like secrets.
+pub fn secrets() -> Secrets {
+    Secrets::new(std::env::vars().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value))
+}
+
+/// The same without secrets in any of its texts.
+pub fn redacted<T: Serialize + DeserializeOwned>(secrets: &Secrets, told: T) -> T {
+    let mut value = serde_json::to_value(&told).expect("it can be written as JSON");
+    redact(secrets, &mut value);
+    // Only texts are different, so that it is read as it was written.
+    serde_json::from_value(value).unwrap_or(told)
+}
+
+fn redact(secrets: &Secrets, value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(redacted) = secrets.redact(text) {
+                *text = redacted;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| redact(secrets, value)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| redact(secrets, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// The texts of the job on this host.
-pub fn of_job(sidecar: &Path, request: &JobRequest) -> Vec<KeptText> {
+pub fn of_job(sidecar: &Path, request: &JobRequest, secrets: &Secrets) -> Vec<KeptText> {
     let begins = begins(request);
-    let secret = std::env::vars().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value);
-    let secrets = Secrets::new(secret);
     let mut texts = Vec::new();
     let mut bytes = 0;
     for folder in FOLDERS {

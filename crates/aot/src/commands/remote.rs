@@ -70,9 +70,9 @@ impl RemoteArgs {
     /// What a driver needs, if the jobs are to be done elsewhere.
     pub fn config(&self, team: &Team) -> Result<Option<RemoteConfig>, Failure> {
         let Some(on) = &self.on else { return Ok(None) };
+        address(on)?;
         let settings = settings()?;
-        let hosts = keys::known(&settings, Peers::Hosts);
-        if hosts.is_empty() {
+        if keys::known(&settings, Peers::Hosts).is_empty() {
             let message = "no host is trusted on this machine, so none gets jobs";
             return Err(Failure::new(FailureKind::NotReady, "no_hosts", message).with_hint(
                 "`aot worker` prints on each host what to type here: aot hosts --trust NAME=KEY",
@@ -82,7 +82,7 @@ impl RemoteArgs {
         Ok(Some(RemoteConfig {
             engine: Arc::new(engine(on)?),
             identity: identity()?,
-            hosts,
+            settings,
             agents: WantedAgents { roles, named },
             place: match &self.hand_over {
                 Some(name) => ExchangePlace::Named(name.clone()),

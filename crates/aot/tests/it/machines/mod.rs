@@ -125,6 +125,10 @@ impl Drop for Driver {
         // After a failed assertion it may be at work still.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            self.heard.extend(self.lines.try_iter());
+            eprintln!("the driver said:\n{}", self.heard.join("\n"));
+        }
     }
 }
 

@@ -95,7 +95,7 @@ fn a_limit_holds_for_all_hosts_of_an_account_and_for_no_others() {
         project.path("../bin/mine").canonicalize().expect("it is there").display().to_string();
     let settings = format!(
         "[cage]\nkind = \"none\"\n[agent.mine]\nprogram = \"{program_of_agent}\"\ninput = \"prompt\"\nanswer = \"output\"\n\
-         [agent.mine.trouble]\nlimited = ['rate limit', 'try again in (?<seconds>\\d+)']\n[agents]\ntry_first = false\n"
+         [agent.mine.trouble]\nlimited = ['rate limit', 'try again in (?<seconds>\\d+)']\n"
     );
     project.write("../.config/aot/aot.toml", &settings);
     let mut machines = Machines::new(super::aot(), &program, project, &settings);

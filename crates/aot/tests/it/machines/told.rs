@@ -42,7 +42,7 @@ fn a_red_check_is_told_with_its_output_and_mended_where_the_work_is() {
     let agent = project.path("../bin/mine").canonicalize().expect("it is there").display().to_string();
     let settings = format!(
         "[cage]\nkind = \"none\"\n[agent.mine]\nprogram = \"{agent}\"\ninput = \"prompt\"\nanswer = \"output\"\n\
-         price = {{ input = 1.0, output = 1.0 }}\n[agents]\ntry_first = false\n"
+         price = {{ input = 1.0, output = 1.0 }}\n"
     );
     project.write("../.config/aot/aot.toml", &settings);
     let mut machines = Machines::new(aot(), &program, project, &settings);
