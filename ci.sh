@@ -11,6 +11,7 @@ cd "$(dirname "$0")"
 target="${CARGO_TARGET_DIR:-target}"
 sum="$target/tests.sum"
 mdbook=0.5.4 # The version that builds the book.
+features=aot/restate # What the program has only when it is asked for.
 mkdir -p "$target"
 
 # Each heading shows the seconds since the beginning.
@@ -20,7 +21,9 @@ format_and_lints() {
     step 'format'
     cargo fmt --all --check
     step 'lints'
-    cargo clippy --workspace --all-targets --locked -- -D warnings
+    cargo clippy --workspace --all-targets --features "$features" --locked -- -D warnings
+    # The program as it is built when nothing is said.
+    cargo clippy --workspace --bins --locked -- -D warnings
 }
 
 # Runs the tests and writes their sum into a file, to be printed last. cargo-nextest starts each test in a process of its
@@ -28,7 +31,7 @@ format_and_lints() {
 run_tests() {
     local profile="$1" log="$target/tests.log" status=0
     if cargo nextest --version > /dev/null 2>&1; then
-        cargo nextest run --workspace --locked --color never --profile "$profile" 2>&1 | tee "$log" || status=$?
+        cargo nextest run --workspace --features "$features" --locked --color never --profile "$profile" 2>&1 | tee "$log" || status=$?
         awk '/^ +Summary \[/ {
             for (i = 2; i <= NF; i++) {
                 if ($i ~ /^passed/) passed = $(i - 1)
@@ -37,7 +40,7 @@ run_tests() {
         } END { printf "%d passed, %d failed\n", passed, failed }' "$log" > "$sum"
     else
         # shellcheck disable=SC2046 # One word for each option.
-        cargo test --workspace --locked --no-fail-fast --lib --bins --tests -- $(skipped "$profile") 2>&1 |
+        cargo test --workspace --features "$features" --locked --no-fail-fast --lib --bins --tests -- $(skipped "$profile") 2>&1 |
             tee "$log" || status=$?
         awk '/^test result:/ { passed += $4; failed += $6 }
             END { printf "%d passed, %d failed\n", passed, failed }' "$log" > "$sum"
@@ -48,15 +51,15 @@ run_tests() {
 # What nextest's profile `quick` leaves out, as options of cargo's own runner.
 skipped() {
     [ "$1" = quick ] || return 0
-    printf -- '--skip %s ' agents::clients agents::loops agents::over_acp agents::talks agents::troubles mcp::clients \
+    printf -- '--skip %s ' agents::clients agents::loops agents::over_acp agents::talks agents::troubles machines mcp::clients \
         plugin::holds plugin::installing plugin::screen plugin::sessions run::crashes
 }
 
-# Programs that tests start: bubblewrap is the better of the two cages, tmux and Chromium show what people see. Without one of
-# them the tests say which of them are left out. The path tells what is there already.
+# Programs that tests start: bubblewrap is the better of the two cages, tmux and Chromium show what people see, ip makes the
+# networks of hosts. Without one of them the tests say which of them are left out. The path tells what is there already.
 install_programs() {
     local missing='' sudo='' program
-    for program in bwrap:bubblewrap tmux:tmux chromium:chromium; do
+    for program in bwrap:bubblewrap tmux:tmux chromium:chromium ip:iproute2; do
         command -v "${program%:*}" > /dev/null || missing="$missing ${program#*:}"
     done
     if [ -z "$missing" ] || ! command -v apt-get > /dev/null; then return 0; fi
@@ -99,7 +102,7 @@ format_and_lints
 
 # With the same packages and features as the tests, so that nothing is compiled twice.
 step 'build'
-cargo build --workspace --locked --lib --bins --tests --example simulate --example check_model \
+cargo build --workspace --features "$features" --locked --lib --bins --tests --example simulate --example check_model \
     --example faults --example attacks
 
 step 'the demo'

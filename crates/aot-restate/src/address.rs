@@ -11,7 +11,7 @@ const INGRESS_PORT: u16 = 8080;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub admin: Base,
-    /// Where nothing is said, the server is asked.
+    /// Where nothing is said, it is where the administration is, at the port that the server says.
     pub ingress: Option<Base>,
 }
 
@@ -63,21 +63,11 @@ impl Base {
         Ok(Base { host: host.to_owned(), port: uri.port_u16().unwrap_or(80) })
     }
 
-    /// The ingress of the server that is administered here, when the server says that it is at `advertised`. What a server
-    /// says of itself is often true on its own machine only.
+    /// The ingress of the server that is administered here, when the server says that it is at `advertised`. Only the port
+    /// counts: the host is what the server thinks that it is called, on a network that may be another one.
     pub(crate) fn ingress(&self, advertised: Option<&str>) -> Base {
-        let advertised = advertised.and_then(|text| Base::read(text).ok());
-        match advertised {
-            Some(base) if base.is_local() => Base { host: self.host.clone(), port: base.port },
-            Some(base) => base,
-            None => Base { host: self.host.clone(), port: INGRESS_PORT },
-        }
-    }
-
-    fn is_local(&self) -> bool {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost"
-            || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback() || ip.is_unspecified())
+        let port = advertised.and_then(|text| Base::read(text).ok()).map_or(INGRESS_PORT, |base| base.port);
+        Base { host: self.host.clone(), port }
     }
 }
 

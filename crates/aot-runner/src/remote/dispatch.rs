@@ -334,7 +334,14 @@ impl Dispatcher {
         let mut heard_of = 0;
         loop {
             match received.recv() {
-                Ok(Signal::Waited(waited)) => return self.ended(sent, waited),
+                Ok(Signal::Waited(waited)) => {
+                    let ended = self.ended(sent, waited);
+                    if let Wait::Reply(reply) = &ended {
+                        // A short job was never asked how it goes.
+                        tell_new(&reply.progress, &mut heard_of, hear);
+                    }
+                    return ended;
+                }
                 Ok(Signal::Progress(progress)) => self.hear(sent, *progress, told, &mut heard_of, hear),
                 Ok(Signal::HostAway) => {
                     self.forget(&order);
@@ -421,14 +428,8 @@ impl Dispatcher {
             self.records.keep_told(&sent.key, told);
             hear(RemoteNews::Spent(rest));
         }
+        tell_new(&progress, heard_of, hear);
         progress.doing.into_iter().for_each(|line| hear(RemoteNews::Doing(line)));
-        let first = progress.first_told;
-        for (number, one) in (first..).zip(progress.told) {
-            if number >= *heard_of {
-                hear(RemoteNews::Told(one));
-                *heard_of = number + 1;
-            }
-        }
     }
 
     /// Why this ending is the host's and not the job's, if another host could do better.
@@ -509,6 +510,16 @@ impl Dispatcher {
             self.note(format!("{} stays: {error}", sent.reference));
         }
         self.records.remove(&sent.key);
+    }
+}
+
+/// What a job told that was not heard yet.
+fn tell_new(progress: &Progress, heard_of: &mut u64, hear: &dyn Fn(RemoteNews)) {
+    for (number, one) in (progress.first_told..).zip(&progress.told) {
+        if number >= *heard_of {
+            hear(RemoteNews::Told(one.clone()));
+            *heard_of = number + 1;
+        }
     }
 }
 

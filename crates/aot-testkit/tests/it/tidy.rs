@@ -101,6 +101,13 @@ fn crates_look_in_one_direction() {
     let doors = ["println!", "eprintln!", "print!(", "clap::", "IsTerminal"];
     forbid("crates/aot-runner/src", &["tests.rs"], &doors, "the runner has no terminal");
     forbid("crates/aot/src", &[], &["process::Command", "Command::new"], "the doors start no processes");
+    forbid("crates/aot-restate/src", &[], &doors, "what carries orders has no terminal");
+    forbid(
+        "crates/aot-restate/src",
+        &[],
+        &["remote::wire", "aot_core"],
+        "what carries orders cannot read them",
+    );
     forbid(
         "crates/scripted-model/src",
         &[],
@@ -112,7 +119,10 @@ fn crates_look_in_one_direction() {
 /// In each crate one file or folder uses the crates of a protocol, and those that speak one use tokio.
 #[test]
 fn protocols_have_a_file_each() {
-    let rooms: [(&str, &[&str], &[&str]); 7] = [
+    let rooms: [(&str, &[&str], &[&str]); 10] = [
+        ("crates/aot-restate/src", &["src/service.rs"], &["restate_sdk"]),
+        ("crates/aot-runner/src", &[], &["restate", "aot_restate"]),
+        ("crates/aot/src", &[], &["restate_sdk"]),
         ("crates/aot-runner/src", &["agents/acp/protocol.rs"], &["agent_client_protocol", "futures::"]),
         ("crates/aot/src", &[], &["agent_client_protocol"]),
         ("crates/aot-runner/src", &["agents/submit.rs"], &["rmcp::"]),
@@ -139,7 +149,7 @@ fn only_failure_and_print_speak_to_streams() {
 
 #[test]
 fn a_type_name_occurs_once_in_a_crate() {
-    for member in ["aot-core", "aot-runner", "aot", "aot-testkit", "scripted-model"] {
+    for member in ["aot-core", "aot-runner", "aot-restate", "aot", "aot-testkit", "scripted-model"] {
         let mut known: HashMap<String, String> = HashMap::new();
         for (path, code) in sources(&format!("crates/{member}/src")) {
             for name in code.lines().filter_map(type_name) {
@@ -160,7 +170,7 @@ fn type_name(line: &str) -> Option<&str> {
 
 #[test]
 fn every_module_says_what_lives_in_it() {
-    let crates = ["aot-core", "aot-runner", "aot", "aot-testkit", "scripted-model"];
+    let crates = ["aot-core", "aot-runner", "aot-restate", "aot", "aot-testkit", "scripted-model"];
     for name in crates {
         for (path, _) in sources(&format!("crates/{name}/src")) {
             let text = fs::read_to_string(root().join(&path)).expect("it can be read");

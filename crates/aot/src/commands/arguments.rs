@@ -65,6 +65,9 @@ pub struct AtomObject {
     /// Something that only one may use at a time
     #[serde(skip_serializing_if = "Option::is_none")]
     resource: Option<String>,
+    /// What the host that works on it must offer, if the loop runs on several machines
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    needs: Vec<String>,
     /// Whether a probe looks into it before the first attempt
     #[serde(skip_serializing_if = "Option::is_none")]
     probe: Option<bool>,

@@ -29,7 +29,7 @@ mod plugin;
 mod pr;
 mod ready;
 mod redirect;
-#[cfg(test)]
+#[cfg(all(test, feature = "restate", feature = "serve", feature = "watch"))]
 mod reference;
 #[cfg(feature = "restate")]
 mod remote;

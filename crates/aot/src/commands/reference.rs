@@ -11,7 +11,8 @@ const HEAD: &str = "\
 # The command line
 
 Every verb with its flags, as `aot VERB --help` prints it. This page is generated: after a change of a verb, run
-`AOT_UPDATE_REFERENCE=1 cargo test -p aot reference`.
+`AOT_UPDATE_REFERENCE=1 cargo test --workspace --features aot/restate reference`. `aot worker`, `aot hosts` and `aot run --on` need the
+feature `restate`.
 ";
 
 fn page() -> String {

@@ -1,5 +1,6 @@
 //! Loops on several hosts: each has a home of its own, and a real Restate server is between them and the driver.
 
+mod guide;
 mod kills;
 mod parted;
 mod placed;

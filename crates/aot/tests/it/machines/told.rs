@@ -1,7 +1,7 @@
 //! What a driver's machine hears of what happened on hosts.
 
 use aot_testkit::machines::Machines;
-use aot_testkit::project::STATE;
+use aot_testkit::project::{Project, STATE};
 
 use super::{Driver, NO_CAGE, aot, atom, machines, project, run, server, status, wait_until};
 
@@ -26,19 +26,10 @@ fn what_a_job_prints_comes_home_without_the_secrets_of_its_host() {
     assert!(log.contains("aloud") && !log.contains(SECRET), "{log}");
 }
 
-#[test]
-fn a_red_check_is_told_with_its_output_and_mended_where_the_work_is() {
-    let Some(program) = server() else { return };
-    let atoms = "  - {id: A1, description: \"Do A1\", status: pending, depends_on: [], check: {type: command, value: \"echo it has $(cat done); test $(cat done) = 3\"}}\n";
-    let project = project(atoms, "", "done");
-    let log = project.note("runs").display().to_string();
-    project.write_program(
-        "../bin/mine",
-        &format!(
-            "#!/bin/sh\ncat > /dev/null\necho \"${{HOME##*/}} $PWD\" >> {log}\nwc -l < {log} > done\n\
-             echo '{{\"success\": true, \"summary\": \"counted\", \"artifacts\": [\"done\"], \"reason\": null}}'\n"
-        ),
-    );
+/// An agent of every machine's settings, as a script.
+fn machines_with_agent(project: Project, script: &str) -> Option<Machines> {
+    let program = server()?;
+    project.write_program("../bin/mine", &format!("#!/bin/sh\n{script}"));
     let agent = project.path("../bin/mine").canonicalize().expect("it is there").display().to_string();
     let settings = format!(
         "[cage]\nkind = \"none\"\n[agent.mine]\nprogram = \"{agent}\"\ninput = \"prompt\"\nanswer = \"output\"\n\
@@ -48,9 +39,22 @@ fn a_red_check_is_told_with_its_output_and_mended_where_the_work_is() {
     let mut machines = Machines::new(aot(), &program, project, &settings);
     machines.add("one", &[]);
     machines.add("two", &[]);
+    Some(machines)
+}
+
+#[test]
+fn a_red_check_is_mended_where_the_work_is() {
+    let atoms = "  - {id: A1, description: \"Do A1\", status: pending, depends_on: [], check: {type: command, value: \"echo it has $(cat done); test $(cat done) = 3\"}}\n";
+    let project = project(atoms, "", "done");
+    let log = project.note("runs").display().to_string();
+    let script = format!(
+        "cat > /dev/null\necho \"${{HOME##*/}} $PWD\" >> {log}\nwc -l < {log} > done\n\
+         echo '{{\"success\": true, \"summary\": \"counted\", \"artifacts\": [\"done\"], \"reason\": null}}'\n"
+    );
+    let Some(machines) = machines_with_agent(project, &script) else { return };
     let (exit, said) = Driver::start(&machines, &["--agent", "worker=mine"]).end();
     assert_eq!(exit, 0, "{said}");
-    assert!(said.contains("it has 1"), "{said}");
+    assert_eq!(said.matches("\"type\":\"mends\"").count(), 2, "{said}");
     let runs = machines.project.read_note("runs");
     let places: Vec<&str> = runs.lines().collect();
     assert_eq!(places.len(), 3);
@@ -60,6 +64,39 @@ fn a_red_check_is_told_with_its_output_and_mended_where_the_work_is() {
     assert_eq!(state["control"]["spent"]["agent_runs"], 3, "{state}");
     let agents = machines.project.path(".claude/aot/agents");
     assert!(std::fs::read_dir(agents).is_ok_and(|files| files.count() > 0), "no transcript came home");
+}
+
+#[test]
+fn probes_and_judges_are_asked_on_hosts() {
+    let atoms = "  - {id: A1, description: \"Do A1\", status: pending, depends_on: [], probe: true, check: {type: quality, criteria: \"clear\", rubric: [{criterion: clarity, description: \"plain\", weight: 1}], pass_threshold: 4}}\n";
+    let project = project(atoms, "", "done");
+    let log = project.note("roles").display().to_string();
+    let script = format!(
+        "brief=$(cat)\ncase \"$brief\" in\n\
+         *'\"scores\"'*) role=judge; answer='{{\"scores\": [{{\"criterion\": \"clarity\", \"score\": 5, \"reason\": \"plain\", \"evidence\": [\"done:1: it says so\"]}}]}}' ;;\n\
+         *'\"feasible\"'*) role=probe; answer='{{\"feasible\": true, \"findings\": \"it can be done\", \"cost_estimate\": \"tiny\"}}' ;;\n\
+         *) role=worker; echo 1 > done; answer='{{\"success\": true, \"summary\": \"done\", \"artifacts\": [\"done\"], \"reason\": null}}' ;;\n\
+         esac\necho \"$role ${{HOME##*/}}\" >> {log}\necho \"$answer\"\n"
+    );
+    let Some(machines) = machines_with_agent(project, &script) else { return };
+    let (exit, said) = Driver::start(&machines, &["--agent", "mine"]).end();
+    assert_eq!(exit, 0, "{said}");
+    let roles = machines.project.read_note("roles");
+    let roles: Vec<(&str, &str)> = roles.lines().filter_map(|line| line.split_once(' ')).collect();
+    assert_eq!(roles.iter().map(|(role, _)| *role).collect::<Vec<_>>(), ["probe", "worker", "judge"]);
+    assert!(roles.iter().all(|(_, host)| ["one", "two"].contains(host)), "{roles:?}");
+    assert!(said.contains("it can be done"), "{said}");
+}
+
+#[test]
+fn the_output_of_a_failure_comes_home() {
+    let atoms = atom("A1", "", ", or_group: way", "echo the disk is made of cheese >&2; exit 3")
+        + &atom("A2", "", ", or_group: way", "echo > done");
+    let project = project(&atoms, "  way: {choices: [A1, A2], selected: A1, failed: []}", "done");
+    let Some(machines) = machines(project, &["one"]) else { return };
+    let (exit, said) = run(&machines);
+    assert_eq!(exit, 0, "{said}");
+    assert!(machines.project.read(STATE).contains("the disk is made of cheese"), "{said}");
 }
 
 #[test]
@@ -123,7 +160,7 @@ fn work_travels_through_a_remote_that_hosts_reach_over_the_network() {
 struct GitDaemon(std::process::Child);
 
 impl GitDaemon {
-    fn start(project: &aot_testkit::project::Project, folder: &std::path::Path, port: u16) -> GitDaemon {
+    fn start(project: &Project, folder: &std::path::Path, port: u16) -> GitDaemon {
         let mut command = std::process::Command::new("git");
         project.dress(&mut command);
         let words = ["daemon", "--reuseaddr", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"];
