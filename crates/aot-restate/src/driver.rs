@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use aot_runner::remote::engine::{Engine, EngineError, Registered, Sent, UnderWay, Waited};
+use aot_runner::remote::engine::{EngineError, OrderEngine, Registered, Sent, UnderWay, Waited};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ impl Restate {
     }
 }
 
-impl Engine for Restate {
+impl OrderEngine for Restate {
     fn hosts(&self) -> Result<Vec<Registered>, EngineError> {
         let what = "to list hosts";
         let listed = self.admin(Method::GET, "services", None, what)?;

@@ -11,7 +11,7 @@ use super::{Assignment, Attempt, DoneWork, PlanQuestion, work_of};
 use crate::agents::AgentUsage;
 use crate::message::{Message, Notice};
 use crate::remote::dispatch::{Dispatcher, RemoteEnd, RemoteNews};
-use crate::remote::wire::{Ending, JobRequest, Spent, Told};
+use crate::remote::wire::{JobEnding, JobRequest, JobTold, Spent};
 use crate::tree::{End, GroundError};
 
 #[derive(Debug)]
@@ -39,9 +39,9 @@ impl Executor for Elsewhere {
         charge(workers, &job, meter, spent);
         let JobRequest::Attempt(assignment) = request else { unreachable!("it was made above") };
         let outcome = match ending {
-            Ending::Attempt(outcome) => outcome,
-            Ending::Refused { reason } => return not_started(reason),
-            Ending::Replan(_) => return lost("it gave the answer of another job"),
+            JobEnding::Attempt(outcome) => outcome,
+            JobEnding::Refused { reason } => return not_started(reason),
+            JobEnding::Replan(_) => return lost("it gave the answer of another job"),
         };
         let lands = matches!(
             (&outcome, &job.task),
@@ -92,9 +92,9 @@ impl Executor for Elsewhere {
         let end = self.0.run(&request, &base, &attempt.switch, &|news| pass_on(workers, &job, news));
         charge(workers, &job, meter, end.spent);
         match end.ending {
-            Ending::Replan(answer) => answer,
-            Ending::Refused { reason } => Answer::Failed { reason },
-            Ending::Attempt(_) => Answer::Failed { reason: "it gave the answer of another job".into() },
+            JobEnding::Replan(answer) => answer,
+            JobEnding::Refused { reason } => Answer::Failed { reason },
+            JobEnding::Attempt(_) => Answer::Failed { reason: "it gave the answer of another job".into() },
         }
     }
 
@@ -134,15 +134,15 @@ fn pass_on(workers: &Workers, job: &JobId, news: RemoteNews) {
             workers.send(Message::Spent { job: Some(job), usage });
         }
         RemoteNews::Doing(line) => workers.notice(Notice::Doing { job, line }),
-        RemoteNews::Told(Told::ToolFailed { agent, line }) => {
+        RemoteNews::Told(JobTold::ToolFailed { agent, line }) => {
             workers.notice(Notice::ToolFailed { job, agent, line });
         }
-        RemoteNews::Told(Told::Mends { reason }) => workers.notice(Notice::Mends { job, reason }),
-        RemoteNews::Told(Told::AgentEnded { agent, tokens, cost_usd, seconds }) => {
+        RemoteNews::Told(JobTold::Mends { reason }) => workers.notice(Notice::Mends { job, reason }),
+        RemoteNews::Told(JobTold::AgentEnded { agent, tokens, cost_usd, seconds }) => {
             let used = AgentUsage { tokens, cost_usd };
             let took = std::time::Duration::from_secs(seconds);
             workers.notice(Notice::AgentEnded { job: Some(job), agent, used, took });
         }
-        RemoteNews::Told(Told::Note { text }) => workers.note(text),
+        RemoteNews::Told(JobTold::Note { text }) => workers.note(text),
     }
 }

@@ -11,13 +11,15 @@ use aot_core::coordinator::{Answer, JobId, JobOutcome, Obstacle, Task};
 use aot_core::state::Span;
 use jiff::Timestamp;
 
-use super::engine::{Engine, EngineError, Sent, Waited};
+use super::engine::{EngineError, OrderEngine, Sent, Waited};
 use super::hosted::locked;
-use super::hosts::{Hosts, HostsConfig, NoHost, Signal, Slot, Wants};
-use super::keys::{self, Identity, Purpose};
+use super::hosts::{HostPool, HostSlot, HostsConfig, JobSignal, NoHost, Wants};
+use super::keys::{self, MachineIdentity, SignedAs};
 use super::records::{Records, SentJob, ToldSpent, digest};
 use super::texts;
-use super::wire::{Ending, JobRequest, Left, Order, Progress, Reply, Spent, Told, VERSION, WantedAgents};
+use super::wire::{
+    JobEnding, JobOrder, JobProgress, JobRequest, JobTold, Left, Reply, Spent, VERSION, WantedAgents,
+};
 use crate::message::{Message, Notice};
 use crate::process::Switch;
 use crate::tree::{Exchange, ExchangePlace, Ground, Handed, Project};
@@ -31,8 +33,8 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// What a driver needs to give jobs to hosts.
 #[derive(Debug)]
 pub struct RemoteConfig {
-    pub engine: Arc<dyn Engine>,
-    pub identity: Identity,
+    pub engine: Arc<dyn OrderEngine>,
+    pub identity: MachineIdentity,
     /// Where this user's keys are, and so which hosts get jobs.
     pub settings: PathBuf,
     pub agents: WantedAgents,
@@ -47,13 +49,13 @@ pub struct RemoteConfig {
 pub(crate) enum RemoteNews {
     Spent(Spent),
     Doing(String),
-    Told(Told),
+    Told(JobTold),
 }
 
 /// How a job ended, and what it brought.
 #[derive(Debug)]
 pub(crate) struct RemoteEnd {
-    pub ending: Ending,
+    pub ending: JobEnding,
     /// The commit that it began at, and what it made of that; none if it changed nothing.
     pub base: String,
     pub left: Left,
@@ -63,11 +65,11 @@ pub(crate) struct RemoteEnd {
 
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    engine: Arc<dyn Engine>,
-    identity: Identity,
+    engine: Arc<dyn OrderEngine>,
+    identity: MachineIdentity,
     agents: WantedAgents,
     exchange: Exchange,
-    hosts: Hosts,
+    hosts: HostPool,
     records: Records,
     /// Sent by a driver before us; each is waited for by the first job that asks the same.
     earlier: Mutex<HashMap<String, SentJob>>,
@@ -106,7 +108,7 @@ impl Dispatcher {
         others.iter().for_each(|job| records.remove(&job.key));
         let wanted: Vec<String> = ours.iter().map(|job| job.reference.clone()).collect();
         exchange.release_besides(&wanted).map_err(|error| error.to_string())?;
-        let earlier: Vec<(String, Slot)> = ours.iter().map(|job| (job.key.clone(), job.slot())).collect();
+        let earlier: Vec<(String, HostSlot)> = ours.iter().map(|job| (job.key.clone(), job.slot())).collect();
         let hosts_config = HostsConfig {
             engine: Arc::clone(&engine),
             identity: identity.clone(),
@@ -115,7 +117,7 @@ impl Dispatcher {
             timeout: host_timeout,
             note: note.clone(),
         };
-        let hosts = Hosts::begin(hosts_config, &earlier)
+        let hosts = HostPool::begin(hosts_config, &earlier)
             .map_err(|error| format!("the system starts no more threads: {error}"))?;
         if !ours.is_empty() {
             let text = format!("jobs that were sent before: {}; they are waited for", ours.len());
@@ -254,7 +256,7 @@ impl Dispatcher {
         number: u32,
         wants: &Wants,
         switch: &Switch,
-    ) -> Result<SentJob, Box<Ending>> {
+    ) -> Result<SentJob, Box<JobEnding>> {
         let job = request.job();
         let whose = match &job.task {
             Task::Work(atom) => format!("{atom}/{}", job.attempt),
@@ -273,7 +275,7 @@ impl Dispatcher {
             })
         })?;
         let reference = self.exchange.reference(&whose);
-        let order = Order {
+        let order = JobOrder {
             version: VERSION,
             loop_id: self.loop_id.clone(),
             host: slot.host.clone(),
@@ -286,7 +288,7 @@ impl Dispatcher {
             reference: reference.clone(),
         };
         let text = serde_json::to_string(&order).expect("it can be written as JSON");
-        let signed = self.identity.sign(Purpose::Order, text);
+        let signed = self.identity.sign(SignedAs::Order, text);
         let sent = SentJob {
             key,
             loop_id: self.loop_id.clone(),
@@ -317,7 +319,7 @@ impl Dispatcher {
         let off = signals.clone();
         let _wire = switch.connect(move || {
             // The receiver lives as long as the wire.
-            let _ = off.send(Signal::Off);
+            let _ = off.send(JobSignal::Off);
         });
         let order = match self.send(sent, &received) {
             Ok(order) => order,
@@ -328,13 +330,13 @@ impl Dispatcher {
             &order,
             Box::new(move |waited| {
                 // Nobody may wait for it any more.
-                let _ = replies.send(Signal::Waited(waited));
+                let _ = replies.send(JobSignal::Waited(waited));
             }),
         );
         let mut heard_of = 0;
         loop {
             match received.recv() {
-                Ok(Signal::Waited(waited)) => {
+                Ok(JobSignal::Waited(waited)) => {
                     let ended = self.ended(sent, waited);
                     if let Wait::Reply(reply) = &ended {
                         // A short job was never asked how it goes.
@@ -342,19 +344,19 @@ impl Dispatcher {
                     }
                     return ended;
                 }
-                Ok(Signal::Progress(progress)) => self.hear(sent, *progress, told, &mut heard_of, hear),
-                Ok(Signal::HostAway) => {
+                Ok(JobSignal::Progress(progress)) => self.hear(sent, *progress, told, &mut heard_of, hear),
+                Ok(JobSignal::HostAway) => {
                     self.forget(&order);
                     return Wait::Away;
                 }
-                Ok(Signal::Off) => return self.take_back(sent, &order, &received),
+                Ok(JobSignal::Off) => return self.take_back(sent, &order, &received),
                 Err(_) => return Wait::GivenUp("nobody tells of it any more".into()),
             }
         }
     }
 
     /// As long as the engine is away it is tried again.
-    fn send(&self, sent: &SentJob, received: &Receiver<Signal>) -> Result<Sent, Wait> {
+    fn send(&self, sent: &SentJob, received: &Receiver<JobSignal>) -> Result<Sent, Wait> {
         loop {
             match self.engine.send(&sent.host, sent.slot, &sent.key, sent.order.clone().into_bytes()) {
                 Ok(order) => return Ok(order),
@@ -362,9 +364,9 @@ impl Dispatcher {
                 Err(error) => return Err(Wait::GivenUp(error.to_string())),
             }
             match received.recv_timeout(AGAIN) {
-                Ok(Signal::Off) => return Err(Wait::Killed),
-                Ok(Signal::HostAway) => return Err(Wait::Away),
-                Ok(Signal::Waited(_) | Signal::Progress(_)) | Err(_) => {}
+                Ok(JobSignal::Off) => return Err(Wait::Killed),
+                Ok(JobSignal::HostAway) => return Err(Wait::Away),
+                Ok(JobSignal::Waited(_) | JobSignal::Progress(_)) | Err(_) => {}
             }
         }
     }
@@ -376,12 +378,12 @@ impl Dispatcher {
             Waited::Failed(why) => return Wait::GivenUp(why),
         };
         let key = self.hosts.key_of(&sent.host);
-        let opened = keys::open(&reply, Purpose::Reply, |by| Some(*by) == key);
+        let opened = keys::open(&reply, SignedAs::Reply, |by| Some(*by) == key);
         let reply = opened.map_err(|error| error.to_string()).and_then(|(_, text)| {
             serde_json::from_str::<Reply>(&text).map_err(|error| format!("its reply cannot be read: {error}"))
         });
         match reply {
-            Ok(reply) if reply.key == sent.key || matches!(reply.ending, Ending::Refused { .. }) => {
+            Ok(reply) if reply.key == sent.key || matches!(reply.ending, JobEnding::Refused { .. }) => {
                 Wait::Reply(Box::new(reply))
             }
             Ok(_) => Wait::GivenUp("its reply is about another job".into()),
@@ -390,14 +392,14 @@ impl Dispatcher {
     }
 
     /// Has the job ended at its host, and waits until it is.
-    fn take_back(&self, sent: &SentJob, order: &Sent, received: &Receiver<Signal>) -> Wait {
+    fn take_back(&self, sent: &SentJob, order: &Sent, received: &Receiver<JobSignal>) -> Wait {
         let began = Instant::now();
         let mut is_asked = self.engine.cancel(&order.id).is_ok();
         while let Some(left) = ENDING.checked_sub(began.elapsed()) {
             match received.recv_timeout(if is_asked { left } else { AGAIN }) {
-                Ok(Signal::Waited(_)) => return Wait::Killed,
-                Ok(Signal::HostAway) => break,
-                Ok(Signal::Off | Signal::Progress(_)) => {}
+                Ok(JobSignal::Waited(_)) => return Wait::Killed,
+                Ok(JobSignal::HostAway) => break,
+                Ok(JobSignal::Off | JobSignal::Progress(_)) => {}
                 Err(RecvTimeoutError::Timeout) if is_asked => break,
                 Err(RecvTimeoutError::Timeout) => is_asked = self.engine.cancel(&order.id).is_ok(),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -418,7 +420,7 @@ impl Dispatcher {
     fn hear(
         &self,
         sent: &SentJob,
-        progress: Progress,
+        progress: JobProgress,
         told: &mut ToldSpent,
         heard_of: &mut u64,
         hear: &dyn Fn(RemoteNews),
@@ -433,42 +435,42 @@ impl Dispatcher {
     }
 
     /// Why this ending is the host's and not the job's, if another host could do better.
-    fn is_for_another(&self, ending: &Ending, host: &str, wants: &Wants) -> Option<String> {
+    fn is_for_another(&self, ending: &JobEnding, host: &str, wants: &Wants) -> Option<String> {
         let others = || {
             let mut wants = wants.clone();
             wants.avoid.insert(host.to_owned());
             self.hosts.has_other(&wants)
         };
         match ending {
-            Ending::Refused { reason } => {
+            JobEnding::Refused { reason } => {
                 self.hosts.failed(host, reason);
                 Some(reason.clone())
             }
-            Ending::Attempt(JobOutcome::Refused { reason, retry_after })
-            | Ending::Replan(Answer::Refused { reason, retry_after }) => {
+            JobEnding::Attempt(JobOutcome::Refused { reason, retry_after })
+            | JobEnding::Replan(Answer::Refused { reason, retry_after }) => {
                 self.hosts.limit(host, retry_after.map(|after| Duration::from_secs(after.seconds())));
                 others().then(|| reason.clone())
             }
-            Ending::Attempt(JobOutcome::Unable { reason, .. })
-            | Ending::Replan(Answer::Unable { reason, .. }) => others().then(|| {
+            JobEnding::Attempt(JobOutcome::Unable { reason, .. })
+            | JobEnding::Replan(Answer::Unable { reason, .. }) => others().then(|| {
                 self.hosts.leave_out(host, reason);
                 reason.clone()
             }),
-            Ending::Attempt(
+            JobEnding::Attempt(
                 JobOutcome::NotStarted { obstacle: Obstacle::World, reason } | JobOutcome::Lost { reason },
             )
-            | Ending::Replan(Answer::NotStarted { obstacle: Obstacle::World, reason }) => {
+            | JobEnding::Replan(Answer::NotStarted { obstacle: Obstacle::World, reason }) => {
                 self.hosts.failed(host, reason);
                 others().then(|| reason.clone())
             }
-            Ending::Attempt(
+            JobEnding::Attempt(
                 JobOutcome::Done { .. }
                 | JobOutcome::Failed { .. }
                 | JobOutcome::TooLarge { .. }
                 | JobOutcome::Probed { .. }
                 | JobOutcome::NotStarted { .. },
             )
-            | Ending::Replan(Answer::Plan(_) | Answer::Failed { .. } | Answer::NotStarted { .. }) => {
+            | JobEnding::Replan(Answer::Plan(_) | Answer::Failed { .. } | Answer::NotStarted { .. }) => {
                 self.hosts.worked(host);
                 None
             }
@@ -480,11 +482,11 @@ impl Dispatcher {
         let Reply { ending, mut left, .. } = reply;
         let handed = self.exchange.take(&sent.reference, &sent.base, left.commit.as_deref());
         let lost = |reason: String| match request {
-            JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Lost { reason }),
-            JobRequest::Replan(_) => Ending::Replan(Answer::Failed { reason }),
+            JobRequest::Attempt(_) => JobEnding::Attempt(JobOutcome::Lost { reason }),
+            JobRequest::Replan(_) => JobEnding::Replan(Answer::Failed { reason }),
         };
         let base = sent.base.clone();
-        let is_work = matches!(ending, Ending::Attempt(JobOutcome::Done { .. }));
+        let is_work = matches!(ending, JobEnding::Attempt(JobOutcome::Done { .. }));
         let ending = match handed {
             _ if !is_work => ending,
             Ok(Handed::Nothing) => ending,
@@ -495,7 +497,7 @@ impl Dispatcher {
             Ok(Handed::NotThere) => lost(format!("what {} says that it made is not there", sent.host)),
             Err(error) => lost(format!("what {} made cannot be taken in: {error}", sent.host)),
         };
-        match is_work && matches!(ending, Ending::Attempt(JobOutcome::Done { .. })) {
+        match is_work && matches!(ending, JobEnding::Attempt(JobOutcome::Done { .. })) {
             true => {
                 locked(&self.unsettled).insert(request.job().clone(), sent);
             }
@@ -514,7 +516,7 @@ impl Dispatcher {
 }
 
 /// What a job told that was not heard yet.
-fn tell_new(progress: &Progress, heard_of: &mut u64, hear: &dyn Fn(RemoteNews)) {
+fn tell_new(progress: &JobProgress, heard_of: &mut u64, hear: &dyn Fn(RemoteNews)) {
     for (number, one) in (progress.first_told..).zip(&progress.told) {
         if number >= *heard_of {
             hear(RemoteNews::Told(one.clone()));
@@ -523,32 +525,32 @@ fn tell_new(progress: &Progress, heard_of: &mut u64, hear: &dyn Fn(RemoteNews)) 
     }
 }
 
-fn over(ending: Ending, base: &str) -> RemoteEnd {
+fn over(ending: JobEnding, base: &str) -> RemoteEnd {
     RemoteEnd { ending, base: base.to_owned(), left: Left::default(), spent: Spent::default() }
 }
 
-fn killed(request: &JobRequest) -> Ending {
+fn killed(request: &JobRequest) -> JobEnding {
     let reason = "it was killed".to_owned();
     match request {
-        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Lost { reason }),
-        JobRequest::Replan(_) => Ending::Replan(Answer::Failed { reason }),
+        JobRequest::Attempt(_) => JobEnding::Attempt(JobOutcome::Lost { reason }),
+        JobRequest::Replan(_) => JobEnding::Replan(Answer::Failed { reason }),
     }
 }
 
-fn not_started(request: &JobRequest, reason: String) -> Ending {
+fn not_started(request: &JobRequest, reason: String) -> JobEnding {
     let obstacle = Obstacle::World;
     match request {
-        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::NotStarted { obstacle, reason }),
-        JobRequest::Replan(_) => Ending::Replan(Answer::NotStarted { obstacle, reason }),
+        JobRequest::Attempt(_) => JobEnding::Attempt(JobOutcome::NotStarted { obstacle, reason }),
+        JobRequest::Replan(_) => JobEnding::Replan(Answer::NotStarted { obstacle, reason }),
     }
 }
 
-fn limited(request: &JobRequest, after: Duration) -> Ending {
+fn limited(request: &JobRequest, after: Duration) -> JobEnding {
     let reason = "the accounts of all hosts are limited".to_owned();
     let retry_after = Some(Span::from_seconds(after.as_secs().max(1)));
     match request {
-        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Refused { reason, retry_after }),
-        JobRequest::Replan(_) => Ending::Replan(Answer::Refused { reason, retry_after }),
+        JobRequest::Attempt(_) => JobEnding::Attempt(JobOutcome::Refused { reason, retry_after }),
+        JobRequest::Replan(_) => JobEnding::Replan(Answer::Refused { reason, retry_after }),
     }
 }
 

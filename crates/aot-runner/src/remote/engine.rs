@@ -49,7 +49,7 @@ pub enum EngineError {
 }
 
 /// The driver's end.
-pub trait Engine: Debug + Send + Sync {
+pub trait OrderEngine: Debug + Send + Sync {
     fn hosts(&self) -> Result<Vec<Registered>, EngineError>;
 
     /// Brings the order to one slot of a host. The same key brings it once only: the second time it is the same order.
@@ -78,13 +78,13 @@ pub trait Engine: Debug + Send + Sync {
 pub trait Host: Debug + Send + Sync + 'static {
     /// Starts the job of this order, or attaches to it if it was started already; `ended` hears its reply, at once if
     /// it has ended. While the answer lives, somebody waits for the job.
-    fn take(&self, order: &[u8], ended: Box<dyn FnOnce(Vec<u8>) + Send>) -> Box<dyn Waiting>;
+    fn take(&self, order: &[u8], ended: Box<dyn FnOnce(Vec<u8>) + Send>) -> Box<dyn OrderWaiting>;
 
     fn look(&self, request: &[u8]) -> Vec<u8>;
 }
 
 /// Somebody waits for a job. Dropped without a word, the engine has let go of it, and may come again.
-pub trait Waiting: Send {
+pub trait OrderWaiting: Send {
     /// The order was taken back: the job is ended, and its reply comes when nothing of it is left.
     fn cancel(&self);
 }

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use aot_core::coordinator::{Answer, CheckOutcome, JobId, JobOutcome, Obstacle, Task};
 use jiff::{SignedDuration, Timestamp};
 
-use super::engine::{Host, Waiting};
+use super::engine::{Host, OrderWaiting};
 use super::hosted::{Configure, HostedLoop, JobNews, LoopOnHost, locked};
-use super::keys::{self, Identity, PublicKey, Purpose};
+use super::keys::{self, MachineIdentity, PublicKey, SignedAs};
 use super::texts;
 use super::wire::{
-    Ending, HostAnswer, JobRequest, Left, Order, Progress, Question, Reply, VERSION, WantedAgents,
+    HostAnswer, HostQuestion, JobEnding, JobOrder, JobProgress, JobRequest, Left, Reply, VERSION,
+    WantedAgents,
 };
 use crate::crew::{HandOver, HandOverPlace};
 use crate::process::Guard;
@@ -52,7 +53,7 @@ pub struct HostConfig {
     /// Where the clones are.
     pub folder: PathBuf,
     pub guard: Guard,
-    pub identity: Identity,
+    pub identity: MachineIdentity,
     /// Whose orders it takes.
     pub knows: Box<dyn Fn(&PublicKey) -> bool + Send + Sync>,
     /// What a run in a clone needs.
@@ -68,12 +69,12 @@ impl std::fmt::Debug for HostConfig {
 }
 
 #[derive(Clone, Debug)]
-pub struct WorkerHost(Arc<Inner>);
+pub struct WorkerHost(Arc<HostInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct HostInner {
     config: HostConfig,
-    jobs: Mutex<HashMap<String, Job>>,
+    jobs: Mutex<HashMap<String, HostJob>>,
     loops: Mutex<Vec<Arc<HostedLoop>>>,
     waiters: AtomicU64,
     is_ending: AtomicBool,
@@ -81,11 +82,11 @@ struct Inner {
 
 type Ended = Box<dyn FnOnce(Vec<u8>) + Send>;
 
-struct Job {
+struct HostJob {
     by: PublicKey,
     loop_id: String,
     began: Instant,
-    progress: Progress,
+    progress: JobProgress,
     state: JobState,
     waiters: Vec<(u64, Ended)>,
     is_cancelled: bool,
@@ -104,15 +105,15 @@ enum JobState {
     },
 }
 
-impl std::fmt::Debug for Job {
+impl std::fmt::Debug for HostJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("loop_id", &self.loop_id).finish_non_exhaustive()
+        f.debug_struct("HostJob").field("loop_id", &self.loop_id).finish_non_exhaustive()
     }
 }
 
 impl WorkerHost {
     pub fn new(config: HostConfig) -> WorkerHost {
-        WorkerHost(Arc::new(Inner {
+        WorkerHost(Arc::new(HostInner {
             config,
             jobs: Mutex::default(),
             loops: Mutex::default(),
@@ -132,7 +133,7 @@ impl WorkerHost {
 }
 
 impl Host for WorkerHost {
-    fn take(&self, order: &[u8], ended: Ended) -> Box<dyn Waiting> {
+    fn take(&self, order: &[u8], ended: Ended) -> Box<dyn OrderWaiting> {
         let number = self.0.waiters.fetch_add(1, Ordering::Relaxed);
         let (by, order) = match self.0.read(order) {
             Ok(order) => order,
@@ -147,7 +148,7 @@ impl Host for WorkerHost {
         jobs.retain(|_, job| !job.is_old());
         let running = jobs.values().filter(|job| !matches!(job.state, JobState::Over { .. })).count();
         match jobs.get_mut(&key) {
-            Some(Job { state: JobState::Over { reply, .. }, .. }) => {
+            Some(HostJob { state: JobState::Over { reply, .. }, .. }) => {
                 let reply = reply.clone();
                 drop(jobs);
                 ended(reply);
@@ -166,11 +167,11 @@ impl Host for WorkerHost {
             None => {
                 jobs.insert(
                     key.clone(),
-                    Job {
+                    HostJob {
                         by,
                         loop_id: order.loop_id.clone(),
                         began: Instant::now(),
-                        progress: Progress::default(),
+                        progress: JobProgress::default(),
                         state: JobState::Preparing,
                         waiters: vec![(number, ended)],
                         is_cancelled: false,
@@ -190,9 +191,9 @@ impl Host for WorkerHost {
 
     fn look(&self, request: &[u8]) -> Vec<u8> {
         let config = &self.0.config;
-        let asked = keys::open(request, Purpose::Question, |key| (config.knows)(key));
+        let asked = keys::open(request, SignedAs::Question, |key| (config.knows)(key));
         let asked = asked.map_err(|error| error.to_string()).and_then(|(by, text)| {
-            let question: Question = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+            let question: HostQuestion = serde_json::from_str(&text).map_err(|error| error.to_string())?;
             let is_for_us = question.host == config.name && is_recent(question.at, OLDEST_QUESTION);
             is_for_us.then_some((by, question)).ok_or_else(|| "it is for another host or time".to_owned())
         });
@@ -208,8 +209,9 @@ impl Host for WorkerHost {
         let known = question.jobs.iter().filter_map(|key| Some((key, jobs.get(key)?)));
         let known = known.filter(|(_, job)| job.by == by);
         let secrets = texts::secrets();
-        let progress = |job: &Job| texts::redacted(&secrets, job.progress.clone());
-        let jobs: BTreeMap<String, Progress> = known.map(|(key, job)| (key.clone(), progress(job))).collect();
+        let progress = |job: &HostJob| texts::redacted(&secrets, job.progress.clone());
+        let jobs: BTreeMap<String, JobProgress> =
+            known.map(|(key, job)| (key.clone(), progress(job))).collect();
         let answer = HostAnswer {
             version: VERSION,
             nonce: question.nonce,
@@ -218,17 +220,17 @@ impl Host for WorkerHost {
             account: config.account.clone(),
             jobs,
         };
-        config.identity.sign(Purpose::Answer, json(&answer))
+        config.identity.sign(SignedAs::Answer, json(&answer))
     }
 }
 
-impl Inner {
+impl HostInner {
     /// The order, if a driver that we know gave it, to us, and not long ago.
-    fn read(&self, order: &[u8]) -> Result<(PublicKey, Order), String> {
+    fn read(&self, order: &[u8]) -> Result<(PublicKey, JobOrder), String> {
         let config = &self.config;
-        let (by, text) = keys::open(order, Purpose::Order, |key| (config.knows)(key))
+        let (by, text) = keys::open(order, SignedAs::Order, |key| (config.knows)(key))
             .map_err(|error| error.to_string())?;
-        let order: Order = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let order: JobOrder = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         match () {
             () if order.version != VERSION => Err(format!(
                 "the driver speaks version {}, this host version {VERSION}: update the older of them",
@@ -242,7 +244,7 @@ impl Inner {
     }
 
     /// A driver's jobs of this loop that it does not name were forgotten while it could not reach us.
-    fn end_unnamed(&self, by: &PublicKey, question: &Question) {
+    fn end_unnamed(&self, by: &PublicKey, question: &HostQuestion) {
         let Some(loop_id) = question.loop_id.as_deref() else { return };
         let jobs = locked(&self.jobs);
         let unnamed = jobs.iter().filter(|(key, job)| {
@@ -271,7 +273,7 @@ impl Inner {
     }
 
     /// Works on an order to its end.
-    fn work(self: Arc<Inner>, order: &Order) {
+    fn work(self: Arc<HostInner>, order: &JobOrder) {
         (self.config.tell)(format!("{} begins", order.key));
         let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.worked(order)));
         let (ending, left) = match worked {
@@ -290,15 +292,15 @@ impl Inner {
         let progress = locked(&self.jobs).get(&order.key).map(|job| job.progress.clone()).unwrap_or_default();
         // A plan is no output, and has to come as it is.
         let ending = match ending {
-            Ending::Attempt(_) => texts::redacted(&secrets, ending),
-            Ending::Replan(_) | Ending::Refused { .. } => ending,
+            JobEnding::Attempt(_) => texts::redacted(&secrets, ending),
+            JobEnding::Replan(_) | JobEnding::Refused { .. } => ending,
         };
         let progress = texts::redacted(&secrets, progress);
         let reply = Reply { version: VERSION, key: order.key.clone(), ending, left, progress, texts: kept };
         self.reply(&order.key, reply);
     }
 
-    fn worked(self: &Arc<Inner>, order: &Order) -> Result<(Ending, Left), String> {
+    fn worked(self: &Arc<HostInner>, order: &JobOrder) -> Result<(JobEnding, Left), String> {
         let on = self.hosted(order)?;
         let _user = User(Arc::clone(&on));
         let place = HandOverPlace { address: &order.address, reference: &order.reference, base: &order.base };
@@ -318,7 +320,7 @@ impl Inner {
         let lands = matches!(
             (&ending, &id.task),
             (
-                Ending::Attempt(JobOutcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. }),
+                JobEnding::Attempt(JobOutcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. }),
                 Task::Work(_)
             )
         );
@@ -341,7 +343,7 @@ impl Inner {
     }
 
     /// The clone for this loop, opened when its first job comes. One of a loop that has no jobs any more is used again.
-    fn hosted(self: &Arc<Inner>, order: &Order) -> Result<Arc<HostedLoop>, String> {
+    fn hosted(self: &Arc<HostInner>, order: &JobOrder) -> Result<Arc<HostedLoop>, String> {
         let state = order.request.state();
         let of = LoopOnHost {
             loop_id: order.loop_id.clone(),
@@ -419,7 +421,7 @@ impl Inner {
 
     /// Tells all who wait, and keeps the reply for those who come again.
     fn reply(&self, key: &str, reply: Reply) {
-        let reply = self.config.identity.sign(Purpose::Reply, json(&reply));
+        let reply = self.config.identity.sign(SignedAs::Reply, json(&reply));
         let waiters = {
             let mut jobs = locked(&self.jobs);
             let Some(job) = jobs.get_mut(key) else { return };
@@ -434,16 +436,16 @@ impl Inner {
         let reply = Reply {
             version: VERSION,
             key,
-            ending: Ending::Refused { reason },
+            ending: JobEnding::Refused { reason },
             left: Left::default(),
-            progress: Progress::default(),
+            progress: JobProgress::default(),
             texts: Vec::new(),
         };
-        self.config.identity.sign(Purpose::Reply, json(&reply))
+        self.config.identity.sign(SignedAs::Reply, json(&reply))
     }
 }
 
-impl Job {
+impl HostJob {
     fn is_old(&self) -> bool {
         matches!(&self.state, JobState::Over { at, .. } if at.elapsed() > REPLIES_KEPT)
     }
@@ -451,12 +453,12 @@ impl Job {
 
 /// Somebody waits for a job.
 struct Waiter {
-    inner: Arc<Inner>,
+    inner: Arc<HostInner>,
     key: String,
     number: u64,
 }
 
-impl Waiting for Waiter {
+impl OrderWaiting for Waiter {
     fn cancel(&self) {
         self.inner.cancel(&self.key);
     }
@@ -473,7 +475,7 @@ impl Drop for Waiter {
 /// An order that was not taken has nothing to wait for.
 struct NotTaken;
 
-impl Waiting for NotTaken {
+impl OrderWaiting for NotTaken {
     fn cancel(&self) {}
 }
 
@@ -498,26 +500,26 @@ fn not_started(key: &str, reason: String) -> Reply {
     Reply {
         version: VERSION,
         key: key.to_owned(),
-        ending: Ending::Refused { reason },
+        ending: JobEnding::Refused { reason },
         left: Left::default(),
-        progress: Progress::default(),
+        progress: JobProgress::default(),
         texts: Vec::new(),
     }
 }
 
-fn unstarted(request: &JobRequest, reason: String) -> Ending {
+fn unstarted(request: &JobRequest, reason: String) -> JobEnding {
     let obstacle = Obstacle::World;
     match request {
-        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::NotStarted { obstacle, reason }),
-        JobRequest::Replan(_) => Ending::Replan(Answer::NotStarted { obstacle, reason }),
+        JobRequest::Attempt(_) => JobEnding::Attempt(JobOutcome::NotStarted { obstacle, reason }),
+        JobRequest::Replan(_) => JobEnding::Replan(Answer::NotStarted { obstacle, reason }),
     }
 }
 
-fn lost(request: &JobRequest, reason: &str) -> Ending {
+fn lost(request: &JobRequest, reason: &str) -> JobEnding {
     let reason = reason.to_owned();
     match request {
-        JobRequest::Attempt(_) => Ending::Attempt(JobOutcome::Lost { reason }),
-        JobRequest::Replan(_) => Ending::Replan(Answer::Failed { reason }),
+        JobRequest::Attempt(_) => JobEnding::Attempt(JobOutcome::Lost { reason }),
+        JobRequest::Replan(_) => JobEnding::Replan(Answer::Failed { reason }),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use aot_core::coordinator::{Event, JobId};
 use aot_core::state::State;
 
-use super::wire::{Ending, JobRequest, Told, WantedAgents};
+use super::wire::{JobEnding, JobRequest, JobTold, WantedAgents};
 use crate::crew::{Crew, FinishedWork, RunConfig, SharedGround};
 use crate::engine;
 use crate::message::{Message, Notice};
@@ -39,7 +39,7 @@ pub(super) enum JobNews {
     Spent(aot_core::coordinator::Usage),
     Ran(aot_core::state::AgentRun),
     Doing(String),
-    Told(Told),
+    Told(JobTold),
 }
 
 /// Hears the news of jobs by their keys.
@@ -49,15 +49,15 @@ pub(super) struct HostedLoop {
     pub of: LoopOnHost,
     pub folder: PathBuf,
     crew: Mutex<Option<Crew>>,
-    running: Arc<Mutex<HashMap<JobId, Running>>>,
+    running: Arc<Mutex<HashMap<JobId, RunningJob>>>,
     /// Jobs that are at work here.
     pub users: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningJob {
     key: String,
-    ended: Sender<Ending>,
+    ended: Sender<JobEnding>,
 }
 
 impl HostedLoop {
@@ -81,7 +81,7 @@ impl HostedLoop {
         }
         let (sender, inbox) = channel();
         let crew = Crew::new(config, ground, state, sender, NO_LANDING);
-        let running = Arc::<Mutex<HashMap<JobId, Running>>>::default();
+        let running = Arc::<Mutex<HashMap<JobId, RunningJob>>>::default();
         let known = Arc::clone(&running);
         std::thread::Builder::new()
             .name("loop".into())
@@ -91,12 +91,12 @@ impl HostedLoop {
     }
 
     /// Starts a job. What it comes to is received from the channel.
-    pub fn start(&self, key: &str, request: &JobRequest, base: &str) -> Option<Receiver<Ending>> {
+    pub fn start(&self, key: &str, request: &JobRequest, base: &str) -> Option<Receiver<JobEnding>> {
         let (sender, ended) = channel();
         let mut crew = self.crew();
         let crew = crew.as_mut()?;
         let running = |job: &JobId| {
-            let one = Running { key: key.to_owned(), ended: sender.clone() };
+            let one = RunningJob { key: key.to_owned(), ended: sender.clone() };
             locked(&self.running).insert(job.clone(), one);
         };
         match request {
@@ -153,7 +153,7 @@ impl HostedLoop {
 /// Sorts what the crew tells by job, until the crew is gone.
 fn pass_on(
     inbox: &Receiver<Message>,
-    running: &Mutex<HashMap<JobId, Running>>,
+    running: &Mutex<HashMap<JobId, RunningJob>>,
     hear: &Hear,
     tell: impl Fn(String),
 ) {
@@ -167,23 +167,23 @@ fn pass_on(
     for message in inbox {
         match message {
             Message::Event(Event::Ended { job, outcome, usage }) => {
-                end(running, hear, &job, usage, Ending::Attempt(outcome));
+                end(running, hear, &job, usage, JobEnding::Attempt(outcome));
             }
             Message::Event(Event::Replanned { job, answer, usage }) => {
-                end(running, hear, &job, usage, Ending::Replan(answer));
+                end(running, hear, &job, usage, JobEnding::Replan(answer));
             }
             Message::Spent { job: Some(job), usage } => news(&job, JobNews::Spent(usage)),
             Message::AgentRan { job: Some(job), run } => news(&job, JobNews::Ran(run)),
             Message::Notice(Notice::Doing { job, line }) => news(&job, JobNews::Doing(line)),
             Message::Notice(Notice::ToolFailed { job, agent, line }) => {
-                news(&job, JobNews::Told(Told::ToolFailed { agent, line }));
+                news(&job, JobNews::Told(JobTold::ToolFailed { agent, line }));
             }
             Message::Notice(Notice::Mends { job, reason }) => {
-                news(&job, JobNews::Told(Told::Mends { reason }));
+                news(&job, JobNews::Told(JobTold::Mends { reason }));
             }
             Message::Notice(Notice::AgentEnded { job: Some(job), agent, used, took }) => {
                 let (tokens, cost_usd, seconds) = (used.tokens, used.cost_usd, took.as_secs());
-                news(&job, JobNews::Told(Told::AgentEnded { agent, tokens, cost_usd, seconds }));
+                news(&job, JobNews::Told(JobTold::AgentEnded { agent, tokens, cost_usd, seconds }));
             }
             Message::Notice(Notice::Note { text }) => tell(text),
             Message::Event(_)
@@ -201,11 +201,11 @@ fn pass_on(
 }
 
 fn end(
-    running: &Mutex<HashMap<JobId, Running>>,
+    running: &Mutex<HashMap<JobId, RunningJob>>,
     hear: &Hear,
     job: &JobId,
     usage: aot_core::coordinator::Usage,
-    ending: Ending,
+    ending: JobEnding,
 ) {
     let Some(one) = locked(running).remove(job) else { return };
     hear(&one.key, JobNews::Spent(usage));

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use aot_core::coordinator::JobId;
 use jiff::Timestamp;
 
-use super::engine::{Engine, EngineError, Registered, Waited};
+use super::engine::{EngineError, OrderEngine, Registered, Waited};
 use super::hosted::locked;
-use super::keys::{self, Identity, Peers, PublicKey, Purpose};
-use super::wire::{HostAnswer, Progress, Question, VERSION};
+use super::keys::{self, MachineIdentity, Peers, PublicKey, SignedAs};
+use super::wire::{HostAnswer, HostQuestion, JobProgress, VERSION};
 use crate::live::{HostJobNow, HostNow, HostsNow};
 use crate::message::{Message, Notice};
 use crate::process::Switch;
@@ -43,11 +43,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a job hears while it waits.
 #[derive(Debug)]
-pub(super) enum Signal {
+pub(super) enum JobSignal {
     Waited(Waited),
     /// It is to be ended.
     Off,
-    Progress(Box<Progress>),
+    Progress(Box<JobProgress>),
     HostAway,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Wants {
 
 /// A slot for a job, until it is freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct HostSlot {
     pub host: String,
     pub slot: u32,
 }
@@ -78,14 +78,14 @@ pub(super) enum NoHost {
 }
 
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(super) struct HostPool {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    engine: Arc<dyn Engine>,
-    identity: Identity,
+    engine: Arc<dyn OrderEngine>,
+    identity: MachineIdentity,
     /// Where this user's keys are: a host that is trusted while the loop runs gets jobs from then on.
     settings: PathBuf,
     known: Mutex<Vec<(String, PublicKey)>>,
@@ -140,8 +140,8 @@ enum HostState {
 #[derive(Debug)]
 struct JobEntry {
     id: JobId,
-    slot: Slot,
-    signals: Sender<Signal>,
+    slot: HostSlot,
+    signals: Sender<JobSignal>,
     began: Timestamp,
 }
 
@@ -154,17 +154,17 @@ struct KnownHosts {
 }
 
 pub(super) struct HostsConfig {
-    pub engine: Arc<dyn Engine>,
-    pub identity: Identity,
+    pub engine: Arc<dyn OrderEngine>,
+    pub identity: MachineIdentity,
     pub settings: PathBuf,
     pub loop_id: String,
     pub timeout: Duration,
     pub note: Sender<Message>,
 }
 
-impl Hosts {
+impl HostPool {
     /// Looks for hosts from now on. `earlier` are the jobs of a driver before us, and where they are.
-    pub fn begin(config: HostsConfig, earlier: &[(String, Slot)]) -> std::io::Result<Hosts> {
+    pub fn begin(config: HostsConfig, earlier: &[(String, HostSlot)]) -> std::io::Result<HostPool> {
         let HostsConfig { engine, identity, settings, loop_id, timeout, note } = config;
         let mut table = Table::default();
         for (key, slot) in earlier {
@@ -184,11 +184,11 @@ impl Hosts {
         });
         let looking = Arc::clone(&shared);
         std::thread::Builder::new().name("hosts".into()).spawn(move || looking.find_hosts())?;
-        Ok(Hosts { shared })
+        Ok(HostPool { shared })
     }
 
     /// Waits for a free slot of a host that can do it; the one with most free slots.
-    pub fn claim(&self, key: &str, wants: &Wants, switch: &Switch) -> Result<Slot, NoHost> {
+    pub fn claim(&self, key: &str, wants: &Wants, switch: &Switch) -> Result<HostSlot, NoHost> {
         let began = Instant::now();
         let mut told = None;
         let mut table = self.shared.table();
@@ -198,23 +198,23 @@ impl Hosts {
                 break Err(NoHost::Killed);
             }
             match table.choose(wants) {
-                Choice::Free(host) => {
+                HostChoice::Free(host) => {
                     let entry = table.hosts.get_mut(&host).expect("it was chosen from these");
                     let slot = entry.free_slot().expect("it was chosen because it has one");
                     entry.hold(slot, key);
-                    break Ok(Slot { host, slot });
+                    break Ok(HostSlot { host, slot });
                 }
-                Choice::Busy => {}
-                Choice::Limited(until) => {
+                HostChoice::Busy => {}
+                HostChoice::Limited(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     break Err(NoHost::Limited(left.max(Duration::from_secs(1))));
                 }
-                Choice::Nobody(why) if began.elapsed() > NO_HOST_WAIT => break Err(NoHost::Nobody(why)),
-                Choice::Nobody(why) if began.elapsed() > NO_HOST_TOLD && told.as_ref() != Some(&why) => {
+                HostChoice::Nobody(why) if began.elapsed() > NO_HOST_WAIT => break Err(NoHost::Nobody(why)),
+                HostChoice::Nobody(why) if began.elapsed() > NO_HOST_TOLD && told.as_ref() != Some(&why) => {
                     self.shared.note(format!("{} waits: {why}", short(key)));
                     told = Some(why);
                 }
-                Choice::Nobody(_) => {}
+                HostChoice::Nobody(_) => {}
             }
             let waited = self.shared.changed.wait_timeout(table, POLL);
             table = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -225,18 +225,18 @@ impl Hosts {
 
     /// Whether another host could take it now or later.
     pub fn has_other(&self, wants: &Wants) -> bool {
-        matches!(self.shared.table().choose(wants), Choice::Free(_) | Choice::Busy)
+        matches!(self.shared.table().choose(wants), HostChoice::Free(_) | HostChoice::Busy)
     }
 
     /// From now on the signals of this job are sent here.
-    pub fn listen(&self, key: &str, id: &JobId, slot: &Slot, signals: Sender<Signal>) {
+    pub fn listen(&self, key: &str, id: &JobId, slot: &HostSlot, signals: Sender<JobSignal>) {
         let mut table = self.shared.table();
         table.earlier.remove(key);
         let entry = JobEntry { id: id.clone(), slot: slot.clone(), signals, began: Timestamp::now() };
         table.jobs.insert(key.to_owned(), entry);
     }
 
-    pub fn free(&self, key: &str, slot: &Slot) {
+    pub fn free(&self, key: &str, slot: &HostSlot) {
         let mut table = self.shared.table();
         table.jobs.remove(key);
         table.earlier.remove(key);
@@ -298,7 +298,7 @@ impl Hosts {
 
 /// What can be done with a job now.
 #[derive(Debug, PartialEq, Eq)]
-enum Choice {
+enum HostChoice {
     Free(String),
     Busy,
     Limited(Instant),
@@ -310,7 +310,7 @@ impl Table {
         self.hosts.entry(name.to_owned()).or_insert_with(HostEntry::new)
     }
 
-    fn choose(&self, wants: &Wants) -> Choice {
+    fn choose(&self, wants: &Wants) -> HostChoice {
         let up = |entry: &HostEntry| matches!(entry.state, HostState::Up { .. });
         let able: Vec<(&String, &HostEntry)> = self
             .hosts
@@ -322,7 +322,7 @@ impl Table {
             })
             .collect();
         if able.is_empty() {
-            return Choice::Nobody(self.why_nobody(wants));
+            return HostChoice::Nobody(self.why_nobody(wants));
         }
         let now = Instant::now();
         let until = |entry: &HostEntry| {
@@ -332,13 +332,13 @@ impl Table {
         let mut free = free.peekable();
         if free.peek().is_none() {
             let first = able.iter().filter_map(|(_, entry)| until(entry)).min();
-            return first.map_or(Choice::Busy, Choice::Limited);
+            return first.map_or(HostChoice::Busy, HostChoice::Limited);
         }
         // Of equals the first by name: the same run is placed in the same way.
         let most = free.max_by_key(|(name, entry)| (entry.free(), std::cmp::Reverse(*name)));
         match most {
-            Some((name, entry)) if entry.free() > 0 => Choice::Free((*name).clone()),
-            _ => Choice::Busy,
+            Some((name, entry)) if entry.free() > 0 => HostChoice::Free((*name).clone()),
+            _ => HostChoice::Busy,
         }
     }
 
@@ -503,7 +503,7 @@ impl Shared {
             ours.chain(&table.earlier).cloned().collect()
         };
         let nonce = format!("{}-{}", std::process::id(), Timestamp::now().as_nanosecond());
-        let question = Question {
+        let question = HostQuestion {
             version: VERSION,
             host: host.to_owned(),
             nonce: nonce.clone(),
@@ -512,7 +512,7 @@ impl Shared {
             jobs,
         };
         let text = serde_json::to_string(&question).expect("it can be written as JSON");
-        let answer = self.engine.look(host, self.identity.sign(Purpose::Question, text))?;
+        let answer = self.engine.look(host, self.identity.sign(SignedAs::Question, text))?;
         let refused = |why: String| EngineError::Refused {
             address: self.engine.page(),
             what: format!("a question to {host}"),
@@ -527,7 +527,7 @@ impl Shared {
             return Err(refused(why));
         }
         let key = self.key_of(host);
-        let opened = keys::open(&answer, Purpose::Answer, |by| Some(*by) == key);
+        let opened = keys::open(&answer, SignedAs::Answer, |by| Some(*by) == key);
         let text = match opened {
             Ok((_, text)) => text,
             Err(error) => {
@@ -558,7 +558,7 @@ impl Shared {
         for (key, progress) in jobs {
             if let Some(job) = table.jobs.get(&key) {
                 // Without a receiver the job is over.
-                let _ = job.signals.send(Signal::Progress(Box::new(progress)));
+                let _ = job.signals.send(JobSignal::Progress(Box::new(progress)));
             }
         }
         drop(table);
@@ -588,7 +588,7 @@ impl Shared {
         }
         // Those of a driver before us as well: whoever takes them over begins to listen now.
         for job in table.jobs.values().filter(|job| job.slot.host == host) {
-            let _ = job.signals.send(Signal::HostAway);
+            let _ = job.signals.send(JobSignal::HostAway);
         }
     }
 

@@ -33,7 +33,7 @@ pub struct PublicKey([u8; KEY_BYTES]);
 
 /// What a text is signed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum SignedAs {
     Order,
     Reply,
     Question,
@@ -49,7 +49,7 @@ pub enum Peers {
 
 /// Signs in the name of this machine.
 #[derive(Clone)]
-pub struct Identity(SigningKey);
+pub struct MachineIdentity(SigningKey);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Envelope {
@@ -72,9 +72,9 @@ pub enum NotOpened {
 #[error("`{0}` is no public key: it begins with `{BEGINS}` and has 64 hexadecimal digits")]
 pub struct NoKey(String);
 
-impl Identity {
+impl MachineIdentity {
     /// The one of this user on this machine, made when it is first needed.
-    pub fn of(settings: &Path) -> io::Result<Identity> {
+    pub fn of(settings: &Path) -> io::Result<MachineIdentity> {
         let folder = settings.join(FOLDER);
         let path = folder.join(SECRET);
         let read = || {
@@ -85,16 +85,16 @@ impl Identity {
             })
         };
         match read() {
-            Ok(bytes) => Ok(Identity(SigningKey::from_bytes(&bytes))),
+            Ok(bytes) => Ok(MachineIdentity(SigningKey::from_bytes(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-                let identity = Identity::new()?;
+                let identity = MachineIdentity::new()?;
                 // Two processes at once: the second one reads what the first one has written.
                 let mut half = tempfile::NamedTempFile::new_in(&folder)?;
                 half.write_all(to_hex(&identity.0.to_bytes()).as_bytes())?;
                 match half.persist_noclobber(&path) {
                     Ok(_) => Ok(identity),
-                    Err(_) => Ok(Identity(SigningKey::from_bytes(&read()?))),
+                    Err(_) => Ok(MachineIdentity(SigningKey::from_bytes(&read()?))),
                 }
             }
             Err(error) => Err(error),
@@ -102,18 +102,18 @@ impl Identity {
     }
 
     /// A new one, kept nowhere.
-    pub fn new() -> io::Result<Identity> {
+    pub fn new() -> io::Result<MachineIdentity> {
         let mut bytes = [0; KEY_BYTES];
         let mut random = fs::File::open("/dev/urandom")?;
         io::Read::read_exact(&mut random, &mut bytes)?;
-        Ok(Identity(SigningKey::from_bytes(&bytes)))
+        Ok(MachineIdentity(SigningKey::from_bytes(&bytes)))
     }
 
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key().to_bytes())
     }
 
-    pub fn sign(&self, purpose: Purpose, text: String) -> Vec<u8> {
+    pub fn sign(&self, purpose: SignedAs, text: String) -> Vec<u8> {
         let signature = self.0.sign(&signed(purpose, &text));
         let envelope =
             Envelope { by: self.public().to_string(), signature: to_hex(&signature.to_bytes()), text };
@@ -124,7 +124,7 @@ impl Identity {
 /// The text of an envelope and who signed it, if that is known.
 pub fn open(
     bytes: &[u8],
-    purpose: Purpose,
+    purpose: SignedAs,
     is_known: impl Fn(&PublicKey) -> bool,
 ) -> Result<(PublicKey, String), NotOpened> {
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(|_| NotOpened::Unreadable)?;
@@ -171,12 +171,12 @@ fn list(settings: &Path, peers: Peers) -> PathBuf {
     })
 }
 
-fn signed(purpose: Purpose, text: &str) -> Vec<u8> {
+fn signed(purpose: SignedAs, text: &str) -> Vec<u8> {
     let word = match purpose {
-        Purpose::Order => "order",
-        Purpose::Reply => "reply",
-        Purpose::Question => "question",
-        Purpose::Answer => "answer",
+        SignedAs::Order => "order",
+        SignedAs::Reply => "reply",
+        SignedAs::Question => "question",
+        SignedAs::Answer => "answer",
     };
     format!("aot {word}\n{text}").into_bytes()
 }
@@ -218,7 +218,7 @@ impl FromStr for PublicKey {
 }
 
 /// Without the secret.
-impl fmt::Debug for Identity {
+impl fmt::Debug for MachineIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Identity").field(&self.public()).finish()
     }
@@ -232,45 +232,48 @@ mod tests {
 
     #[test]
     fn a_text_is_opened_by_whoever_knows_the_key_and_for_its_purpose_only() {
-        let (ours, theirs) = (Identity::new().expect("a key"), Identity::new().expect("a key"));
-        let sealed = ours.sign(Purpose::Order, "run it".into());
+        let (ours, theirs) = (MachineIdentity::new().expect("a key"), MachineIdentity::new().expect("a key"));
+        let sealed = ours.sign(SignedAs::Order, "run it".into());
         let knows = |key: PublicKey| move |asked: &PublicKey| *asked == key;
-        assert_eq!(open(&sealed, Purpose::Order, knows(ours.public())), Ok((ours.public(), "run it".into())));
         assert_eq!(
-            open(&sealed, Purpose::Reply, knows(ours.public())),
+            open(&sealed, SignedAs::Order, knows(ours.public())),
+            Ok((ours.public(), "run it".into()))
+        );
+        assert_eq!(
+            open(&sealed, SignedAs::Reply, knows(ours.public())),
             Err(NotOpened::Forged(ours.public()))
         );
         assert_eq!(
-            open(&sealed, Purpose::Order, knows(theirs.public())),
+            open(&sealed, SignedAs::Order, knows(theirs.public())),
             Err(NotOpened::Unknown(ours.public()))
         );
         let text = String::from_utf8(sealed).expect("text");
         let changed = text.replace("run it", "run that");
         assert_eq!(
-            open(changed.as_bytes(), Purpose::Order, knows(ours.public())),
+            open(changed.as_bytes(), SignedAs::Order, knows(ours.public())),
             Err(NotOpened::Forged(ours.public()))
         );
         let pretended = text.replace(&ours.public().to_string(), &theirs.public().to_string());
         assert_eq!(
-            open(pretended.as_bytes(), Purpose::Order, knows(theirs.public())),
+            open(pretended.as_bytes(), SignedAs::Order, knows(theirs.public())),
             Err(NotOpened::Forged(theirs.public()))
         );
         for odd in ["", "{}", "null", "[1]", "{\"by\":\"x\",\"signature\":\"y\",\"text\":\"z\"}"] {
-            assert_eq!(open(odd.as_bytes(), Purpose::Order, |_| true), Err(NotOpened::Unreadable), "{odd}");
+            assert_eq!(open(odd.as_bytes(), SignedAs::Order, |_| true), Err(NotOpened::Unreadable), "{odd}");
         }
     }
 
     #[test]
     fn an_identity_and_its_peers_are_kept() {
         let settings = tempfile::tempdir().expect("a folder");
-        let first = Identity::of(settings.path()).expect("made");
-        let again = Identity::of(settings.path()).expect("read");
+        let first = MachineIdentity::of(settings.path()).expect("made");
+        let again = MachineIdentity::of(settings.path()).expect("read");
         assert_eq!(first.public(), again.public());
         let mode =
             fs::metadata(settings.path().join("keys/this-machine")).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(known(settings.path(), Peers::Drivers), []);
-        let other = Identity::new().expect("a key").public();
+        let other = MachineIdentity::new().expect("a key").public();
         remember(settings.path(), Peers::Drivers, "office", other).expect("kept");
         remember(settings.path(), Peers::Drivers, "office", first.public()).expect("kept");
         assert_eq!(known(settings.path(), Peers::Drivers), [("office".to_owned(), first.public())]);

@@ -9,7 +9,7 @@ use aot_core::coordinator::Usage;
 use aot_core::state::State;
 use serde::{Deserialize, Serialize};
 
-use super::hosts::Slot;
+use super::hosts::HostSlot;
 use super::wire::{JobRequest, Spent};
 use crate::atomic_file::{self, Durability};
 use crate::plain_file;
@@ -51,8 +51,8 @@ pub(super) struct Records {
 }
 
 impl SentJob {
-    pub fn slot(&self) -> Slot {
-        Slot { host: self.host.clone(), slot: self.slot }
+    pub fn slot(&self) -> HostSlot {
+        HostSlot { host: self.host.clone(), slot: self.slot }
     }
 }
 

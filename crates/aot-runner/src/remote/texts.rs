@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::wire::{Ending, JobRequest, KeptText};
+use super::wire::{JobEnding, JobRequest, KeptText};
 use crate::agents::redact::{Secrets, sounds_secret};
 use crate::plain_file;
 
@@ -96,10 +96,10 @@ fn begins(request: &JobRequest) -> String {
 }
 
 /// How a job ended, in a word.
-pub fn word(ending: &Ending) -> String {
+pub fn word(ending: &JobEnding) -> String {
     let told = |what: &str, reason: &str| format!("{what}: {}", reason.lines().next().unwrap_or_default());
     match ending {
-        Ending::Attempt(outcome) => match outcome {
+        JobEnding::Attempt(outcome) => match outcome {
             JobOutcome::Done { .. } => "done".into(),
             JobOutcome::Probed { .. } => "probed".into(),
             JobOutcome::Failed { reason } => told("failed", reason),
@@ -109,13 +109,13 @@ pub fn word(ending: &Ending) -> String {
             JobOutcome::NotStarted { reason, .. } => told("not started", reason),
             JobOutcome::Lost { reason } => told("lost", reason),
         },
-        Ending::Replan(Answer::Plan(_)) => "planned".into(),
-        Ending::Replan(
+        JobEnding::Replan(Answer::Plan(_)) => "planned".into(),
+        JobEnding::Replan(
             Answer::Failed { reason }
             | Answer::Refused { reason, .. }
             | Answer::Unable { reason, .. }
             | Answer::NotStarted { reason, .. },
         ) => told("no plan", reason),
-        Ending::Refused { reason } => told("not taken", reason),
+        JobEnding::Refused { reason } => told("not taken", reason),
     }
 }

@@ -31,7 +31,7 @@ pub struct WantedAgents {
 
 /// One job for one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct JobOrder {
     pub version: u32,
     pub loop_id: String,
     /// Nobody else takes it.
@@ -57,7 +57,7 @@ pub struct Spent {
 
 /// What a job told beside its cost, by number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Told {
+pub enum JobTold {
     ToolFailed { agent: String, line: String },
     Mends { reason: String },
     AgentEnded { agent: String, tokens: u64, cost_usd: Option<f64>, seconds: u64 },
@@ -66,17 +66,17 @@ pub enum Told {
 
 /// How far a job is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct JobProgress {
     pub spent: Spent,
     /// What its agent does now.
     pub doing: Option<String>,
     /// The number of the first of these.
     pub first_told: u64,
-    pub told: Vec<Told>,
+    pub told: Vec<JobTold>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Ending {
+pub enum JobEnding {
     Attempt(JobOutcome),
     Replan(Answer),
     /// The host did not take the order.
@@ -104,15 +104,15 @@ pub struct KeptText {
 pub struct Reply {
     pub version: u32,
     pub key: String,
-    pub ending: Ending,
+    pub ending: JobEnding,
     pub left: Left,
-    pub progress: Progress,
+    pub progress: JobProgress,
     pub texts: Vec<KeptText>,
 }
 
 /// How is it going? Asked every second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct HostQuestion {
     pub version: u32,
     pub host: String,
     /// Made for this question, so that an answer cannot be an old one.
@@ -132,5 +132,5 @@ pub struct HostAnswer {
     pub offers: Vec<String>,
     /// Whose limits its agents use up: hosts that name the same account are limited together.
     pub account: String,
-    pub jobs: BTreeMap<String, Progress>,
+    pub jobs: BTreeMap<String, JobProgress>,
 }

@@ -2,7 +2,7 @@
 
 use aot_runner::driver;
 use aot_runner::live::HostsNow;
-use aot_runner::remote::engine::Engine;
+use aot_runner::remote::engine::OrderEngine;
 use aot_runner::remote::keys::{self, Peers};
 use aot_runner::store::home::Home;
 use clap::Args;
@@ -49,7 +49,10 @@ impl Verb for HostsArgs {
         let text = || {
             let mut lines = vec![
                 format!("key      {key}"),
-                format!("         on each host: aot worker --driver {}={key} …", remote::machine_name()),
+                format!(
+                    "         on each host: aot worker --on ENGINE --repo REPOSITORY --driver {}={key}",
+                    remote::machine_name()
+                ),
             ];
             let trusted = |peers: &[(String, keys::PublicKey)]| {
                 peers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")

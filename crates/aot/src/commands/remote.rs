@@ -9,7 +9,7 @@ use aot_core::state::Span;
 use aot_restate::driver::{ConnectError, Restate};
 use aot_runner::agents::Team;
 use aot_runner::remote::dispatch::RemoteConfig;
-use aot_runner::remote::keys::{self, Identity, Peers, PublicKey};
+use aot_runner::remote::keys::{self, MachineIdentity, Peers, PublicKey};
 use aot_runner::remote::wire::WantedAgents;
 use aot_runner::tree::ExchangePlace;
 use clap::Args;
@@ -122,8 +122,8 @@ pub fn settings() -> Result<PathBuf, Failure> {
     place::user_settings().ok_or_else(|| Failure::world("keep keys", "there is no home folder"))
 }
 
-pub fn identity() -> Result<Identity, Failure> {
-    Identity::of(&settings()?).map_err(|error| Failure::world("read this machine's key", error))
+pub fn identity() -> Result<MachineIdentity, Failure> {
+    MachineIdentity::of(&settings()?).map_err(|error| Failure::world("read this machine's key", error))
 }
 
 /// A machine and its key, as they are typed.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use aot_runner::remote::keys::{Identity, Purpose};
+use aot_runner::remote::keys::{MachineIdentity, SignedAs};
 use aot_testkit::machines::Machines;
 use aot_testkit::project::Project;
 
@@ -32,8 +32,8 @@ fn call(machines: &Machines, path: &str, body: &[u8]) -> String {
 #[test]
 fn an_order_of_a_stranger_is_refused() {
     let Some(mut machines) = machines(one_atom(), &["one"]) else { return };
-    let stranger = Identity::new().expect("a key");
-    let signed = stranger.sign(Purpose::Order, "{}".to_owned());
+    let stranger = MachineIdentity::new().expect("a key");
+    let signed = stranger.sign(SignedAs::Order, "{}".to_owned());
     for (order, why) in [
         (&b"not even an envelope"[..], "it is not signed in the way that this version understands"),
         (&signed[..], "a key that is not known here"),
@@ -42,7 +42,7 @@ fn an_order_of_a_stranger_is_refused() {
         assert!(answer.contains("Refused") && answer.contains(why), "{answer}");
         machines.host("one").hear("an order was refused");
     }
-    let asked = stranger.sign(Purpose::Question, "{}".to_owned());
+    let asked = stranger.sign(SignedAs::Question, "{}".to_owned());
     let answer = call(&machines, "/aot-one/look/look", &asked);
     let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
     assert!(
@@ -105,7 +105,7 @@ fn a_host_that_nobody_trusts_gets_no_jobs_and_is_named() {
 #[test]
 fn a_host_with_another_key_gets_no_jobs() {
     let Some(machines) = machines(one_atom(), &["one", "two"]) else { return };
-    let other = Identity::new().expect("a key").public();
+    let other = MachineIdentity::new().expect("a key").public();
     machines.trust("two", &other.to_string());
     let mut driver = Driver::start(&machines, &[]);
     driver.hear("two gets no jobs");
@@ -189,7 +189,7 @@ fn what_prevents_a_run_on_hosts_is_said_with_what_to_type() {
         let said = said(words);
         assert!(said.contains(problem) && said.contains(hint), "{words:?}: {said}");
     }
-    let key = Identity::new().expect("a key").public().to_string();
+    let key = MachineIdentity::new().expect("a key").public().to_string();
     assert!(project.aot(&["hosts", "--trust", &format!("one={key}")]).status.success());
     for (on, problem, hint) in [
         ("restate=http://127.0.0.1:1", "the engine at http://127.0.0.1:1 does not answer", "restate-server"),

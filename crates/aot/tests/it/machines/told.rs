@@ -73,8 +73,8 @@ fn probes_and_judges_are_asked_on_hosts() {
     let log = project.note("roles").display().to_string();
     let script = format!(
         "brief=$(cat)\ncase \"$brief\" in\n\
-         *'\"scores\"'*) role=judge; answer='{{\"scores\": [{{\"criterion\": \"clarity\", \"score\": 5, \"reason\": \"plain\", \"evidence\": [\"done:1: it says so\"]}}]}}' ;;\n\
-         *'\"feasible\"'*) role=probe; answer='{{\"feasible\": true, \"findings\": \"it can be done\", \"cost_estimate\": \"tiny\"}}' ;;\n\
+         *Judge*) role=judge; answer='{{\"scores\": [{{\"criterion\": \"clarity\", \"score\": 5, \"reason\": \"plain\", \"evidence\": [\"done:1: it says so\"]}}]}}' ;;\n\
+         *feasible*) role=probe; answer='{{\"feasible\": true, \"findings\": \"it can be done\", \"cost_estimate\": \"tiny\"}}' ;;\n\
          *) role=worker; echo 1 > done; answer='{{\"success\": true, \"summary\": \"done\", \"artifacts\": [\"done\"], \"reason\": null}}' ;;\n\
          esac\necho \"$role ${{HOME##*/}}\" >> {log}\necho \"$answer\"\n"
     );
@@ -104,7 +104,8 @@ fn hosts_slots_and_jobs_are_shown_while_they_work() {
     let sleep = "while [ ! -e GO ]; do sleep 0.05; done";
     let project = project("", "", "done");
     let go = project.note("go").display().to_string();
-    let atoms = atom("A1", "", "", &sleep.replace("GO", &go)) + &atom("A2", "A1", "", "echo > done");
+    let atoms =
+        atom("A1", "", ", needs: [gpu]", &sleep.replace("GO", &go)) + &atom("A2", "A1", "", "echo > done");
     let text = project.read(STATE).replacen("atoms:\n", &format!("atoms:\n{atoms}"), 1);
     project.write(STATE, &text);
     let Some(mut machines) = machines(project, &["one"]) else { return };
