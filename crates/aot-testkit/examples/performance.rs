@@ -1,0 +1,36 @@
+//! `performance [quick] [--keep] [--write] [SUBJECT…]`: what the program costs beside floors and rivals, measured in this run.
+//! `quick` fails if a ratio is worse by half than the one that was kept (`--keep` keeps new ones). `--write` writes
+//! docs/performance.md and its plots. `AOT_BIN` names the program; the full pass wants a release build.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use aot_testkit::performance::{Bench, Pass, baseline, measure, page};
+
+fn main() -> ExitCode {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let mut asked = |word: &str| {
+        let before = words.len();
+        words.retain(|it| it != word);
+        words.len() < before
+    };
+    let (quick, keep, write) = (asked("quick"), asked("--keep"), asked("--write"));
+    let began = Instant::now();
+    let pass = if quick { Pass::Quick } else { Pass::Full };
+    let mut bench = Bench::new(&aot_testkit::project::built(), pass);
+    measure(&mut bench, &words);
+    let took = began.elapsed().as_secs();
+    println!("\n{} figures in {took} s", bench.rows.len());
+    if write {
+        page::write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"), &bench, took);
+    }
+    if keep {
+        baseline::write(&bench.rows);
+    }
+    let worse = if quick { baseline::worse(&bench.rows) } else { Vec::new() };
+    for line in &worse {
+        println!("worse: {line}");
+    }
+    if worse.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

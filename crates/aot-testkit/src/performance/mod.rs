@@ -1,0 +1,78 @@
+//! What the program costs, beside a floor or a rival that is measured in the same run: one module for each subject, one
+//! table for all. Nothing is asserted in tests here: `baseline` compares a quick pass with figures that were kept, and the
+//! goals are for whoever reads the table.
+
+use std::path::{Path, PathBuf};
+
+pub mod baseline;
+pub mod measure;
+pub mod page;
+pub mod plot;
+pub mod table;
+
+pub use measure::{Samples, in_turns};
+pub use plot::Curve;
+pub use table::{Goal, Row, Unit};
+
+/// A quick pass has few rounds and small sizes, for the gate; the full one takes a quarter of an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    Quick,
+    Full,
+}
+
+/// What a subject is given, and where it puts what it measured.
+#[derive(Debug)]
+pub struct Bench {
+    /// The program that is measured.
+    pub aot: PathBuf,
+    pub pass: Pass,
+    pub rows: Vec<Row>,
+    pub curves: Vec<Curve>,
+    /// What could not be measured here, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Bench {
+    pub fn new(aot: &Path, pass: Pass) -> Bench {
+        Bench { aot: aot.to_path_buf(), pass, rows: Vec::new(), curves: Vec::new(), left_out: Vec::new() }
+    }
+
+    pub fn of<T>(&self, quick: T, full: T) -> T {
+        match self.pass {
+            Pass::Quick => quick,
+            Pass::Full => full,
+        }
+    }
+
+    /// Keeps a row, and shows it at once.
+    pub fn row(&mut self, row: Row) {
+        println!("{}", row.line());
+        self.rows.push(row);
+    }
+
+    pub fn left_out(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        println!("left out: {what}");
+        self.left_out.push(what);
+    }
+}
+
+/// Its name on the command line, and how it is measured.
+#[derive(Debug)]
+pub struct Subject {
+    pub name: &'static str,
+    pub measure: fn(&mut Bench),
+}
+
+pub const SUBJECTS: &[Subject] = &[];
+
+/// Measures the subjects whose names hold one of the words, or all of them.
+pub fn measure(bench: &mut Bench, wanted: &[String]) {
+    for subject in SUBJECTS {
+        if wanted.is_empty() || wanted.iter().any(|word| subject.name.contains(word.as_str())) {
+            println!("\n{}", subject.name);
+            (subject.measure)(bench);
+        }
+    }
+}
