@@ -3,7 +3,7 @@
 use aot_core::contract;
 use aot_core::state::Stamp;
 use aot_core::verdict::Outcome;
-use aot_runner::live::{LiveCheck, LiveJob, LiveNow};
+use aot_runner::live::{HostJobNow, HostNow, HostsNow, LiveCheck, LiveJob, LiveNow};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -179,6 +179,41 @@ fn checks_that_run_now_are_told() {
     let shown = plain(&watched, (80, 24));
     for expected in ["checks: they run now", "◐ Login tests are green  runs now", "✓ The linter is quiet"]
     {
+        assert!(shown.contains(expected), "{expected}:\n{shown}");
+    }
+}
+
+#[test]
+fn hosts_are_told_with_their_jobs() {
+    let mut watched = watched();
+    let (jobs, now) = (watched.beside.live.jobs.clone(), now());
+    let on = |job: &LiveJob, slot| HostJobNow {
+        job: "A6/7".into(),
+        task: job.task.clone(),
+        atom: job.atom.clone(),
+        attempt: job.attempt,
+        slot,
+        since: now,
+    };
+    let host = |name: &str, state: &str, jobs| HostNow {
+        name: name.into(),
+        state: state.into(),
+        slots: 4,
+        jobs,
+        ..HostNow::default()
+    };
+    watched.beside.live.hosts = Some(HostsNow {
+        engine: "http://127.0.0.1:9070/ui/".into(),
+        waiting: 1,
+        hosts: vec![host("one", "up", vec![on(&jobs[0], 0)]), host("two", "away", Vec::new())],
+        ..HostsNow::default()
+    });
+    let shown = plain(&watched, (100, 30));
+    for expected in [
+        "hosts 1 of 8 slots busy, 1 job waiting for a slot; http://127.0.0.1:9070/ui/",
+        "two: away; 0 of 4 slots",
+        "on one, 4m",
+    ] {
         assert!(shown.contains(expected), "{expected}:\n{shown}");
     }
 }

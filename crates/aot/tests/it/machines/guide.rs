@@ -16,7 +16,7 @@ fn the_loop_on_one_machine() {
     let ports = format!(
         "export RESTATE_INGRESS__BIND_ADDRESS=127.0.0.1:{ingress} RESTATE_ADMIN__BIND_ADDRESS=127.0.0.1:{admin} \
          RESTATE_BIND_ADDRESS=127.0.0.1:{node} RESTATE_ADVERTISED_ADDRESS=http://127.0.0.1:{node}/ \
-         RESTATE_DISABLE_TELEMETRY=true PATH=\"{}:$PATH\"\n",
+         RESTATE_DISABLE_TELEMETRY=true PATH=\"{}:$PATH\"\ntrap 'kill $server $worker 2> /dev/null || true' EXIT\n",
         program.parent().expect("a folder").display()
     );
     let script = commands(&page).replace("9070", &admin.to_string());

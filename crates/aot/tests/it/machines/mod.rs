@@ -10,7 +10,7 @@ mod told;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
@@ -72,7 +72,11 @@ struct Driver {
 
 impl Driver {
     fn start(machines: &Machines, more: &[&str]) -> Driver {
-        let mut command = machines.run(more);
+        Driver::of(machines.run(more))
+    }
+
+    /// Another verb that goes on.
+    fn of(mut command: Command) -> Driver {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let (sender, lines) = channel();
         let (out, err) = (child.stdout.take().expect("asked for"), child.stderr.take().expect("asked for"));

@@ -1,5 +1,7 @@
 //! What a driver's machine hears of what happened on hosts.
 
+use std::process::{Command, Stdio};
+
 use aot_testkit::machines::Machines;
 use aot_testkit::project::{Project, STATE};
 
@@ -127,6 +129,7 @@ fn hosts_slots_and_jobs_are_shown_while_they_work() {
     let hosts = machines.project.aot(&["hosts"]);
     let hosts = String::from_utf8_lossy(&hosts.stdout).into_owned();
     assert!(hosts.contains("two: 1 of 3 slots; offers gpu; A1/1"), "{hosts}");
+    the_page_shows_hosts(&machines);
     std::fs::write(go, "").expect("a file");
     let (exit, said) = driver.end();
     assert_eq!(exit, 0, "{said}");
@@ -134,19 +137,33 @@ fn hosts_slots_and_jobs_are_shown_while_they_work() {
     assert_eq!(status(&machines)["hosts"], serde_json::Value::Null);
 }
 
+fn the_page_shows_hosts(machines: &Machines) {
+    let Some(mut browser) = crate::page::browser() else { return };
+    let mut serve = Driver::of(machines.project.command(&["serve", "--json"]));
+    let told: serde_json::Value = serde_json::from_str(&serve.hear("address")).expect("JSON");
+    let tab = browser.open(1200, 800);
+    browser.go(&tab, told["address"].as_str().expect("an address"));
+    browser.wait(&tab, "document.querySelector('#now').textContent.includes('A1 works on two')");
+    browser.wait(&tab, "document.querySelector('#now').textContent.includes('two: 1 of 3 slots')");
+    browser.wait(&tab, "document.querySelector('#figures').textContent.includes('1 of 5 slots busy')");
+    let link = browser.ask(&tab, "document.querySelector('#figures a').href");
+    assert_eq!(link, format!("{}/ui/", machines.server.address().replace("restate=", "")));
+    if let Some(folder) = std::env::var_os("AOT_PICTURES") {
+        std::fs::write(std::path::Path::new(&folder).join("hosts.base64"), browser.picture(&tab))
+            .expect("a file");
+    }
+}
+
 /// Work goes to the hosts and comes back over git's own protocol, as it does between machines.
 #[test]
 fn work_travels_through_a_remote_that_hosts_reach_over_the_network() {
     let Some(program) = server() else { return };
-    let atoms = atom("A1", "", "", "echo 1 > one") + &atom("A2", "A1", "", "cat one one > done");
-    let project = project(&atoms, "", "done");
+    let project = two_steps();
     let bare = project.path("../served/p.git");
     std::fs::create_dir_all(bare.parent().expect("it has one")).expect("folders");
     project.git(&["clone", "-q", "--bare", ".", &bare.display().to_string()]).expect("a clone");
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
-    let served = GitDaemon::start(&project, bare.parent().expect("it has one"), port);
-    let address = format!("git://127.0.0.1:{port}/p.git");
+    let served = GitDaemon::start(&project);
+    let address = served.address(&bare);
     project.git(&["remote", "add", "shared", &address]).expect("a remote");
     let mut machines = Machines::new(aot(), &program, project, NO_CAGE);
     machines.add("one", &["--repo", &address]);
@@ -155,29 +172,64 @@ fn work_travels_through_a_remote_that_hosts_reach_over_the_network() {
     assert_eq!(machines.project.landed(), ["A1", "A2"]);
     let left = machines.project.git(&["ls-remote", "shared", "refs/aot/*"]);
     assert_eq!(left, Ok(String::new()), "references of jobs stay");
-    drop(served);
 }
 
-struct GitDaemon(std::process::Child);
+/// Without a remote it goes through a repository of the driver's.
+#[test]
+fn work_travels_through_the_drivers_own_repository_when_there_is_no_remote() {
+    let Some(program) = server() else { return };
+    let project = two_steps();
+    let served = GitDaemon::start(&project);
+    let repository = served.address(&project.path(".git"));
+    let mut machines = Machines::new(aot(), &program, project, NO_CAGE);
+    machines.add("one", &["--repo", &repository]);
+    let (exit, said) = Driver::start(&machines, &["--reached-by", &served.begins()]).end();
+    assert_eq!(exit, 0, "{said}");
+    assert_eq!(machines.project.landed(), ["A1", "A2"]);
+}
+
+fn two_steps() -> Project {
+    project(&(atom("A1", "", "", "echo 1 > one") + &atom("A2", "A1", "", "cat one one > done")), "", "done")
+}
+
+/// Serves what lies in the project's home, by its whole path.
+struct GitDaemon {
+    child: std::process::Child,
+    port: u16,
+}
 
 impl GitDaemon {
-    fn start(project: &Project, folder: &std::path::Path, port: u16) -> GitDaemon {
-        let mut command = std::process::Command::new("git");
+    fn start(project: &Project) -> GitDaemon {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        let port = free.expect("a free port").port();
+        // Started by git it would outlive git.
+        let programs = project.git(&["--exec-path"]).expect("git is here");
+        let mut command = Command::new(std::path::Path::new(&programs).join("git-daemon"));
         project.dress(&mut command);
-        let words = ["daemon", "--reuseaddr", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"];
-        command.args(words).arg(format!("--port={port}")).arg(format!("--base-path={}", folder.display()));
-        let mut child = command.arg(folder).stderr(std::process::Stdio::null()).spawn().expect("git is here");
+        let words = ["--reuseaddr", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"];
+        command.args(words).arg(format!("--port={port}")).arg(project.home());
+        let mut child = command.stderr(Stdio::null()).spawn().expect("git is here");
         wait_until("it listens", || {
             assert_eq!(child.try_wait().expect("it can be waited for"), None, "git daemon has ended");
             std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
-        GitDaemon(child)
+        GitDaemon { child, port }
+    }
+
+    /// How addresses of what it serves begin.
+    fn begins(&self) -> String {
+        format!("git://127.0.0.1:{}", self.port)
+    }
+
+    fn address(&self, repository: &std::path::Path) -> String {
+        let repository = repository.canonicalize().expect("it is there");
+        format!("{}{}", self.begins(), repository.display())
     }
 }
 
 impl Drop for GitDaemon {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
