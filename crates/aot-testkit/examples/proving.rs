@@ -2,39 +2,22 @@
 //! docs/proving.md; `proving client [PROJECT]…` does so once with the real Claude Code. `AOT_SEED=n` is the first seed, `AOT_ROUNDS` how many there are, `AOT_PROVING_CACHE` where downloads
 //! are kept, `AOT_BIN` names the program. With `agent` as its first word it is one of the agents.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use aot_testkit::proving::ProvingGround;
-use aot_testkit::proving::agent::{AgentArguments, agent};
+use aot_testkit::proving::agent::as_agent;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.first().map(String::as_str) {
-        Some("agent") => {
-            let Some(arguments) = AgentArguments::read(&words[1..]) else { return ExitCode::from(2) };
-            return match agent(&arguments) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    eprintln!("{error}");
-                    ExitCode::FAILURE
-                }
-            };
-        }
-        Some("--version") => {
-            println!("scripted 1");
-            return ExitCode::SUCCESS;
-        }
-        _ => {}
+    if let Some(exit) = as_agent(&words) {
+        return exit;
     }
     let with_client = words.first().is_some_and(|word| word == "client");
     let projects = words.into_iter().skip(usize::from(with_client)).collect();
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let home = || std::env::var_os("HOME").map_or_else(std::env::temp_dir, PathBuf::from);
-    let cache = std::env::var_os("AOT_PROVING_CACHE").map(PathBuf::from);
     let ground = ProvingGround {
         aot: aot_testkit::project::built(),
-        cache: cache.unwrap_or_else(|| home().join(".cache/aot-proving")),
+        cache: aot_testkit::proving::cache(),
         projects,
         seed: number("AOT_SEED").unwrap_or(1),
         rounds: number("AOT_ROUNDS").unwrap_or(3),

@@ -33,7 +33,8 @@ pub fn built() -> PathBuf {
     let beside = || Some(std::env::current_exe().ok()?.parent()?.parent()?.join("aot"));
     let aot = std::env::var_os("AOT_BIN").map(PathBuf::from).or_else(beside).unwrap_or_default();
     assert!(aot.is_file(), "{} is not built: cargo build", aot.display());
-    aot
+    // It is started in other folders.
+    std::path::absolute(&aot).expect("there is a folder to be in")
 }
 
 /// What a process is to the campaign.

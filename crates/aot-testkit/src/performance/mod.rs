@@ -8,6 +8,7 @@ pub mod baseline;
 pub mod measure;
 pub mod page;
 pub mod plot;
+pub mod proving;
 pub mod table;
 
 pub use measure::{Samples, in_turns};
@@ -65,7 +66,7 @@ pub struct Subject {
     pub measure: fn(&mut Bench),
 }
 
-pub const SUBJECTS: &[Subject] = &[];
+pub const SUBJECTS: &[Subject] = &[Subject { name: "proving", measure: proving::measure }];
 
 /// Measures the subjects whose names hold one of the words, or all of them.
 pub fn measure(bench: &mut Bench, wanted: &[String]) {

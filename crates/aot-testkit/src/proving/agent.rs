@@ -5,6 +5,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -68,8 +69,27 @@ impl AgentArguments {
     }
 }
 
+/// A program whose first word is `agent` is one; `--version` is asked of it, too.
+pub fn as_agent(words: &[String]) -> Option<ExitCode> {
+    match words.first().map(String::as_str) {
+        Some("agent") => Some(match AgentArguments::read(&words[1..]).map(|arguments| agent(&arguments)) {
+            None => ExitCode::from(2),
+            Some(Ok(())) => ExitCode::SUCCESS,
+            Some(Err(error)) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        }),
+        Some("--version") => {
+            println!("scripted 1");
+            Some(ExitCode::SUCCESS)
+        }
+        _ => None,
+    }
+}
+
 /// One turn: from a brief, or from what was wrong with the last answer, to an answer.
-pub fn agent(arguments: &AgentArguments) -> io::Result<()> {
+fn agent(arguments: &AgentArguments) -> io::Result<()> {
     let mut prompt = String::new();
     io::stdin().read_to_string(&mut prompt)?;
     let atom = std::env::var("AOT_ATOM").map_err(io::Error::other)?;

@@ -1,5 +1,5 @@
 //! The same agents without a loop that checks: all at once with `xargs -P`, and one after the other in a shell loop that
-//! believes what they say. Both are what people really write.
+//! believes what they say. Both are what people really write. And with `make`, which knows what needs what and runs the checks.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::corpus::{Prepared, TESTS};
 use super::judge::{changed_in, run_tests};
-use super::scene::{IDLE_SECONDS, Minds, PARALLEL, atom, lay_out_empty, task};
+use super::scene::{IDLE_SECONDS, Minds, atom, lay_out_empty, task};
 
 /// How often a shell loop asks for one module.
 const TRIES: usize = 5;
@@ -28,7 +28,26 @@ pub fn with_xargs(prepared: &Prepared, minds: &Minds) -> BareRun {
     let atoms = format!("{{ echo {}; }}", atoms(prepared).join("; echo "));
     let agent = agent_words(minds, IDLE_SECONDS);
     let one = format!("AOT_ATOM={{}} {agent} < briefs/{{}} > /dev/null 2>&1 || true");
-    run(prepared, minds, &format!("{atoms} | xargs -P {PARALLEL} -I{{}} sh -c '{one}'; echo DONE"))
+    let parallel = minds.parallel;
+    run(prepared, minds, &format!("{atoms} | xargs -P {parallel} -I{{}} sh -c '{one}'; echo DONE"))
+}
+
+/// Each agent once, after those whose modules it imports, and then its check; all of them in one folder.
+pub fn with_make(prepared: &Prepared, minds: &Minds) -> BareRun {
+    let agent = agent_words(minds, 600);
+    let name = |path: &str| atom(&prepared.modules, path);
+    let mut rules = format!("all: {}\n", atoms(prepared).join(" "));
+    for module in &prepared.modules {
+        let needs: Vec<String> = module.depends_on.iter().map(|path| name(path)).collect();
+        let (id, check) = (name(&module.path), prepared.test_command(&module.tests));
+        rules += &format!(
+            "{id}: {}\n\t@AOT_ATOM={id} {agent} < briefs/{id} > /dev/null 2>&1\n\t@{check} > /dev/null 2>&1\n",
+            needs.join(" ")
+        );
+    }
+    fs::write(minds.path("rules.make"), rules).expect("a file");
+    let (parallel, rules) = (minds.parallel, minds.path("rules.make"));
+    run(prepared, minds, &format!("make -s -j {parallel} -f {} && echo DONE", rules.display()))
 }
 
 /// One module after the other, each until an agent says that it is done.

@@ -100,7 +100,35 @@ impl LoopReport {
     }
 }
 
+/// How long honest agents take that think for a while: in a loop, all at once and then one run of the tests, and under
+/// `make`, which waits for imports and runs the same checks.
+#[derive(Debug)]
+pub struct PacedTimes {
+    pub looped: Duration,
+    pub xargs: Duration,
+    /// None without `make`.
+    pub make: Option<Duration>,
+}
+
 impl ProvingGround {
+    /// The first of the projects, with agents of this pace.
+    pub fn paced(&self, pace: Duration, parallel: usize) -> Result<PacedTimes, String> {
+        let prepared = Corpus::read().prepare(&self.cache, &self.projects)?;
+        let prepared = prepared.first().ok_or("there is no such project")?;
+        let nothing = vec![Vec::new(); prepared.modules.len()];
+        let minds = || Minds::new(prepared, &nothing, Patience::Mends, pace).so_many(parallel);
+        let looped = scene::run_loop(&self.aot, prepared, &minds(), &Workforce::Scripted);
+        if looped.exit != Some(0) {
+            return Err(format!("the loop ended with {:?}: {}", looped.exit, looped.said));
+        }
+        let made = bare::with_make(prepared, &minds());
+        Ok(PacedTimes {
+            looped: looped.took,
+            xargs: bare::with_xargs(prepared, &minds()).took,
+            make: (made.said_done && made.tests_pass).then_some(made.took),
+        })
+    }
+
     pub fn run(&self) -> Result<ProvingTable, String> {
         let corpus = Corpus::read();
         let prepared = corpus.prepare(&self.cache, &self.projects)?;
@@ -210,6 +238,13 @@ impl ProvingGround {
         };
         (report, project, said)
     }
+}
+
+/// Where downloads are kept.
+pub fn cache() -> PathBuf {
+    let home = || std::env::var_os("HOME").map_or_else(std::env::temp_dir, PathBuf::from);
+    let named = std::env::var_os("AOT_PROVING_CACHE").map(PathBuf::from);
+    named.unwrap_or_else(|| home().join(".cache/aot-proving"))
 }
 
 fn program_version(program: &Path) -> String {

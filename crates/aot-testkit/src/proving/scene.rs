@@ -18,7 +18,7 @@ use crate::project::{Project, STATE};
 /// An agent that says nothing for so long is ended.
 pub const IDLE_SECONDS: u64 = 8;
 
-/// How many agents work at a time.
+/// How many agents work at a time in the campaign.
 pub const PARALLEL: usize = 3;
 
 /// What the agents of one run did, as they wrote it down.
@@ -128,6 +128,8 @@ pub fn lay_out_empty(folder: &Path, prepared: &Prepared) {
 pub struct Minds {
     folder: tempfile::TempDir,
     pub arguments: AgentArguments,
+    /// How many of them work at a time.
+    pub parallel: usize,
 }
 
 impl Minds {
@@ -155,7 +157,15 @@ impl Minds {
             plan.insert(atom(&prepared.modules, &module.path), known);
         }
         fs::write(knowledge.join("plan.json"), Value::from(plan).to_string()).expect("a file");
-        Minds { arguments: AgentArguments { knowledge, memory, patience, pace, resume: None }, folder }
+        Minds {
+            arguments: AgentArguments { knowledge, memory, patience, pace, resume: None },
+            folder,
+            parallel: PARALLEL,
+        }
+    }
+
+    pub fn so_many(self, parallel: usize) -> Minds {
+        Minds { parallel, ..self }
     }
 
     pub fn work(&self) -> Work {
@@ -203,7 +213,7 @@ pub fn run_loop(aot: &Path, prepared: &Prepared, minds: &Minds, workforce: &Work
     lay_out_empty(&project.root(), prepared);
     project.init();
     let began = project.git(&["rev-parse", "HEAD"]).expect("there is a commit");
-    project.write(STATE, &state(prepared));
+    project.write(STATE, &state(prepared, minds.parallel));
     let clock = Instant::now();
     let mut command = project.command(&["run", "--json"]);
     if let Workforce::Client { model, .. } = workforce {
@@ -285,7 +295,7 @@ answer = "answer"
     )
 }
 
-fn state(prepared: &Prepared) -> String {
+fn state(prepared: &Prepared, parallel: usize) -> String {
     let mut atoms = String::new();
     for module in &prepared.modules {
         let id = atom(&prepared.modules, &module.path);
@@ -306,7 +316,7 @@ fn state(prepared: &Prepared) -> String {
             json!(prepared.test_command(&[]))
         ),
         constraints: &format!(
-            "max_iterations: 60, max_stall_count: 6, max_parallel_agents: {PARALLEL}, agent_timeout: 2m, check_timeout: 2m"
+            "max_iterations: 60, max_stall_count: 6, max_parallel_agents: {parallel}, agent_timeout: 2m, check_timeout: 2m"
         ),
         objective: &format!("  protected: [\"{TESTS}/**\"]"),
         control: "",
