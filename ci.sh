@@ -103,7 +103,7 @@ format_and_lints
 # With the same packages and features as the tests, so that nothing is compiled twice.
 step 'build'
 cargo build --workspace --features "$features" --locked --lib --bins --tests --example simulate --example check_model \
-    --example faults --example attacks
+    --example faults --example attacks --example performance
 
 step 'the demo'
 "$target/debug/aot" demo > /dev/null
@@ -144,6 +144,10 @@ wait "$faults" || failed=$?
 cat "$target/faults.log"
 wait "$simulations" || failed=$?
 cat "$target/simulations.log"
+
+# When nothing else runs: ratios to floors that are measured beside them, against those that were kept.
+step 'performance'
+"$target/debug/examples/performance" quick || failed=$?
 
 step 'done'
 cat "$sum"

@@ -128,7 +128,12 @@ impl OrderEngine for Restate {
     }
 
     fn send(&self, host: &str, slot: u32, key: &str, order: Vec<u8>) -> Result<Sent, EngineError> {
-        self.runtime().block_on(self.server.send(host, &slot.to_string(), "work", key, order, ANSWER))
+        // Orders of different loops do not wait for each other: whether a slot is free the host knows.
+        let object = match key.split_once('/') {
+            Some((of, _)) => names::segment(&format!("{of}.{slot}")),
+            None => slot.to_string(),
+        };
+        self.runtime().block_on(self.server.send(host, &object, "work", key, order, ANSWER))
     }
 
     fn wait(&self, sent: &Sent, ended: Box<dyn FnOnce(Waited) + Send>) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -16,6 +16,9 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// A connection on which nothing arrives is looked at after this time, and given up after as many times as `PROBES` says.
 const ALIVE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
+
+/// A longer answer is none: replies bring outputs and transcripts, which are bounded where they are made.
+const MOST_BYTES: usize = 64 << 20;
 
 /// An answer of the server, whatever it says.
 #[derive(Debug)]
@@ -57,7 +60,8 @@ impl Http {
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
         let response = self.client.request(request).await.map_err(|error| reason(&error))?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| reason(&error))?.to_bytes();
+        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+        let body = body.map_err(|error| reason(&*error))?.to_bytes();
         Ok(Answered { status, body })
     }
 

@@ -164,6 +164,7 @@ impl Workers {
             && let Some(done) = attempt.take()
         {
             self.give_back(done.lent, End::Discarded { reason: "it was killed".into() });
+            self.executor.settled(&done.assignment.job);
         }
     }
 

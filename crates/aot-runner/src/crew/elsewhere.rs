@@ -41,6 +41,7 @@ impl Executor for Elsewhere {
         let outcome = match ending {
             JobEnding::Attempt(outcome) => outcome,
             JobEnding::Refused { reason } => return not_started(reason),
+            JobEnding::Busy => return not_started("its host has no free slot".into()),
             JobEnding::Replan(_) => return lost("it gave the answer of another job"),
         };
         let lands = matches!(
@@ -55,7 +56,10 @@ impl Executor for Elsewhere {
         let commit = left.commit.as_deref().unwrap_or(&base);
         let (lent, sealed) = match workers.ground.take_in(&work, &base, commit) {
             Ok(taken) => taken,
-            Err(error) => return lost(&error.to_string()),
+            Err(error) => {
+                self.0.settled(&job);
+                return lost(&error.to_string());
+            }
         };
         // A host is trusted to work and to check, but what no worker may change is looked at here.
         if let Some(NotAccepted { reason, .. }) = not_accepted(&assignment, &sealed) {
@@ -94,6 +98,7 @@ impl Executor for Elsewhere {
         match end.ending {
             JobEnding::Replan(answer) => answer,
             JobEnding::Refused { reason } => Answer::Failed { reason },
+            JobEnding::Busy => Answer::Failed { reason: "its host has no free slot".into() },
             JobEnding::Attempt(_) => Answer::Failed { reason: "it gave the answer of another job".into() },
         }
     }

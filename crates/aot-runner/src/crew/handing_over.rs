@@ -14,6 +14,8 @@ pub struct HandOverPlace<'p> {
     pub address: &'p str,
     pub reference: &'p str,
     pub base: &'p str,
+    /// Where the reference was when the job began here: at the base, or at what an earlier try has made.
+    pub at: &'p str,
 }
 
 /// What became of finished work.
@@ -56,8 +58,8 @@ impl Crew {
 }
 
 impl SharedGround {
-    /// Makes the commit available that a job begins at.
-    pub fn bring(&self, place: &HandOverPlace<'_>) -> Result<(), GroundError> {
+    /// Makes the commit available that a job begins at, and tells where its reference is; none if the driver took it away.
+    pub fn bring(&self, place: &HandOverPlace<'_>) -> Result<Option<String>, GroundError> {
         self.0.ground.bring(place.address, place.reference, place.base)
     }
 
@@ -71,7 +73,7 @@ impl SharedGround {
         let DoneWork { mut lent, ignored, .. } = work.0;
         let handed = ground.as_commit(&mut lent, message).and_then(|commit| {
             let Some(commit) = commit else { return Ok(HandOver::Nothing { ignored }) };
-            match ground.hand_over(place.address, place.reference, place.base, &commit)? {
+            match ground.hand_over(place.address, place.reference, place.at, &commit)? {
                 true => Ok(HandOver::Commit { commit, ignored }),
                 false => Ok(HandOver::TooLate),
             }

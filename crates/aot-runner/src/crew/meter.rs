@@ -21,9 +21,9 @@ impl Meter {
 
     pub fn add(&self, usage: Usage) {
         let mut sum = self.locked();
-        sum.agent_runs += usage.agent_runs;
-        sum.mends += usage.mends;
-        sum.tokens += usage.tokens;
+        sum.agent_runs = sum.agent_runs.saturating_add(usage.agent_runs);
+        sum.mends = sum.mends.saturating_add(usage.mends);
+        sum.tokens = sum.tokens.saturating_add(usage.tokens);
         sum.cost_usd += usage.cost_usd;
     }
 

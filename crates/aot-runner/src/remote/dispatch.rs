@@ -1,13 +1,13 @@
 //! One job on a host, from the slot that it is given to the commit that it brings. A host that goes away loses its jobs to
 //! others: what it still brings is refused where work is handed over. Jobs of a driver that was killed are found again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use aot_core::coordinator::{Answer, JobId, JobOutcome, Obstacle, Task};
+use aot_core::coordinator::{Answer, CheckOutcome, JobId, JobOutcome, Obstacle, Task};
 use aot_core::state::Span;
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ use super::engine::{EngineError, OrderEngine, Sent, Waited};
 use super::hosted::locked;
 use super::hosts::{HostPool, HostSlot, HostsConfig, JobSignal, NoHost, Wants};
 use super::keys::{self, MachineIdentity, SignedAs};
-use super::records::{Records, SentJob, ToldSpent, digest};
+use super::records::{Found, Records, SentJob, ToldSpent, digest};
 use super::texts;
 use super::wire::{
     JobEnding, JobOrder, JobProgress, JobRequest, JobTold, Left, Reply, Spent, VERSION, WantedAgents,
@@ -29,6 +29,13 @@ const ENDING: Duration = Duration::from_secs(20);
 
 /// An engine that does not take an order, or its taking back, is asked again after this.
 const AGAIN: Duration = Duration::from_millis(300);
+
+/// So long after the first job is asked for, jobs of a driver before us wait to be asked for again. After a crash all of
+/// them are asked for at once.
+const EARLIER: Duration = Duration::from_secs(5);
+
+/// At the end of a run, an engine that is away is waited for so long, to have its last jobs taken back.
+const LAST_TRY: Duration = Duration::from_secs(5);
 
 /// What a driver needs to give jobs to hosts.
 #[derive(Debug)]
@@ -73,6 +80,10 @@ pub(crate) struct Dispatcher {
     records: Records,
     /// Sent by a driver before us; each is waited for by the first job that asks the same.
     earlier: Mutex<HashMap<String, SentJob>>,
+    /// Keys that were sent: the engine takes the same key for the same order, even after it has ended.
+    used: Mutex<HashSet<String>>,
+    /// When the first job was asked for.
+    began: OnceLock<Instant>,
     /// Finished work that has not landed yet.
     unsettled: Mutex<HashMap<JobId, SentJob>>,
     loop_id: String,
@@ -85,6 +96,8 @@ enum Wait {
     Reply(Box<Reply>),
     /// The host is away; the job is not its any more.
     Away,
+    /// Its slots are taken.
+    Busy,
     Killed,
     /// The host or the engine gave it up.
     GivenUp(String),
@@ -103,9 +116,14 @@ impl Dispatcher {
             .map_err(|error| format!("{error}; {}", error.hint()))?;
         let kept = |error: std::io::Error| format!("what is sent cannot be written down: {error}");
         let records = Records::open(&project.sidecar).map_err(kept)?;
-        let (ours, others): (Vec<SentJob>, Vec<SentJob>) =
-            records.all().into_iter().partition(|job| job.loop_id == loop_id);
-        others.iter().for_each(|job| records.remove(&job.key));
+        let mut ours = Vec::new();
+        for job in records.all() {
+            match job.examine(&identity, Timestamp::now()) {
+                Found::Usable if job.loop_id == loop_id => ours.push(job),
+                // The references of the old ones are released with all that nobody waits for.
+                Found::Usable | Found::Old | Found::Foreign => records.remove(&job.key),
+            }
+        }
         let wanted: Vec<String> = ours.iter().map(|job| job.reference.clone()).collect();
         exchange.release_besides(&wanted).map_err(|error| error.to_string())?;
         let earlier: Vec<(String, HostSlot)> = ours.iter().map(|job| (job.key.clone(), job.slot())).collect();
@@ -123,6 +141,7 @@ impl Dispatcher {
             let text = format!("jobs that were sent before: {}; they are waited for", ours.len());
             let _ = note.send(Message::Notice(Notice::note(text)));
         }
+        let used = ours.iter().map(|job| short(&job.key).to_owned()).collect();
         Ok(Dispatcher {
             engine,
             identity,
@@ -130,7 +149,9 @@ impl Dispatcher {
             exchange,
             hosts,
             records,
-            earlier: Mutex::new(ours.into_iter().map(|job| (job.digest.clone(), job)).collect()),
+            earlier: Mutex::new(ours.into_iter().map(|job| (digest(&job.request), job)).collect()),
+            used: Mutex::new(used),
+            began: OnceLock::new(),
             unsettled: Mutex::default(),
             loop_id: loop_id.to_owned(),
             sidecar: project.sidecar.clone(),
@@ -146,18 +167,20 @@ impl Dispatcher {
         switch: &Switch,
         hear: &dyn Fn(RemoteNews),
     ) -> RemoteEnd {
+        let began = self.began.get_or_init(Instant::now);
         let digest = digest(request);
         let mut earlier = locked(&self.earlier).remove(&digest);
+        if earlier.is_none() && began.elapsed() > EARLIER {
+            self.give_up_earlier();
+        }
         let mut wants = self.wants(request);
-        let mut number = 0;
         loop {
-            number += 1;
             let sent = match earlier.take() {
                 Some(sent) => {
                     self.note(format!("{} is found again on {}", short(&sent.key), sent.host));
                     sent
                 }
-                None => match self.place(request, base, &digest, number, &wants, switch) {
+                None => match self.place(request, base, &digest, &wants, switch) {
                     Ok(sent) => sent,
                     Err(ending) => return over(*ending, base),
                 },
@@ -177,19 +200,23 @@ impl Dispatcher {
                         hear(RemoteNews::Spent(spent));
                         self.settle(&sent);
                         wants.avoid.insert(host);
-                        self.note(format!("{} goes to another host: {why}", short(&sent.key)));
+                        self.note(format!("{} was not done on {}: {why}", short(&sent.key), sent.host));
                         continue;
                     }
                     let end = self.take(request, sent, *reply, spent);
                     return end;
                 }
-                Wait::Away | Wait::GivenUp(_) if switch.is_off() => {
+                Wait::Away | Wait::GivenUp(_) | Wait::Busy if switch.is_off() => {
                     self.settle(&sent);
                     return over(killed(request), base);
                 }
                 Wait::Away => {
                     self.settle(&sent);
                     wants.avoid.insert(host);
+                }
+                Wait::Busy => {
+                    self.hosts.is_full(&host);
+                    self.settle(&sent);
                 }
                 Wait::GivenUp(why) => {
                     self.hosts.failed(&host, &why);
@@ -216,17 +243,45 @@ impl Dispatcher {
         let unsettled: Vec<SentJob> = locked(&self.unsettled).drain().map(|(_, sent)| sent).collect();
         unsettled.iter().for_each(|sent| self.settle(sent));
         let earlier: Vec<SentJob> = locked(&self.earlier).drain().map(|(_, sent)| sent).collect();
-        let left = self.engine.under_way(&format!("{}/", self.loop_id)).unwrap_or_default();
-        for order in &left {
-            if let Err(error) = self.engine.cancel(&order.id) {
-                self.note(format!("{} may go on for a while on {}: {error}", short(&order.key), order.host));
+        let began = Instant::now();
+        while let Err(error) = self.take_back_all() {
+            if began.elapsed() > LAST_TRY {
+                self.note(format!(
+                    "jobs on hosts may go on for ten minutes, because they could not be taken back: {error}"
+                ));
+                break;
             }
+            std::thread::sleep(AGAIN);
         }
         earlier.iter().for_each(|sent| self.settle(sent));
         self.hosts.end();
         self.records.clear();
         if let Err(error) = self.exchange.clear() {
             self.note(format!("where work was handed over, something stays: {error}"));
+        }
+    }
+
+    fn take_back_all(&self) -> Result<(), EngineError> {
+        let left = self.engine.under_way(&format!("{}/", self.loop_id))?;
+        left.iter().try_for_each(|order| self.engine.cancel(&order.id))
+    }
+
+    /// Takes back what a driver before us had sent and nobody has asked for again, so that its slots are free.
+    fn give_up_earlier(&self) {
+        let earlier: Vec<SentJob> = locked(&self.earlier).drain().map(|(_, sent)| sent).collect();
+        if earlier.is_empty() {
+            return;
+        }
+        let wanted: BTreeSet<&str> = earlier.iter().map(|sent| sent.key.as_str()).collect();
+        let under_way = self.engine.under_way(&format!("{}/", self.loop_id)).unwrap_or_default();
+        for order in under_way.iter().filter(|order| wanted.contains(order.key.as_str())) {
+            // Without an answer its host ends it: from now on no question names it.
+            let _ = self.engine.cancel(&order.id);
+        }
+        for sent in &earlier {
+            self.note(format!("{} was sent before and is not wanted any more", short(&sent.key)));
+            self.hosts.free(&sent.key, &sent.slot());
+            self.settle(sent);
         }
     }
 
@@ -253,7 +308,6 @@ impl Dispatcher {
         request: &JobRequest,
         base: &str,
         digest: &str,
-        number: u32,
         wants: &Wants,
         switch: &Switch,
     ) -> Result<SentJob, Box<JobEnding>> {
@@ -264,14 +318,20 @@ impl Dispatcher {
             Task::Check(atom) => format!("{atom}/{}.check", job.attempt),
             Task::Replan => format!("replan/{}", job.attempt),
         };
-        // The second host that is asked must not be mistaken for the first, which may only be late.
-        let whose = if number == 1 { whose } else { format!("{whose}.{number}") };
+        let whose = self.unused(whose);
         let key = format!("{}/{whose}", self.loop_id);
-        let slot = self.hosts.claim(&key, wants, switch).map_err(|nobody| {
+        let claimed = loop {
+            match self.hosts.claim(&key, wants, switch, EARLIER) {
+                Err(NoHost::Held) => self.give_up_earlier(),
+                claimed => break claimed,
+            }
+        };
+        let slot = claimed.map_err(|nobody| {
             Box::new(match nobody {
                 NoHost::Killed => killed(request),
                 NoHost::Limited(after) => limited(request, after),
                 NoHost::Nobody(why) => not_started(request, why),
+                NoHost::Held => unreachable!("it is asked again"),
             })
         })?;
         let reference = self.exchange.reference(&whose);
@@ -310,6 +370,15 @@ impl Dispatcher {
             Box::new(not_started(request, why))
         })?;
         Ok(sent)
+    }
+
+    /// The second host that is asked must not be mistaken for the first, which may only be late, and neither must one that is
+    /// asked again.
+    fn unused(&self, whose: String) -> String {
+        let mut used = locked(&self.used);
+        let numbered = (2..).map(|number| format!("{whose}.{number}"));
+        let mut names = std::iter::once(whose.clone()).chain(numbered);
+        names.find(|name| used.insert(name.clone())).expect("there are more numbers than orders")
     }
 
     /// Sends the order, or finds it sent, and waits for its end.
@@ -383,6 +452,7 @@ impl Dispatcher {
             serde_json::from_str::<Reply>(&text).map_err(|error| format!("its reply cannot be read: {error}"))
         });
         match reply {
+            Ok(Reply { ending: JobEnding::Busy, .. }) => Wait::Busy,
             Ok(reply) if reply.key == sent.key || matches!(reply.ending, JobEnding::Refused { .. }) => {
                 Wait::Reply(Box::new(reply))
             }
@@ -405,7 +475,8 @@ impl Dispatcher {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        self.note(format!("{} may go on for a while: {} does not answer", short(&sent.key), sent.host));
+        let silent = if is_asked { sent.host.as_str() } else { "the engine" };
+        self.note(format!("{} may go on for a while: {silent} does not answer", short(&sent.key)));
         self.forget(order);
         Wait::Killed
     }
@@ -446,6 +517,7 @@ impl Dispatcher {
                 self.hosts.failed(host, reason);
                 Some(reason.clone())
             }
+            JobEnding::Busy => None,
             JobEnding::Attempt(JobOutcome::Refused { reason, retry_after })
             | JobEnding::Replan(Answer::Refused { reason, retry_after }) => {
                 self.hosts.limit(host, retry_after.map(|after| Duration::from_secs(after.seconds())));
@@ -486,9 +558,14 @@ impl Dispatcher {
             JobRequest::Replan(_) => JobEnding::Replan(Answer::Failed { reason }),
         };
         let base = sent.base.clone();
-        let is_work = matches!(ending, JobEnding::Attempt(JobOutcome::Done { .. }));
+        let is_work = |ending: &JobEnding| {
+            matches!(
+                ending,
+                JobEnding::Attempt(JobOutcome::Done { check: CheckOutcome::None | CheckOutcome::Pass, .. })
+            ) && matches!(request.job().task, Task::Work(_))
+        };
         let ending = match handed {
-            _ if !is_work => ending,
+            _ if !is_work(&ending) => ending,
             Ok(Handed::Nothing) => ending,
             Ok(Handed::Commit(commit)) => {
                 left.commit = Some(commit);
@@ -497,7 +574,7 @@ impl Dispatcher {
             Ok(Handed::NotThere) => lost(format!("what {} says that it made is not there", sent.host)),
             Err(error) => lost(format!("what {} made cannot be taken in: {error}", sent.host)),
         };
-        match is_work && matches!(ending, JobEnding::Attempt(JobOutcome::Done { .. })) {
+        match is_work(&ending) {
             true => {
                 locked(&self.unsettled).insert(request.job().clone(), sent);
             }
@@ -517,10 +594,11 @@ impl Dispatcher {
 
 /// What a job told that was not heard yet.
 fn tell_new(progress: &JobProgress, heard_of: &mut u64, hear: &dyn Fn(RemoteNews)) {
-    for (number, one) in (progress.first_told..).zip(&progress.told) {
+    for (at, one) in (0..).zip(&progress.told) {
+        let number = progress.first_told.saturating_add(at);
         if number >= *heard_of {
             hear(RemoteNews::Told(one.clone()));
-            *heard_of = number + 1;
+            *heard_of = number.saturating_add(1);
         }
     }
 }

@@ -31,14 +31,15 @@ const OLDEST_QUESTION: SignedDuration = SignedDuration::from_mins(10);
 /// A job that the driver does not name in its questions is not wanted any more, unless it began a moment ago.
 const UNNAMED: Duration = Duration::from_secs(10);
 
+/// Nobody has asked for a job for so long, so nobody will: its driver is gone, or the engine between them.
+const UNASKED: Duration = Duration::from_secs(10 * 60);
+const UNASKED_EVERY: Duration = Duration::from_secs(5);
+
 /// So many clones there are at most, one for each loop that works here at the same time.
 const CLONES: usize = 8;
 
 /// So many of the things that a job told are kept for the driver.
 const TOLD_KEPT: usize = 100;
-
-/// The longest key of a job.
-const KEY_CHARS: usize = 200;
 
 /// What a host is and has.
 pub struct HostConfig {
@@ -86,6 +87,10 @@ struct HostJob {
     by: PublicKey,
     loop_id: String,
     began: Instant,
+    /// When it was given, by the driver's clock.
+    given: Timestamp,
+    /// When its driver last named it.
+    asked: Instant,
     progress: JobProgress,
     state: JobState,
     waiters: Vec<(u64, Ended)>,
@@ -122,6 +127,19 @@ impl WorkerHost {
         }))
     }
 
+    /// Ends jobs that nobody asks for any more, from now on.
+    pub fn watch(&self) -> std::io::Result<()> {
+        let inner = Arc::downgrade(&self.0);
+        std::thread::Builder::new().name("unasked".into()).spawn(move || {
+            while let Some(inner) = inner.upgrade() {
+                inner.end_unasked(UNASKED);
+                drop(inner);
+                std::thread::sleep(UNASKED_EVERY);
+            }
+        })?;
+        Ok(())
+    }
+
     /// Ends all jobs and clears the trees. Whatever the engine brings meanwhile is not begun.
     pub fn end(&self) {
         self.0.is_ending.store(true, Ordering::Release);
@@ -146,8 +164,13 @@ impl Host for WorkerHost {
         let key = order.key.clone();
         let mut jobs = locked(&self.0.jobs);
         jobs.retain(|_, job| !job.is_old());
-        let running = jobs.values().filter(|job| !matches!(job.state, JobState::Over { .. })).count();
+        let running = jobs.values().filter(|job| !job.is_over()).count();
         match jobs.get_mut(&key) {
+            Some(job) if job.by != by => {
+                drop(jobs);
+                ended(self.0.refused(key, "another driver has a job with this key".into()));
+                return Box::new(NotTaken);
+            }
             Some(HostJob { state: JobState::Over { reply, .. }, .. }) => {
                 let reply = reply.clone();
                 drop(jobs);
@@ -161,7 +184,7 @@ impl Host for WorkerHost {
             }
             None if running >= self.0.config.slots as usize => {
                 drop(jobs);
-                ended(self.0.refused(key, "all slots of this host are taken".into()));
+                ended(self.0.answer(key, JobEnding::Busy));
                 return Box::new(NotTaken);
             }
             None => {
@@ -171,6 +194,8 @@ impl Host for WorkerHost {
                         by,
                         loop_id: order.loop_id.clone(),
                         began: Instant::now(),
+                        given: order.at,
+                        asked: Instant::now(),
                         progress: JobProgress::default(),
                         state: JobState::Preparing,
                         waiters: vec![(number, ended)],
@@ -205,7 +230,19 @@ impl Host for WorkerHost {
             }
         };
         self.0.end_unnamed(&by, &question);
-        let jobs = locked(&self.0.jobs);
+        let mut jobs = locked(&self.0.jobs);
+        for key in &question.jobs {
+            jobs.get_mut(key)
+                .filter(|job| job.by == by)
+                .into_iter()
+                .for_each(|job| job.asked = Instant::now());
+        }
+        let is_other = |(key, job): (&String, &HostJob)| {
+            let is_known = question.jobs.contains(key) || job.given > question.at;
+            let is_its = job.by == by && is_known;
+            !job.is_over() && !is_its
+        };
+        let others = u32::try_from(jobs.iter().filter(|job| is_other(*job)).count()).unwrap_or(u32::MAX);
         let known = question.jobs.iter().filter_map(|key| Some((key, jobs.get(key)?)));
         let known = known.filter(|(_, job)| job.by == by);
         let secrets = texts::secrets();
@@ -216,6 +253,7 @@ impl Host for WorkerHost {
             version: VERSION,
             nonce: question.nonce,
             slots: config.slots,
+            others,
             offers: config.offers.clone(),
             account: config.account.clone(),
             jobs,
@@ -238,12 +276,28 @@ impl HostInner {
             )),
             () if order.host != config.name => Err(format!("it is for {}", order.host)),
             () if !is_recent(order.at, OLDEST_ORDER) => Err("it is too old, or a clock is wrong".into()),
-            () if order.key.is_empty() || order.key.len() > KEY_CHARS => Err("it has no usable key".into()),
-            () => Ok((by, order)),
+            () => match order.problem() {
+                Some(problem) => Err(problem.to_owned()),
+                None => Ok((by, order)),
+            },
         }
     }
 
-    /// A driver's jobs of this loop that it does not name were forgotten while it could not reach us.
+    /// Nobody ends a job whose driver is gone for good, or cannot be reached, but the host.
+    fn end_unasked(&self, since: Duration) {
+        let jobs = locked(&self.jobs);
+        let unasked =
+            jobs.iter().filter(|(_, job)| job.asked.elapsed() > since && !job.is_cancelled && !job.is_over());
+        let unasked: Vec<String> = unasked.map(|(key, _)| key.clone()).collect();
+        drop(jobs);
+        for key in unasked {
+            (self.config.tell)(format!("{key} is ended: nobody has asked for it for {} s", since.as_secs()));
+            self.cancel(&key);
+        }
+    }
+
+    /// A driver's jobs of this loop that it does not name were forgotten while it could not reach us. A question that was
+    /// asked before a job was given, and comes late, says nothing of it.
     fn end_unnamed(&self, by: &PublicKey, question: &HostQuestion) {
         let Some(loop_id) = question.loop_id.as_deref() else { return };
         let jobs = locked(&self.jobs);
@@ -251,8 +305,9 @@ impl HostInner {
             job.by == *by
                 && job.loop_id == loop_id
                 && job.began.elapsed() > UNNAMED
+                && question.at > job.given
                 && !job.is_cancelled
-                && !matches!(job.state, JobState::Over { .. })
+                && !job.is_over()
                 && !question.jobs.contains(key)
         });
         let unnamed: Vec<String> = unnamed.map(|(key, _)| key.clone()).collect();
@@ -293,7 +348,7 @@ impl HostInner {
         // A plan is no output, and has to come as it is.
         let ending = match ending {
             JobEnding::Attempt(_) => texts::redacted(&secrets, ending),
-            JobEnding::Replan(_) | JobEnding::Refused { .. } => ending,
+            JobEnding::Replan(_) | JobEnding::Refused { .. } | JobEnding::Busy => ending,
         };
         let progress = texts::redacted(&secrets, progress);
         let reply = Reply { version: VERSION, key: order.key.clone(), ending, left, progress, texts: kept };
@@ -303,9 +358,14 @@ impl HostInner {
     fn worked(self: &Arc<HostInner>, order: &JobOrder) -> Result<(JobEnding, Left), String> {
         let on = self.hosted(order)?;
         let _user = User(Arc::clone(&on));
-        let place = HandOverPlace { address: &order.address, reference: &order.reference, base: &order.base };
+        let mut place =
+            HandOverPlace { address: &order.address, reference: &order.reference, base: &order.base, at: "" };
         let ground = on.ground().ok_or("this host is ending")?;
-        ground.bring(&place).map_err(|error| error.to_string())?;
+        // An order that was given up, or that somebody sends a second time, has no reference.
+        let Some(at) = ground.bring(&place).map_err(|error| error.to_string())? else {
+            return Ok((lost(&order.request, "its driver does not want it any more"), Left::default()));
+        };
+        place.at = &at;
         let id = order.request.job().clone();
         let ended = {
             let mut jobs = locked(&self.jobs);
@@ -433,10 +493,15 @@ impl HostInner {
     }
 
     fn refused(&self, key: String, reason: String) -> Vec<u8> {
+        self.answer(key, JobEnding::Refused { reason })
+    }
+
+    /// A reply of which nothing is kept.
+    fn answer(&self, key: String, ending: JobEnding) -> Vec<u8> {
         let reply = Reply {
             version: VERSION,
             key,
-            ending: JobEnding::Refused { reason },
+            ending,
             left: Left::default(),
             progress: JobProgress::default(),
             texts: Vec::new(),
@@ -446,6 +511,10 @@ impl HostInner {
 }
 
 impl HostJob {
+    fn is_over(&self) -> bool {
+        matches!(self.state, JobState::Over { .. })
+    }
+
     fn is_old(&self) -> bool {
         matches!(&self.state, JobState::Over { at, .. } if at.elapsed() > REPLIES_KEPT)
     }

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::engine::{EngineError, OrderEngine, Registered, Waited};
 use super::hosted::locked;
 use super::keys::{self, MachineIdentity, Peers, PublicKey, SignedAs};
-use super::wire::{HostAnswer, HostQuestion, JobProgress, VERSION};
+use super::wire::{HostAnswer, HostQuestion, JobProgress, MOST_SLOTS, VERSION};
 use crate::live::{HostJobNow, HostNow, HostsNow};
 use crate::message::{Message, Notice};
 use crate::process::Switch;
@@ -38,8 +38,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// A host that fails so many jobs in a row is left out.
 const FAILURES: u32 = 3;
 
-/// A limit whose end the agent does not report.
+/// A limit whose end the agent does not report, and the longest that is believed.
 const LIMIT: Duration = Duration::from_secs(60);
+const LONGEST_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What a job hears while it waits.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ pub(super) struct Wants {
     pub needs: Vec<String>,
     /// It uses an agent, and with it an account.
     pub agent: bool,
-    /// It was there already.
+    /// It was there already; others come first.
     pub avoid: BTreeSet<String>,
 }
 
@@ -75,6 +76,8 @@ pub(super) enum NoHost {
     /// All accounts are limited for so long.
     Limited(Duration),
     Nobody(String),
+    /// Slots are held for jobs of an earlier driver that nobody asks for.
+    Held,
 }
 
 #[derive(Debug)]
@@ -115,6 +118,8 @@ struct HostEntry {
     registration: String,
     state: HostState,
     slots: Vec<Option<String>>,
+    /// How many slots have jobs that are not of this run.
+    others: usize,
     offers: Vec<String>,
     account: String,
     failures: u32,
@@ -187,8 +192,15 @@ impl HostPool {
         Ok(HostPool { shared })
     }
 
-    /// Waits for a free slot of a host that can do it; the one with most free slots.
-    pub fn claim(&self, key: &str, wants: &Wants, switch: &Switch) -> Result<HostSlot, NoHost> {
+    /// Waits for a free slot of a host that can do it; the one with most free slots. Slots that are held for an earlier
+    /// driver's jobs are told after this time.
+    pub fn claim(
+        &self,
+        key: &str,
+        wants: &Wants,
+        switch: &Switch,
+        held: Duration,
+    ) -> Result<HostSlot, NoHost> {
         let began = Instant::now();
         let mut told = None;
         let mut table = self.shared.table();
@@ -197,12 +209,15 @@ impl HostPool {
             if switch.is_off() {
                 break Err(NoHost::Killed);
             }
-            match table.choose(wants) {
+            match table.choose_again(wants) {
                 HostChoice::Free(host) => {
                     let entry = table.hosts.get_mut(&host).expect("it was chosen from these");
                     let slot = entry.free_slot().expect("it was chosen because it has one");
                     entry.hold(slot, key);
                     break Ok(HostSlot { host, slot });
+                }
+                HostChoice::Busy if !table.earlier.is_empty() && began.elapsed() > held => {
+                    break Err(NoHost::Held);
                 }
                 HostChoice::Busy => {}
                 HostChoice::Limited(until) => {
@@ -247,6 +262,13 @@ impl HostPool {
         self.shared.changed.notify_all();
     }
 
+    /// It had no slot for a job. Nothing more goes there before it has answered again.
+    pub fn is_full(&self, host: &str) {
+        if let Some(entry) = self.shared.table().hosts.get_mut(host) {
+            entry.others = entry.slots.len();
+        }
+    }
+
     /// The key by which a host's replies are known.
     pub fn key_of(&self, host: &str) -> Option<PublicKey> {
         self.shared.key_of(host)
@@ -256,7 +278,7 @@ impl HostPool {
     pub fn limit(&self, host: &str, after: Option<Duration>) {
         let mut table = self.shared.table();
         let Some(account) = table.hosts.get(host).map(|entry| entry.account.clone()) else { return };
-        table.limits.insert(account, Instant::now() + after.unwrap_or(LIMIT));
+        table.limits.insert(account, Instant::now() + after.unwrap_or(LIMIT).min(LONGEST_LIMIT));
     }
 
     pub fn worked(&self, host: &str) {
@@ -310,6 +332,16 @@ impl Table {
         self.hosts.entry(name.to_owned()).or_insert_with(HostEntry::new)
     }
 
+    /// A host where the job was already is better than none: it may only have been away for a while.
+    fn choose_again(&self, wants: &Wants) -> HostChoice {
+        match self.choose(wants) {
+            HostChoice::Nobody(_) if !wants.avoid.is_empty() => {
+                self.choose(&Wants { avoid: BTreeSet::new(), ..wants.clone() })
+            }
+            choice => choice,
+        }
+    }
+
     fn choose(&self, wants: &Wants) -> HostChoice {
         let up = |entry: &HostEntry| matches!(entry.state, HostState::Up { .. });
         let able: Vec<(&String, &HostEntry)> = self
@@ -360,6 +392,7 @@ impl HostEntry {
             registration: String::new(),
             state: HostState::New,
             slots: Vec::new(),
+            others: 0,
             offers: Vec::new(),
             account: String::new(),
             failures: 0,
@@ -375,7 +408,7 @@ impl HostEntry {
     }
 
     fn free(&self) -> usize {
-        self.slots.iter().filter(|held| held.is_none()).count()
+        self.slots.iter().filter(|held| held.is_none()).count().saturating_sub(self.others)
     }
 
     fn free_slot(&self) -> Option<u32> {
@@ -543,7 +576,8 @@ impl Shared {
     }
 
     fn take_answer(&self, host: &str, answer: HostAnswer) {
-        let HostAnswer { slots, offers, account, jobs, .. } = answer;
+        let HostAnswer { slots, others, offers, account, jobs, .. } = answer;
+        let slots = slots.min(MOST_SLOTS);
         let mut table = self.table();
         let entry = table.host(host);
         let is_back = entry.state == HostState::Away;
@@ -554,6 +588,7 @@ impl Shared {
             (slots as usize).max(entry.slots.iter().rposition(Option::is_some).map_or(0, |at| at + 1)),
             None,
         );
+        entry.others = others as usize;
         (entry.offers, entry.account) = (offers, account);
         for (key, progress) in jobs {
             if let Some(job) = table.jobs.get(&key) {

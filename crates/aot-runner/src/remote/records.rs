@@ -1,16 +1,19 @@
 //! What a driver has sent, on disk until it is settled: whoever drives the loop next finds the jobs that still run, and the
-//! replies that came meanwhile. Knows neither hosts nor engines.
+//! replies that came meanwhile. A record is believed as far as the order in it, which this machine has signed. Knows neither
+//! hosts nor engines.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use aot_core::coordinator::Usage;
-use aot_core::state::State;
+use aot_core::coordinator::{Task, Usage};
+use aot_core::state::{Atom, AtomStatus, Objective};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::hosts::HostSlot;
-use super::wire::{JobRequest, Spent};
+use super::keys::{self, MachineIdentity, SignedAs};
+use super::wire::{JobOrder, JobRequest, MOST_SLOTS, Spent};
 use crate::atomic_file::{self, Durability};
 use crate::plain_file;
 
@@ -19,6 +22,9 @@ const FOLDER: &str = "remote";
 
 /// A longer record is none.
 const RECORD_BYTES: u64 = 64 << 20;
+
+/// An order that has not ended after so long is not waited for: a host takes none that is a day old.
+const OLDEST_RECORD: SignedDuration = SignedDuration::from_hours(12);
 
 /// Beside each record: what its job had told of its cost.
 const SPENT: &str = "spent";
@@ -31,11 +37,21 @@ pub(super) struct SentJob {
     pub slot: u32,
     pub base: String,
     pub reference: String,
-    /// What was asked, whatever the number of the attempt is.
+    /// Which job it is, whatever the number of its attempt.
     pub digest: String,
     pub request: JobRequest,
     /// The signed order.
     pub order: String,
+}
+
+/// What becomes of a record of an earlier driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Usable,
+    /// It is ours, and nothing can come of it any more.
+    Old,
+    /// Somebody else wrote it.
+    Foreign,
 }
 
 /// What of a job's cost was told to the engine.
@@ -53,6 +69,26 @@ pub(super) struct Records {
 impl SentJob {
     pub fn slot(&self) -> HostSlot {
         HostSlot { host: self.host.clone(), slot: self.slot }
+    }
+
+    /// The folder can be written by others than this program: what is not in the signed order as well is not believed.
+    pub fn examine(&self, us: &MachineIdentity, now: Timestamp) -> Found {
+        let opened = keys::open(self.order.as_bytes(), SignedAs::Order, |by| *by == us.public());
+        let order = opened.ok().and_then(|(_, text)| serde_json::from_str::<JobOrder>(&text).ok());
+        let Some(order) = order else { return Found::Foreign };
+        let is_the_same = order.key == self.key
+            && order.loop_id == self.loop_id
+            && order.host == self.host
+            && order.base == self.base
+            && order.reference == self.reference
+            && order.request == self.request
+            && self.slot < MOST_SLOTS
+            && order.problem().is_none();
+        match is_the_same {
+            true if now.duration_since(order.at) < OLDEST_RECORD => Found::Usable,
+            true => Found::Old,
+            false => Found::Foreign,
+        }
     }
 }
 
@@ -125,28 +161,79 @@ impl ToldSpent {
     }
 }
 
-/// What tells requests apart: all but the number of the attempt and what the loop counts.
+/// What a job is known by after its driver was killed: its task, its atom and what was agreed. What its brief tells of checks
+/// and failures is left out, because it is never twice the same to the letter.
+#[derive(Serialize)]
+struct Sameness<'r> {
+    task: &'r Task,
+    atom: Option<Atom>,
+    objective: &'r Objective,
+}
+
 pub(super) fn digest(request: &JobRequest) -> String {
-    let plain = |state: &State| State { control: aot_core::state::Control::fresh(), ..state.clone() };
-    let mut request = request.clone();
-    match &mut request {
+    let atom = match request {
         JobRequest::Attempt(assignment) => {
-            assignment.job.attempt = 0;
-            assignment.atom.status = aot_core::state::AtomStatus::Pending;
-            assignment.state = plain(&assignment.state);
+            Some(Atom { status: AtomStatus::Pending, ..assignment.atom.clone() })
         }
-        JobRequest::Replan(asked) => {
-            asked.job.attempt = 0;
-            asked.state = plain(&asked.state);
-        }
-    }
-    let text = serde_json::to_vec(&request).expect("it can be written as JSON");
+        JobRequest::Replan(_) => None,
+    };
+    let sameness = Sameness { task: &request.job().task, atom, objective: &request.state().objective };
+    let text = serde_json::to_vec(&sameness).expect("it can be written as JSON");
     blake3::hash(&text).to_hex().to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::tests::order;
     use super::*;
+
+    fn sent(us: &MachineIdentity, order: &JobOrder) -> SentJob {
+        let text = serde_json::to_string(order).expect("JSON");
+        SentJob {
+            key: order.key.clone(),
+            loop_id: order.loop_id.clone(),
+            host: order.host.clone(),
+            slot: 3,
+            base: order.base.clone(),
+            reference: order.reference.clone(),
+            digest: digest(&order.request),
+            request: order.request.clone(),
+            order: String::from_utf8(us.sign(SignedAs::Order, text)).expect("text"),
+        }
+    }
+
+    #[test]
+    fn a_record_is_believed_as_far_as_its_signed_order() {
+        let (us, other) = (MachineIdentity::new().expect("a key"), MachineIdentity::new().expect("a key"));
+        let now = Timestamp::now();
+        let ours = sent(&us, &order());
+        assert_eq!(ours.examine(&us, now), Found::Usable);
+        assert_eq!(ours.examine(&us, now + SignedDuration::from_hours(13)), Found::Old);
+        assert_eq!(sent(&other, &order()).examine(&us, now), Found::Foreign);
+        let planted = JobOrder { reference: "refs/heads/main".into(), ..order() };
+        assert_eq!(sent(&us, &planted).examine(&us, now), Found::Foreign);
+        for changed in [
+            SentJob { reference: "refs/heads/main".into(), ..ours.clone() },
+            SentJob { slot: u32::MAX, ..ours.clone() },
+            SentJob { host: "another".into(), ..ours.clone() },
+            SentJob { key: "01loop/A2/1".into(), ..ours.clone() },
+        ] {
+            assert_eq!(changed.examine(&us, now), Found::Foreign, "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_the_same_whatever_its_brief_and_its_attempt() {
+        let asked = order().request;
+        let mut again = asked.clone();
+        let JobRequest::Attempt(assignment) = &mut again else { unreachable!("it is an attempt") };
+        assignment.job.attempt = 9;
+        assignment.atom.status = AtomStatus::InProgress;
+        assert_eq!(digest(&asked), digest(&again));
+        let JobRequest::Attempt(assignment) = &mut again else { unreachable!("it is an attempt") };
+        assignment.atom.description = "Something else".into();
+        assert_ne!(digest(&asked), digest(&again));
+    }
 
     #[test]
     fn a_cost_is_told_once() {

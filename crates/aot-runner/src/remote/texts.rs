@@ -99,6 +99,7 @@ fn begins(request: &JobRequest) -> String {
 pub fn word(ending: &JobEnding) -> String {
     let told = |what: &str, reason: &str| format!("{what}: {}", reason.lines().next().unwrap_or_default());
     match ending {
+        JobEnding::Busy => "busy".into(),
         JobEnding::Attempt(outcome) => match outcome {
             JobOutcome::Done { .. } => "done".into(),
             JobOutcome::Probed { .. } => "probed".into(),

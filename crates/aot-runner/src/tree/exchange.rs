@@ -111,7 +111,7 @@ impl Exchange {
 
     /// The reference of a job, by what it is told apart by.
     pub fn reference(&self, job: &str) -> String {
-        format!("{PREFIX}/{}/{job}", self.loop_id)
+        reference(&format!("{}/{job}", self.loop_id))
     }
 
     /// Makes the reference of a job, unless it is there already.
@@ -144,7 +144,7 @@ impl Exchange {
                 false => Handed::NotThere,
             });
         };
-        if !is_id(commit) {
+        if !is_commit(commit) {
             return Ok(Handed::NotThere);
         }
         let (source, found) = match &self.place {
@@ -214,49 +214,58 @@ impl Exchange {
     }
 
     fn remote_commit(&self, name: &str, reference: &str) -> Result<Option<String>, GroundError> {
-        let listed = self.git.read(over_the_wire(&["ls-remote", "--quiet", "--", name, reference]))?;
-        let listed = text(&listed);
-        let named = |line: &str| line.split_once('\t').is_some_and(|(_, name)| name == reference);
-        Ok(listed
-            .lines()
-            .find(|line| named(line))
-            .map(|line| line[..line.find('\t').unwrap_or(0)].to_owned()))
+        listed_commit(&self.git, name, reference)
     }
+}
+
+/// The reference of a job, by the loop and what the job is told apart by: `LOOP/A3/7`.
+pub fn reference(key: &str) -> String {
+    format!("{PREFIX}/{key}")
+}
+
+/// What a remote or an address says where this reference is.
+fn listed_commit(git: &Git, address: &str, reference: &str) -> Result<Option<String>, GroundError> {
+    let listed = git.read(over_the_wire(&["ls-remote", "--quiet", "--", address, reference]))?;
+    let listed = text(&listed);
+    let mut lines = listed.lines().filter_map(|line| line.split_once('\t'));
+    Ok(lines.find(|(_, name)| *name == reference).map(|(commit, _)| commit.to_owned()))
 }
 
 impl Ground {
     /// Makes a commit that a driver names available here: from the repository where work is handed over, if need be.
-    pub fn bring(&self, address: &str, reference: &str, commit: &str) -> Result<(), GroundError> {
-        let Inner::Worktrees(trees) = &self.inner else { return Ok(()) };
+    /// Tells where the job's reference is now; none if the driver has taken it away.
+    pub fn bring(&self, address: &str, reference: &str, commit: &str) -> Result<Option<String>, GroundError> {
+        let Inner::Worktrees(trees) = &self.inner else { return Ok(None) };
         let git = &trees.checkout.git;
         check_address(address)?;
+        let Some(at) = listed_commit(git, address, reference)? else { return Ok(None) };
         let is_here = || {
             Ok::<bool, GitError>(git.query(["cat-file", "-e", &format!("{commit}^{{commit}}")])?.code == 0)
         };
-        if is_id(commit) && is_here()? {
-            return Ok(());
+        if is_commit(commit) && is_here()? {
+            return Ok(Some(at));
         }
         let fetch =
             ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--"];
         git.write(over_the_wire(&[&fetch[..], &[address, reference]].concat()))?;
         match is_here()? {
-            true => Ok(()),
+            true => Ok(Some(at)),
             false => Err(refused(git, "fetch", 1, format!("{reference} does not bring {commit}"))),
         }
     }
 
-    /// Hands a commit over: moves the reference there, if it is still at the base. `false` if somebody took it away.
+    /// Hands a commit over: moves the reference there, if it is still where it was. `false` if somebody took it away.
     pub fn hand_over(
         &self,
         address: &str,
         reference: &str,
-        base: &str,
+        from: &str,
         commit: &str,
     ) -> Result<bool, GroundError> {
         let Inner::Worktrees(trees) = &self.inner else { return Ok(false) };
         let git = &trees.checkout.git;
         check_address(address)?;
-        let lease = format!("--force-with-lease={reference}:{base}");
+        let lease = format!("--force-with-lease={reference}:{from}");
         let pair = format!("{commit}:{reference}");
         let words = ["push", "--quiet", "--no-verify", &lease, "--", address, &pair];
         let pushed = git.try_write(over_the_wire(&words))?;
@@ -269,6 +278,14 @@ impl Ground {
             code => Err(refused(git, "push", code, pushed.stderr)),
         }
     }
+}
+
+/// Whether there is a repository at this address, which this user can read.
+pub fn check_source(address: &str, guard: &Guard) -> Result<(), GroundError> {
+    check_address(address)?;
+    let git = Git::searched(Path::new("/"), guard);
+    git.read(over_the_wire(&["ls-remote", "--quiet", "--", address, "HEAD"])).map(drop)?;
+    Ok(())
 }
 
 /// A clone for a host that was given an address, made once.
@@ -325,7 +342,8 @@ fn check_address(address: &str) -> Result<(), GroundError> {
     }
 }
 
-fn is_id(commit: &str) -> bool {
+/// Whether it is the whole name of a commit.
+pub fn is_commit(commit: &str) -> bool {
     matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

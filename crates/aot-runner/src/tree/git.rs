@@ -292,7 +292,7 @@ impl Git {
     }
 
     pub fn refused(&self, args: &[OsString], code: i32, stderr: String) -> GitError {
-        let command = args.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let command = name_of(args);
         GitError::Refused { command, folder: self.folder.clone(), code, message: stderr }
     }
 
@@ -370,8 +370,7 @@ impl Git {
                 _ => GitError::NotStarted(error),
             }),
             Err(cause) => {
-                let command =
-                    args.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+                let command = name_of(args);
                 Err(GitError::Unanswered { command, folder: self.folder.clone(), cause })
             }
         }
@@ -405,4 +404,16 @@ fn is_locked(args: &str) -> bool {
     // A worktree that another git is just registering cannot be read for a moment.
     let half_made = args.contains("failed to read") && args.contains("/worktrees/");
     args.contains(".lock': File exists") || half_made
+}
+
+/// The command, behind the settings that it is given.
+fn name_of(args: &[OsString]) -> String {
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        if word != "-c" {
+            return word.to_string_lossy().into_owned();
+        }
+        words.next();
+    }
+    String::new()
 }

@@ -51,7 +51,7 @@ pub use content::{
 };
 pub use delivered::{DeliveredCommit, DeliveredFile, Delivery, branch_at, delivered};
 pub use error::GroundError;
-pub use exchange::{Exchange, ExchangePlace, Handed, clone_for_work};
+pub use exchange::{Exchange, ExchangePlace, Handed, check_source, clone_for_work, is_commit, reference};
 pub use git::GitError;
 pub(crate) use git::environment as git_environment;
 pub use ignored::{StateInGit, ignore_state, state_in_git, uncommitted};

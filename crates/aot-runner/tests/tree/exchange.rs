@@ -53,7 +53,13 @@ fn comes_back(place: &Place, at: &ExchangePlace) {
     there.bring(exchange.address(), &reference, &base).expect("the base is there");
     let commit = made_there(&there, &base, &[("a.txt", "2\n")]).expect("it changed something");
     assert!(there.hand_over(exchange.address(), &reference, &base, &commit).expect("handed over"));
-    assert!(!there.hand_over(exchange.address(), &reference, &base, &commit).expect("an answer"), "twice");
+    // What is there already may be said once more; something else comes too late.
+    assert!(there.hand_over(exchange.address(), &reference, &base, &commit).expect("an answer"));
+    let other = made_there(&there, &base, &[("a.txt", "3\n")]).expect("it changed something");
+    assert!(!there.hand_over(exchange.address(), &reference, &base, &other).expect("an answer"));
+    // Whoever was there when the first was handed over finds it, and goes on from there.
+    let at = there.bring(exchange.address(), &reference, &base).expect("an answer");
+    assert_eq!(at.as_deref(), Some(commit.as_str()));
     // Meanwhile something else landed.
     landed(&ground, "A2", &[("b.txt", "b\n")]);
     let handed = exchange.take(&reference, &base, Some(&commit)).expect("taken");

@@ -118,6 +118,8 @@ impl Server {
             .env("RESTATE_DEFAULT_NUM_PARTITIONS", "4")
             .env("RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE", "128MB")
             .envs(self.variables.iter().cloned())
+            // A server that is killed leaves files there.
+            .env("TMPDIR", &self.folder)
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a descriptor"))

@@ -26,7 +26,7 @@ const RESTATE: &str = "restate=";
 #[derive(Clone, Debug, Args)]
 pub struct RemoteArgs {
     /// Have the jobs done by the hosts of this engine: restate=URL, the admin address of a Restate server (or
-    /// restate=ADMIN,INGRESS). What lands and what is evaluated is so here
+    /// restate=ADMIN,INGRESS). The loop's checks run on this machine, and work lands here
     #[arg(long, value_name = "ENGINE", help_heading = "Several machines")]
     on: Option<String>,
     /// Where work is handed over: a remote of the repository, or an address that all machines reach. Default: a repository

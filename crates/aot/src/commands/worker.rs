@@ -14,7 +14,8 @@ use aot_runner::crew::RunConfig;
 use aot_runner::process::Guard;
 use aot_runner::remote::host::{HostConfig, WorkerHost};
 use aot_runner::remote::keys::{self, Peers, PublicKey};
-use aot_runner::remote::wire::WantedAgents;
+use aot_runner::remote::wire::{MOST_SLOTS, WantedAgents};
+use aot_runner::tree::check_source;
 use clap::Args;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -29,9 +30,6 @@ use crate::print::{self, Answer, OutputFormat};
 
 /// Hosts that say nothing else are taken to have one account together: a limit of one is a limit of all.
 const ACCOUNT: &str = "shared";
-
-/// Most slots of one host.
-const SLOTS: i64 = 1024;
 
 /// Do jobs for loops that run elsewhere: `aot run --on` gives them, a Restate server brings them
 ///
@@ -49,7 +47,7 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9080")]
     listen: SocketAddr,
     /// How many jobs at once
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=SLOTS))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SLOTS)))]
     slots: u32,
     /// What it is called; each host has its own name (default: the machine's)
     #[arg(long, value_name = "NAME")]
@@ -76,6 +74,12 @@ impl Verb for WorkerArgs {
         invocation.by_person()?;
         let address = remote::address(&self.on)?.to_owned();
         let settings = remote::settings()?;
+        let name = self.name()?;
+        self.check_words()?;
+        let (source, guard) = (self.source()?, Guard::new(place::this_program()?));
+        check_source(&source, &guard).map_err(|error| {
+            Failure::input("--repo", format!("`{}` cannot be cloned: {error}", self.repo), error.hint())
+        })?;
         self.driver.iter().try_for_each(|driver| driver.remember(Peers::Drivers))?;
         if keys::known(&settings, Peers::Drivers).is_empty() {
             let message = "no driver is trusted on this machine, so there is nobody to work for";
@@ -84,7 +88,6 @@ impl Verb for WorkerArgs {
             ));
         }
         let identity = remote::identity()?;
-        let name = self.name()?;
         let listener = TcpListener::bind(self.listen)
             .map_err(|error| Failure::world(&format!("listen at {}", self.listen), error))?;
         let listens = listener.local_addr().unwrap_or(self.listen);
@@ -114,14 +117,15 @@ impl Verb for WorkerArgs {
             slots: self.slots,
             offers: self.offers.clone(),
             account: self.account.clone(),
-            source: self.source()?,
+            source,
             folder: folder(&name)?,
-            guard: Guard::new(place::this_program()?),
+            guard,
             identity,
             knows: Box::new(knows),
             configure: Box::new(|root, wanted| configure(root, wanted).map_err(|failure| failure.message())),
             tell: Box::new(tell),
         });
+        host.watch().map_err(|error| Failure::world("start a thread", error))?;
         let place = Place { name, engine: address, url, identity_keys: self.identity_key.clone() };
         let serving = Serving::start(place, listener, Arc::new(host.clone()), move |standing| {
             tell(word(&standing));
@@ -147,6 +151,21 @@ impl WorkerArgs {
                 "--name",
                 format!("`{name}` is no name of a host"),
                 "use small letters, digits and hyphens: --name build1",
+            )),
+        }
+    }
+
+    /// What atoms ask for is compared word by word.
+    fn check_words(&self) -> Result<(), Failure> {
+        let is_word = |word: &&String| {
+            !word.is_empty() && word.chars().all(|one| one.is_alphanumeric() || "-_.".contains(one))
+        };
+        match self.offers.iter().chain([&self.account]).find(|word| !is_word(word)) {
+            None => Ok(()),
+            Some(word) => Err(Failure::input(
+                "--offers, --account",
+                format!("`{word}` is no word"),
+                "use letters, digits, hyphens, dots and underscores: --offers gpu,big-disk",
             )),
         }
     }

@@ -160,3 +160,30 @@ fn the_jobs_of_a_parted_host_go_to_others_and_what_it_brings_late_is_refused() {
     assert_eq!(parted.machines.project.landed(), ["A1"]);
     assert_eq!(parted.machines.survivors(), []);
 }
+
+/// When it is back it ends what others have taken over, and works on; nobody takes it for a host that fails.
+#[test]
+fn a_host_that_stood_still_gets_jobs_again() {
+    let Some(program) = server() else { return };
+    let project = project("", "", "done");
+    let go = project.note("go").display().to_string();
+    let log = project.note("log").display().to_string();
+    let wait = format!("echo run >> {log}; while [ ! -e {go} ]; do sleep 0.05; done");
+    let atoms: String = (1..=6).map(|n| atom(&format!("A{n}"), "", "", &wait)).collect::<String>()
+        + &atom("A7", "A1, A2, A3, A4, A5, A6", "", "echo > done");
+    let text = project.read(STATE).replacen("atoms:\n", &format!("atoms:\n{atoms}"), 1);
+    project.write(STATE, &text);
+    let mut machines = Machines::new(aot(), &program, project, NO_CAGE);
+    machines.add("one", &["--slots", "3"]);
+    let mut driver = Driver::start(&machines, &["--host-timeout", "2s"]);
+    wait_until("all slots have jobs", || machines.project.read_note("log").lines().count() == 3);
+    machines.host("one").signal(Signal::STOP);
+    driver.hear("one has not answered for 2 s: its jobs go to other hosts");
+    machines.host("one").signal(Signal::CONT);
+    driver.hear("one answers again");
+    std::fs::write(machines.project.note("go"), "").expect("a file");
+    let (exit, said) = driver.end();
+    assert_eq!(exit, 0, "{said}");
+    assert!(!said.contains("left out"), "{said}");
+    assert_eq!(machines.survivors(), []);
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Driver, atom, machines, project, run, server, status};
+use super::{Driver, NO_CAGE, aot, atom, machines, project, run, server, status, wait_until};
 use aot_testkit::machines::Machines;
 use aot_testkit::project::{Project, STATE};
 
@@ -65,8 +65,11 @@ fn a_host_that_fails_its_jobs_is_left_out_and_named() {
     let after = (1..=9).map(|n| format!("A{n}")).collect::<Vec<_>>().join(", ");
     let atoms = atoms.collect::<String>() + &atom("B", &after, "", "echo > done");
     let Some(mut machines) = machines(logging(&atoms, "done"), &["one"]) else { return };
-    // Its repository is not there, so it cannot begin anything.
-    machines.add("two", &["--slots", "3", "--repo", "/nowhere/at/all"]);
+    // Its repository is gone, so it cannot begin anything.
+    let gone = machines.project.home().join("gone.git");
+    machines.project.git(&["clone", "-q", "--bare", ".", &gone.display().to_string()]).expect("a clone");
+    machines.add("two", &["--slots", "3", "--repo", &gone.display().to_string()]);
+    std::fs::remove_dir_all(&gone).expect("it is ours");
     let (exit, said) = run(&machines);
     assert_eq!(exit, 0, "{said}");
     assert!(said.contains("two is left out: 3 jobs in a row failed there"), "{said}");
@@ -132,4 +135,37 @@ fn a_host_has_the_cages_of_a_run_here() {
     );
     assert!(!machines.host("one").home.join("outside").exists(), "a worker wrote outside of its tree");
     assert_ne!(machines.project.git(&["show", "main:err"]), Ok(String::new()));
+}
+
+/// Each driver knows its own jobs only: how many slots are left the host says.
+#[test]
+fn two_loops_share_a_host() {
+    let Some(program) = server() else { return };
+    let waits = |project: &Project, go: &str, log: &str| {
+        let run = format!("echo run >> {log}; while [ ! -e {go} ]; do sleep 0.05; done; echo > done");
+        let text =
+            project.read(STATE).replacen("atoms:\n", &format!("atoms:\n{}", atom("A1", "", "", &run)), 1);
+        project.write(STATE, &text);
+    };
+    let (one, other) = (project("", "", "done"), project("", "", "done"));
+    let (go, log) = (one.note("go").display().to_string(), one.note("log").display().to_string());
+    waits(&one, &go, &log);
+    waits(&other, &go, &log);
+    let mut machines = Machines::new(aot(), &program, one, NO_CAGE);
+    machines.add("one", &["--slots", "2"]);
+    // The same person has both projects.
+    for file in ["this-machine", "hosts"] {
+        let key = machines.project.read(&format!("../.config/aot/keys/{file}"));
+        other.write(&format!("../.config/aot/keys/{file}"), &key);
+    }
+    let first = Driver::start(&machines, &[]);
+    wait_until("the first loop works", || machines.project.read_note("log").lines().count() == 1);
+    let on = machines.server.address();
+    let second = Driver::of(other.command(&["run", "--json", "--on", &on]));
+    wait_until("both work", || machines.project.read_note("log").lines().count() == 2);
+    std::fs::write(go, "").expect("a file");
+    for driver in [first, second] {
+        let (exit, said) = driver.end();
+        assert_eq!(exit, 0, "{said}");
+    }
 }

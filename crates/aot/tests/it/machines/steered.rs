@@ -94,3 +94,19 @@ fn a_host_that_is_told_to_end_ends_its_jobs_and_others_do_them() {
     assert_eq!(machines.project.landed(), ["A1"]);
     assert_eq!(machines.project.read_note("homes").lines().count(), 2);
 }
+
+/// What could not be taken back at once is, as soon as the server is there again.
+#[test]
+fn a_stop_while_the_server_is_away_ends_what_runs_when_it_is_back() {
+    let Some(mut machines) = machines(project(&sleepers(), "", "never"), &["one", "two", "three"]) else {
+        return;
+    };
+    let driver = Driver::start(&machines, &[]);
+    all_sleep(&machines);
+    machines.server.kill();
+    assert!(machines.project.aot(&["stop", "--now"]).status.success());
+    machines.server.start();
+    let (exit, said) = driver.end();
+    assert_eq!(exit, 10, "{said}");
+    until_nobody(&machines);
+}

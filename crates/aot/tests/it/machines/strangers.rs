@@ -86,6 +86,32 @@ fn an_order_that_was_overheard_does_nothing_a_second_time() {
     assert_eq!(machines.project.read_note("runs").lines().count(), 1);
     assert_eq!(machines.project.landed(), ["A1"]);
     machines.host(other).hear("an order was refused");
+    // A host that was started anew has forgotten what it did.
+    machines.restart(&host);
+    let answer = call(&machines, &format!("/aot-{host}/1/work"), order.as_bytes());
+    assert!(answer.contains("its driver does not want it any more"), "{answer}");
+    assert_eq!(machines.project.read_note("runs").lines().count(), 1);
+}
+
+#[test]
+fn a_host_is_not_started_with_what_cannot_work() {
+    let Some(machines) = machines(one_atom(), &[]) else { return };
+    let key = machines.driver_key();
+    let (on, driver) = (machines.server.address(), format!("me={key}"));
+    for (more, problem) in [
+        (&["--repo", "/nowhere"][..], "`/nowhere` cannot be cloned"),
+        (&["--repo", ".", "--name", "B"], "`B` is no name of a host"),
+        (&["--repo", ".", "--offers", "gpu, disk"], "` disk` is no word"),
+        (&["--repo", ".", "--account", ""], "`` is no word"),
+    ] {
+        let words = ["worker", "--on", &on, "--listen", "127.0.0.1:0", "--driver", &driver];
+        let said = machines.project.aot(&[&words[..], more].concat());
+        let err = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{err}");
+        assert!(err.contains(problem) && err.contains("hint: "), "{err}");
+    }
+    let drivers = machines.project.path("../.config/aot/keys/drivers");
+    assert!(!drivers.exists(), "a driver was trusted by a command that was refused");
 }
 
 #[test]

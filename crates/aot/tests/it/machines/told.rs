@@ -29,7 +29,7 @@ fn what_a_job_prints_comes_home_without_the_secrets_of_its_host() {
 }
 
 /// An agent of every machine's settings, as a script.
-fn machines_with_agent(project: Project, script: &str) -> Option<Machines> {
+pub fn machines_with_agent(project: Project, script: &str) -> Option<Machines> {
     let program = server()?;
     project.write_program("../bin/mine", &format!("#!/bin/sh\n{script}"));
     let agent = project.path("../bin/mine").canonicalize().expect("it is there").display().to_string();
