@@ -613,3 +613,88 @@ impl WantedAgents {
         self.roles.is_empty() && self.named.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::tests::order;
+    use super::*;
+
+    fn host(folder: &std::path::Path) -> WorkerHost {
+        WorkerHost::new(HostConfig {
+            name: "one".into(),
+            slots: 2,
+            offers: Vec::new(),
+            account: "shared".into(),
+            source: String::new(),
+            folder: folder.to_path_buf(),
+            guard: Guard::new("/bin/false".into()),
+            identity: MachineIdentity::new().expect("a key"),
+            knows: Box::new(|_| true),
+            configure: Box::new(|_, _| Err("nothing runs here".into())),
+            tell: Box::new(|_| ()),
+        })
+    }
+
+    /// A job that waits for its clone.
+    fn begin(host: &WorkerHost, by: PublicKey, key: &str, given: Timestamp) {
+        let before = Instant::now() - UNNAMED - UNNAMED;
+        let job = HostJob {
+            by,
+            loop_id: order().loop_id,
+            began: before,
+            given,
+            asked: before,
+            progress: JobProgress::default(),
+            state: JobState::Preparing,
+            waiters: Vec::new(),
+            is_cancelled: false,
+        };
+        locked(&host.0.jobs).insert(key.into(), job);
+    }
+
+    fn ask(host: &WorkerHost, by: &MachineIdentity, at: Timestamp, jobs: &[&str]) -> HostAnswer {
+        let question = HostQuestion {
+            version: VERSION,
+            host: "one".into(),
+            nonce: "1".into(),
+            at,
+            loop_id: Some(order().loop_id),
+            jobs: jobs.iter().map(|key| (*key).to_owned()).collect(),
+        };
+        let answer = host.look(&by.sign(SignedAs::Question, json(&question)));
+        let (_, text) = keys::open(&answer, SignedAs::Answer, |_| true).expect("it is signed");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    fn ended(host: &WorkerHost) -> Vec<String> {
+        let jobs = locked(&host.0.jobs);
+        jobs.iter().filter(|(_, job)| job.is_cancelled).map(|(key, _)| key.clone()).collect()
+    }
+
+    #[test]
+    fn a_job_that_nobody_asks_for_is_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = host(folder.path());
+        let driver = MachineIdentity::new().expect("a key");
+        begin(&host, driver.public(), "01loop/A1/1", Timestamp::now());
+        begin(&host, driver.public(), "01loop/A2/1", Timestamp::now());
+        ask(&host, &driver, Timestamp::now() - SignedDuration::from_secs(60), &["01loop/A1/1"]);
+        host.0.end_unasked(UNNAMED);
+        assert_eq!(ended(&host), ["01loop/A2/1"]);
+    }
+
+    #[test]
+    fn a_question_ends_what_it_does_not_name_if_it_was_asked_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = host(folder.path());
+        let driver = MachineIdentity::new().expect("a key");
+        let now = Timestamp::now();
+        begin(&host, driver.public(), "01loop/A1/1", now);
+        let other = MachineIdentity::new().expect("a key");
+        begin(&host, other.public(), "01loop/A2/1", now);
+        let late = ask(&host, &driver, now - SignedDuration::from_secs(5), &[]);
+        assert_eq!((late.others, ended(&host)), (1, Vec::new()));
+        let fresh = ask(&host, &driver, now + SignedDuration::from_secs(5), &[]);
+        assert_eq!((fresh.others, ended(&host)), (2, vec!["01loop/A1/1".to_owned()]));
+    }
+}
