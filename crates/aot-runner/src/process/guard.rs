@@ -1,10 +1,14 @@
 //! The guard's own side: it runs in the process that stands between us and the program. Knows only processes.
 //!
+//! It serves one program after the other. The next may begin when nobody of the last is left, and no thread of ours either
+//! that could signal on its behalf.
+//!
 //! A job in a cage of namespaces has two: this one, which the job cannot reach, and within the cage the first process,
 //! which the job cannot kill. The inner one does the work, the outer one passes words in and the report out.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -13,6 +17,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -23,6 +28,7 @@ use super::cage::CageError;
 use super::cage::{Cage, Kind};
 #[cfg(target_os = "linux")]
 use super::cage::{Network, bwrap, landlock, mounts};
+use super::requests::{self, GuardRequest};
 use super::started::StartedProgram;
 use super::way_out::{self, InnerNetwork, RefusalLine};
 use super::{How, Input, listing, reaper};
@@ -146,10 +152,10 @@ enum GuardPosition {
 }
 
 impl Order<'_> {
-    /// `__guard GRACE_MS INPUT_BYTES|none|@PATH CAGE_BYTES|none|in-FILE-NETWORK PROGRAM ARGUMENT…`
+    /// `GRACE_MS INPUT_BYTES|none|@PATH CAGE_BYTES|none|in-FILE-NETWORK PROGRAM ARGUMENT…`
     fn read(words: &[OsString]) -> Option<Order<'_>> {
         let word = |place: usize| words.get(place).and_then(|word| word.to_str());
-        let place = match word(4)? {
+        let place = match word(2)? {
             "none" => GuardPosition::Free,
             other => match other.strip_prefix("in-") {
                 Some(inside) => {
@@ -160,11 +166,11 @@ impl Order<'_> {
             },
         };
         Some(Order {
-            grace: Duration::from_millis(word(2)?.parse().ok()?),
-            input: Fed::read(words.get(3)?)?,
+            grace: Duration::from_millis(word(0)?.parse().ok()?),
+            input: Fed::read(words.get(1)?)?,
             place,
-            program: words.get(5)?,
-            arguments: &words[6..],
+            program: words.get(3)?,
+            arguments: &words[4..],
         })
     }
 
@@ -180,26 +186,72 @@ impl Order<'_> {
     }
 }
 
-/// The line to the supervisor is standard input.
+/// The line to the supervisor is standard input. A guard within a cage has its order on the command line.
 pub fn run(words: &[OsString]) -> ExitCode {
     if words.get(1).is_some_and(|word| word == reaper::WORD) {
         return reaper::run();
     }
+    let Ok(line) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
+        return ExitCode::from(2);
+    };
+    // Without a terminal nothing can ask for a password on it, and Ctrl-C reaches our supervisor only.
+    let _ = rustix::process::setsid();
+    let adopted = adopt();
+    let Some(words) = words.get(2..).filter(|words| !words.is_empty()) else {
+        return if adopted.is_ok() { serve(&line) } else { ExitCode::from(2) };
+    };
     let Some(order) = Order::read(words) else { return ExitCode::from(2) };
     if let GuardPosition::Inside(file, _) = order.place {
         let_go(file);
         keep_closed();
     }
-    let Ok(line) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
-        return ExitCode::from(2);
-    };
-    let report = match guard(&line, &order) {
+    let ended = adopted.and_then(|()| guard(&line, &order, Given::Ours));
+    report(&line, ended);
+    ExitCode::SUCCESS
+}
+
+/// One program after the other, until nobody asks any more.
+fn serve(control: &UnixStream) -> ExitCode {
+    loop {
+        let Ok(received) = requests::receive_job(control) else { return ExitCode::from(2) };
+        let Some((GuardRequest { words, folder, environment }, line, streams)) = received else {
+            return ExitCode::SUCCESS;
+        };
+        let Some(order) = Order::read(&words) else { return ExitCode::from(2) };
+        let ended = std::env::set_current_dir(&folder)
+            .and_then(|()| guard(&line, &order, Given::These { environment, streams }));
+        // The folder may be removed before the next program comes.
+        let _ = std::env::set_current_dir("/");
+        report(&line, ended);
+    }
+}
+
+/// If nobody is there to hear it, the work is done all the same.
+fn report(mut line: &UnixStream, ended: io::Result<(How, usize)>) {
+    let report = match ended {
         Ok((how, left)) => write_report(&how, left),
         Err(error) => write_report(&How::NotStarted(error.to_string()), 0),
     };
-    // If nobody is there to hear it, the work is done all the same.
-    let _ = (&line).write_all(report.as_bytes());
-    ExitCode::SUCCESS
+    let _ = line.write_all(report.as_bytes());
+}
+
+/// The variables and the streams of a program.
+enum Given {
+    /// Those of this process.
+    Ours,
+    These {
+        environment: Vec<(OsString, OsString)>,
+        streams: [OwnedFd; 2],
+    },
+}
+
+impl Given {
+    /// Our copies of the streams end with the command.
+    fn give(self, command: &mut Command) {
+        if let Given::These { environment, streams: [output, errors] } = self {
+            command.env_clear().envs(environment).stdout(Stdio::from(output)).stderr(Stdio::from(errors));
+        }
+    }
 }
 
 /// The program has no use for our own file.
@@ -218,10 +270,7 @@ fn keep_closed() {
 #[cfg(not(target_os = "linux"))]
 fn keep_closed() {}
 
-fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
-    // Without a terminal nothing can ask for a password on it, and Ctrl-C reaches our supervisor only.
-    let _ = rustix::process::setsid();
-    adopt()?;
+fn guard(line: &UnixStream, order: &Order<'_>, given: Given) -> io::Result<(How, usize)> {
     let cage = match order.place {
         GuardPosition::Free | GuardPosition::Inside(..) => None,
         GuardPosition::Outside(length) => {
@@ -231,14 +280,14 @@ fn guard(line: &UnixStream, order: &Order<'_>) -> io::Result<(How, usize)> {
     };
     let bytes = take(line, order.input.length())?;
     match (cage, &order.place) {
-        (Some(cage), _) if cage.kind == Kind::Bwrap => relay(line, order, &cage, bytes),
+        (Some(cage), _) if cage.kind == Kind::Bwrap => relay(line, order, &cage, bytes, given),
         (Some(cage), _) if cage.kind == Kind::Landlock => {
-            direct(line, order, &Restriction::Landlock(cage), bytes)
+            direct(line, order, &Restriction::Landlock(cage), bytes, given)
         }
         (None, GuardPosition::Inside(_, network)) => {
-            direct(line, order, &Restriction::Namespaces(network.clone()), bytes)
+            direct(line, order, &Restriction::Namespaces(network.clone()), bytes, given)
         }
-        (Some(_) | None, _) => direct(line, order, &Restriction::None, bytes),
+        (Some(_) | None, _) => direct(line, order, &Restriction::None, bytes, given),
     }
 }
 
@@ -262,16 +311,22 @@ fn direct(
     order: &Order<'_>,
     restriction: &Restriction,
     bytes: Vec<u8>,
+    given: Given,
 ) -> io::Result<(How, usize)> {
     let mut command = Command::new(order.program);
     // A group of its own, so that a program that signals its group does not hit the guard.
     command.args(order.arguments).process_group(0);
+    given.give(&mut command);
     command.stdin(order.input.stdio()?);
     if let Restriction::Namespaces(InnerNetwork::Proxied(ports)) = restriction {
         command.envs(way_out::open(line, ports)?);
     }
     let spawned = match restriction {
-        Restriction::None => command.spawn(),
+        Restriction::None => {
+            let spawned = command.spawn();
+            drop(command);
+            spawned
+        }
         Restriction::Namespaces(_) | Restriction::Landlock(_) => spawn_restricted(restriction, command),
     };
     let mut child = match spawned {
@@ -282,18 +337,18 @@ fn direct(
     let main = Pid::from_raw(child.id().cast_signed());
     let feeding = child.stdin.take().map(|mut stdin| {
         // A program that does not want its input is no failure.
-        thread(move || drop(stdin.write_all(&bytes)))
+        thread(move || drop(stdin.write_all(&bytes))).map(drop)
     });
-    let grace = order.grace;
-    let listening = line.try_clone();
-    let listening =
-        listening.and_then(|listening| thread(move || obey(listening, &Asking::Signals(main), grace, main)));
-    if let Err(error) = feeding.unwrap_or(Ok(())).and(listening) {
-        clear();
-        return Err(error);
-    }
+    let listening = Listening::begin(line, Asking::Signals(main), order.grace, main);
+    let listening = match feeding.unwrap_or(Ok(())).and(listening) {
+        Ok(listening) => listening,
+        Err(error) => {
+            clear();
+            return Err(error);
+        }
+    };
     let status = wait_for(main);
-    MAIN_ENDED.store(true, Ordering::Release);
+    listening.program_has_ended();
     let left = clear();
     Ok((status, left))
 }
@@ -337,26 +392,33 @@ fn spawn_restricted(restriction: &Restriction, mut command: Command) -> io::Resu
 
 /// Starts a second guard within a cage, which starts the program.
 #[cfg(target_os = "linux")]
-fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> io::Result<(How, usize)> {
-    if mounts::can_mount() {
-        mounts::protect_devices()?;
-    }
+fn relay(
+    line: &UnixStream,
+    order: &Order<'_>,
+    cage: &Cage,
+    bytes: Vec<u8>,
+    given: Given,
+) -> io::Result<(How, usize)> {
+    protect_devices()?;
     let (inner, theirs) = UnixStream::pair()?;
     let mut caged =
         bwrap::caged(cage, &std::env::current_dir()?, |file| order.for_inside(file, &cage.network))?;
+    given.give(&mut caged.command);
     caged.command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
     let child = caged.command.spawn()?;
     // Closes our copy of the inner end, so that the line ends when the cage does.
     drop(caged);
     let main = Pid::from_raw(child.id().cast_signed());
     let refusals = Arc::new(RefusalLine::new(line.try_clone()?));
-    let listening = relay_words(line, &inner, bytes, order.grace + RELAYING, main);
-    let served = listening.and_then(|()| match &cage.network {
-        Network::Hosts(hosts) => way_out::serve(&inner, hosts, &refusals),
-        Network::On | Network::Off => Ok(Vec::new()),
+    // A cage that does not come about needs no input, and a word before the input would be taken for a part of it.
+    let asking = Asking::Words(inner.try_clone()?, bytes);
+    let listening = Listening::begin(line, asking, order.grace + RELAYING, main);
+    let served = listening.and_then(|listening| match &cage.network {
+        Network::Hosts(hosts) => way_out::serve(&inner, hosts, &refusals).map(|said| (listening, said)),
+        Network::On | Network::Off => Ok((listening, Vec::new())),
     });
-    let mut report = match served {
-        Ok(beginning) => beginning,
+    let (listening, mut report) = match served {
+        Ok(served) => served,
         Err(error) => {
             clear();
             return Err(error);
@@ -366,8 +428,11 @@ fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> i
     let _ = BufReader::new(&inner).read_until(b'\n', &mut report);
     let report = String::from_utf8_lossy(&report);
     let status = wait_for(main);
-    MAIN_ENDED.store(true, Ordering::Release);
+    // Nothing within is left that could take our words.
+    let _ = inner.shutdown(Shutdown::Both);
+    listening.program_has_ended();
     let left = clear();
+    drop(listening);
     refusals.close();
     let told = match (report.is_empty(), status) {
         (false, _) => read_report(&report),
@@ -381,26 +446,50 @@ fn relay(line: &UnixStream, order: &Order<'_>, cage: &Cage, bytes: Vec<u8>) -> i
     Ok(told)
 }
 
-/// Passes the input on, and then what the supervisor says.
+/// Once for all programs in cages of this kind: no guard builds cages of two kinds.
 #[cfg(target_os = "linux")]
-fn relay_words(
-    line: &UnixStream,
-    inner: &UnixStream,
-    bytes: Vec<u8>,
-    grace: Duration,
-    main: Option<Pid>,
-) -> io::Result<()> {
-    let (listening, asking, feeding) = (line.try_clone()?, inner.try_clone()?, inner.try_clone()?);
-    thread(move || {
-        // A cage that does not come about needs no input, and a word before the input would be taken for a part of it.
-        let _ = (&feeding).write_all(&bytes);
-        obey(listening, &Asking::Words(asking), grace, main);
-    })
+fn protect_devices() -> io::Result<()> {
+    static ARE_PROTECTED: AtomicBool = AtomicBool::new(false);
+    if mounts::can_mount() && !ARE_PROTECTED.load(Ordering::Acquire) {
+        mounts::protect_devices()?;
+        ARE_PROTECTED.store(true, Ordering::Release);
+    }
+    Ok(())
 }
 
 /// A system without room for a thread refuses the job; that is no fault of ours.
-fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new().spawn(work).map(drop)
+fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().spawn(work)
+}
+
+/// A thread that does to one program what the supervisor says. Once this is dropped, it signals nobody any more.
+struct Listening {
+    line: UnixStream,
+    has_ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listening {
+    fn begin(line: &UnixStream, asking: Asking, grace: Duration, main: Option<Pid>) -> io::Result<Listening> {
+        let (line, heard) = (line.try_clone()?, line.try_clone()?);
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&has_ended);
+        let thread = Some(thread(move || obey(heard, &asking, grace, main, &ended))?);
+        Ok(Listening { line, has_ended, thread })
+    }
+
+    fn program_has_ended(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.program_has_ended();
+        let _ = self.line.shutdown(Shutdown::Read);
+        // One that panicked has ended as well.
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -409,11 +498,9 @@ fn spawn_restricted(_: &Restriction, _: Command) -> io::Result<Child> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn relay(_: &UnixStream, _: &Order<'_>, _: &Cage, _: Vec<u8>) -> io::Result<(How, usize)> {
+fn relay(_: &UnixStream, _: &Order<'_>, _: &Cage, _: Vec<u8>, _: Given) -> io::Result<(How, usize)> {
     Err(io::Error::other(CageError::NoBwrap))
 }
-
-static MAIN_ENDED: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_os = "linux")]
 pub(super) fn adopt() -> io::Result<()> {
@@ -429,12 +516,15 @@ pub(super) fn adopt() -> io::Result<()> {
 /// How the program is asked to end.
 enum Asking {
     Signals(Option<Pid>),
-    /// By a guard of its own.
-    Words(UnixStream),
+    /// By a guard of its own, which gets its input first.
+    Words(UnixStream, Vec<u8>),
 }
 
-/// Hears what the supervisor says; that it hangs up is its last word. Never returns: the process ends with the program.
-fn obey(mut line: UnixStream, asking: &Asking, grace: Duration, main: Option<Pid>) {
+/// Hears what the supervisor says; that it hangs up is its last word. Returns when the program has ended.
+fn obey(mut line: UnixStream, asking: &Asking, grace: Duration, main: Option<Pid>, has_ended: &AtomicBool) {
+    if let Asking::Words(inner, input) = asking {
+        let _ = (&mut &*inner).write_all(input);
+    }
     let mut word = [0];
     if matches!(line.read(&mut word), Ok(1)) && word[0] == END {
         match asking {
@@ -444,7 +534,7 @@ fn obey(mut line: UnixStream, asking: &Asking, grace: Duration, main: Option<Pid
                 // What is stopped cannot end.
                 signal_all(Signal::CONT);
             }
-            Asking::Words(inner) => {
+            Asking::Words(inner, _) => {
                 // If it is gone already there is nobody to ask.
                 let _ = (&mut &*inner).write_all(&[END]);
             }
@@ -453,7 +543,7 @@ fn obey(mut line: UnixStream, asking: &Asking, grace: Duration, main: Option<Pid
         let _ = line.set_read_timeout(Some(grace.max(Duration::from_millis(1))));
         let _ = line.read(&mut word);
     }
-    while !MAIN_ENDED.load(Ordering::Acquire) {
+    while !has_ended.load(Ordering::Acquire) {
         signal_group(main, Signal::KILL);
         signal_all(Signal::KILL);
         std::thread::sleep(LONGEST_PAUSE);

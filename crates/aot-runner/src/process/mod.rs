@@ -4,7 +4,8 @@
 //! Between us and the program stands a guard: this same binary, started with a hidden word. It is the subreaper of all
 //! that the program starts, so that a daemon in a session of its own is still its descendant, and it holds one end of a
 //! socket whose other end is ours. When the program has ended, when we say so, or when the socket closes because we are
-//! dead, the guard kills every descendant that is left.
+//! dead, the guard kills every descendant that is left. Then it can serve the next program, so that no program of ours has
+//! to be loaded for each of theirs.
 //!
 //! Guards, and programs like git that need none because they end by themselves ([`Call`]), are started by the reaper:
 //! this same binary again, once for each of our processes. It clears what is left if a guard is killed, and everything
@@ -27,17 +28,18 @@ mod switch;
 mod way_out;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, PipeReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use cage::Cage;
+use cage::{Cage, Kind, Network};
 pub use call::{Call, CallError, CallLimits, Called};
 pub use captured::Captured;
 pub use feed::{Feed, UnreadFeed};
@@ -45,12 +47,15 @@ pub use guard::MARK;
 use hosts::HostRefusal;
 pub use interrupt::Interrupt;
 pub use left::end_left_behind;
-use requests::{EarlyEnd, LaunchRequest};
+use requests::{EarlyEnd, GuardRequest, LaunchRequest};
 use started::{Reaper, StartedProgram};
 pub use switch::{Switch, Wire};
 
 /// How long a guard may take to clear what it guards, once it was told to.
 const CLEARING: Duration = Duration::from_secs(20);
+
+/// So many guards stay for the next programs.
+const MOST_IDLE: usize = 32;
 
 const CHUNK: usize = 64 << 10;
 
@@ -58,6 +63,7 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Guard {
     program: PathBuf,
+    idle: Arc<IdleGuards>,
     reaper: Arc<Reaper>,
     switch: Switch,
     interrupt: Interrupt,
@@ -164,10 +170,47 @@ pub enum How {
     Lost,
 }
 
+/// A guard's process, which serves one program after the other.
+#[derive(Debug)]
+struct ServingGuard {
+    /// Where it is given its next program. When this ends, so does the guard.
+    control: UnixStream,
+    process: StartedProgram,
+    /// One that has built a cage of some kind has changed what it sees of the system, and builds no other.
+    kind: Option<Kind>,
+}
+
+/// Guards whose last program and all that it started are gone.
+#[derive(Debug, Default)]
+struct IdleGuards(Mutex<Vec<ServingGuard>>);
+
+impl IdleGuards {
+    fn take(&self, kind: Option<Kind>) -> Option<ServingGuard> {
+        let mut idle = self.all();
+        let place = idle.iter().rposition(|guard| guard.kind == kind)?;
+        Some(idle.remove(place))
+    }
+
+    fn keep(&self, guard: ServingGuard) {
+        let mut idle = self.all();
+        if idle.len() < MOST_IDLE {
+            idle.push(guard);
+        }
+    }
+
+    /// A thread that panicked in between has left nothing half done.
+    fn all(&self) -> MutexGuard<'_, Vec<ServingGuard>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A program that runs. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Running {
-    guard: StartedProgram,
+    /// `None` when it serves others again.
+    guard: Option<ServingGuard>,
+    /// Where the guard goes when it has cleared.
+    idle: Option<Arc<IdleGuards>>,
     line: UnixStream,
     readers: Vec<JoinHandle<Captured>>,
     began: Instant,
@@ -196,7 +239,8 @@ impl Killer {
 impl Guard {
     pub fn new(program: PathBuf) -> Guard {
         let reaper = Arc::new(Reaper::new(program.clone()));
-        Guard { program, reaper, switch: Switch::default(), interrupt: Interrupt::default() }
+        let (idle, switch, interrupt) = (Arc::default(), Switch::default(), Interrupt::default());
+        Guard { program, idle, reaper, switch, interrupt }
     }
 
     /// The same, for programs that one switch ends together.
@@ -248,8 +292,7 @@ impl Guard {
             Environment::Only(variables) => variables.clone(),
         };
         environment.push((guard::MARK.into(), mark.clone().into()));
-        let mut arguments = vec![
-            guard::WORD.into(),
+        let mut words = vec![
             job.limits.grace.as_millis().to_string().into(),
             guard::input_word(&job.input),
             match job.cage {
@@ -258,11 +301,8 @@ impl Guard {
             },
             job.program.clone(),
         ];
-        arguments.extend_from_slice(&job.arguments);
-        let (program, folder) = (self.program.clone(), job.folder.clone());
-        // Its line to us ends as well: if it can, it clears by itself.
-        let ending = EarlyEnd::Killed;
-        let launch = LaunchRequest { program, name: "aot".into(), arguments, folder, environment, ending };
+        words.extend_from_slice(&job.arguments);
+        let request = GuardRequest { words, folder: job.folder.clone(), environment };
         let (output, writer) = io::pipe()?;
         let mut pipes = vec![(Stream::Output, output)];
         let error_writer = match job.streams {
@@ -275,7 +315,8 @@ impl Guard {
         };
         let began = Instant::now();
         // Our copies of the writing ends are closed by this: only the program's processes hold them now.
-        let guard = self.reaper.start(&launch, [theirs.into(), writer.into(), error_writer.into()])?;
+        let kind = job.cage.as_ref().map(|cage| cage.kind);
+        let guard = self.served(kind, &request, theirs, [writer.into(), error_writer.into()])?;
         let heard = Arc::new(AtomicU64::new(0));
         let readers = pipes.into_iter().map(|(stream, pipe)| {
             let tap = tap.clone().map(|tap| (stream, tap));
@@ -284,7 +325,8 @@ impl Guard {
         // Without a thread that reads it is not started: it is killed when what stands for it is dropped.
         let readers = readers.collect::<io::Result<_>>()?;
         let running = Running {
-            guard,
+            guard: Some(guard),
+            idle: serves_again(job.cage.as_ref()).then(|| Arc::clone(&self.idle)),
             line,
             readers,
             began,
@@ -304,6 +346,44 @@ impl Guard {
             }
         }
         Ok(running)
+    }
+
+    /// Gives the program to a guard that waits for one, or to a new one.
+    fn served(
+        &self,
+        kind: Option<Kind>,
+        request: &GuardRequest,
+        line: UnixStream,
+        streams: [OwnedFd; 2],
+    ) -> io::Result<ServingGuard> {
+        // One that was killed meanwhile takes nothing.
+        while let Some(guard) = self.idle.take(kind) {
+            if requests::send_job(&guard.control, request, line.as_fd(), &streams).is_ok() {
+                return Ok(guard);
+            }
+        }
+        let guard = self.start_guard(kind)?;
+        requests::send_job(&guard.control, request, line.as_fd(), &streams)?;
+        Ok(guard)
+    }
+
+    fn start_guard(&self, kind: Option<Kind>) -> io::Result<ServingGuard> {
+        let (control, theirs) = UnixStream::pair()?;
+        // A list of processes tells whose it is, and it must be found what it is linked to. A program could read the rest.
+        let kept = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
+        let environment = ["HOME", "LD_LIBRARY_PATH"].into_iter().filter_map(kept);
+        let launch = LaunchRequest {
+            program: self.program.clone(),
+            name: "aot".into(),
+            arguments: vec![guard::WORD.into()],
+            folder: "/".into(),
+            environment: environment.collect(),
+            // Its line to us ends as well: if it can, it clears by itself.
+            ending: EarlyEnd::Killed,
+        };
+        let nothing = || File::options().write(true).open("/dev/null").map(OwnedFd::from);
+        let process = self.reaper.start(&launch, [theirs.into(), nothing()?, nothing()?])?;
+        Ok(ServingGuard { control, process, kind })
     }
 
     /// Starts it and waits for its end, which comes at once when the switch is turned off.
@@ -327,6 +407,11 @@ impl Guard {
         drop(wire);
         Ok(ended)
     }
+}
+
+/// What lets a program out of its cage to some hosts goes on until the guard ends.
+fn serves_again(cage: Option<&Cage>) -> bool {
+    cage.is_none_or(|cage| !matches!(cage.network, Network::Hosts(_)))
 }
 
 impl Running {
@@ -386,11 +471,16 @@ impl Running {
             (None, how) => how,
         };
         let _ = self.line.shutdown(Shutdown::Both);
-        if report.is_empty() {
-            // No guard, or one that cannot clear.
-            guard::abandon(&self.guard, &self.mark);
+        match (report.is_empty(), &self.idle) {
+            // It reports when it has cleared.
+            (false, Some(idle)) => self.guard.take().into_iter().for_each(|guard| idle.keep(guard)),
+            (false, None) => self.end_guard(),
+            (true, _) => {
+                // No guard, or one that cannot clear.
+                self.guard.iter().for_each(|guard| guard::abandon(&guard.process, &self.mark));
+                self.end_guard();
+            }
         }
-        self.guard.wait(CLEARING);
         let mut captured =
             self.readers.drain(..).map(|reader| match report.is_empty() && !reader.is_finished() {
                 // Somebody who cannot be killed holds the stream open.
@@ -401,6 +491,13 @@ impl Running {
         let errors = captured.next().unwrap_or_default();
         drop(captured);
         Ended { how, output, errors, took, left, refused }
+    }
+
+    fn end_guard(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            let _ = guard.control.shutdown(Shutdown::Both);
+            guard.process.wait(CLEARING);
+        }
     }
 
     /// How long until one of the limits is reached, and which.
@@ -418,7 +515,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Whoever may still hold a killer: the line ends here, and the guard clears.
         let _ = self.line.shutdown(Shutdown::Both);
-        self.guard.wait(CLEARING);
+        self.end_guard();
     }
 }
 

@@ -331,14 +331,14 @@ fn reapers() -> Vec<String> {
     children_of(&std::process::id().to_string(), "__reaper")
 }
 
-/// The outermost guard of a job.
+/// The outermost guard of a job: a guard serves many, and only what it started has the mark.
 fn guard_of(mark: &str) -> String {
     let has_mark = |pid: &String| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
     };
     let guards = reapers().into_iter().flat_map(|reaper| children_of(&reaper, "__guard"));
-    let guards: Vec<String> = guards.filter(has_mark).collect();
+    let guards: Vec<String> = guards.filter(|guard| children_of(guard, "").iter().any(has_mark)).collect();
     assert_eq!(guards.len(), 1, "{guards:?}");
     guards.into_iter().next().expect("there is one")
 }
