@@ -8,14 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aot_core::coordinator::Event;
-use tempfile::TempDir;
 
 use super::RunConfig;
 use super::executor::Executor;
 use crate::confinement::{Area, own_paths};
 use crate::message::{Message, Notice};
 use crate::process::cage::Cage;
-use crate::scratch;
+use crate::scratch::{LentScratch, ScratchFolders};
 use crate::tree::{End, Ground, Lent, TreeKind};
 
 #[derive(Debug)]
@@ -36,6 +35,7 @@ pub(super) struct Workers {
     pub waiting_shown: Mutex<Option<Instant>>,
     /// The agents that have done their small task in this run.
     pub tried: Mutex<HashSet<String>>,
+    scratch: ScratchFolders,
 }
 
 impl Workers {
@@ -60,6 +60,7 @@ impl Workers {
             give_up_blocked: AtomicBool::new(false),
             waiting_shown: Mutex::default(),
             tried: Mutex::default(),
+            scratch: ScratchFolders::default(),
         }
     }
 
@@ -136,7 +137,7 @@ impl Workers {
         }
     }
 
-    pub fn scratch(&self) -> std::io::Result<TempDir> {
-        scratch::make(&self.config.project.sidecar, "work")
+    pub fn scratch(&self) -> std::io::Result<LentScratch<'_>> {
+        self.scratch.lend(&self.config.project.sidecar, "work")
     }
 }
