@@ -1,6 +1,7 @@
 //! Commits with our trailers, differences between trees, and three-way merges without a checkout. Knows no folders.
 
 use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 
 use aot_core::state::AtomId;
 use jiff::Timestamp;
@@ -42,8 +43,23 @@ pub(super) fn commit_of(git: &Git, name: &str) -> Result<Option<String>, GitErro
     Ok(found.map(|found| text(&found)))
 }
 
+/// The tree of a commit. That of the last one is remembered: it never becomes another.
 pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
-    git.read_line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
+    static LAST: Mutex<Option<(String, String)>> = Mutex::new(None);
+    let last = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = last().as_ref().filter(|(known, _)| known == commit) {
+        return Ok(known.clone());
+    }
+    let found = git.read_line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?;
+    if is_id(commit) {
+        *last() = Some((commit.to_owned(), found.clone()));
+    }
+    Ok(found)
+}
+
+/// Whether this is the whole id of an object, and no name that may mean another one tomorrow.
+pub(super) fn is_id(name: &str) -> bool {
+    matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 pub(super) fn commit(git: &Git, tree: &str, parents: &[&str], message: &str) -> Result<String, GitError> {

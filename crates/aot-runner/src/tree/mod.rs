@@ -30,6 +30,7 @@ mod shadow;
 mod shown;
 mod slots;
 mod snapshot;
+mod tip;
 mod tree_folder;
 mod undo;
 mod unisolated;

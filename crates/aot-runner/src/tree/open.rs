@@ -25,6 +25,7 @@ use super::setup::{TreeSetup, paths};
 use super::shadow::{self, Shadow};
 use super::slots;
 use super::snapshot::{Layout, submodules};
+use super::tip::KnownTip;
 use super::tree_folder::{self, TreeFolder};
 use super::undo::UndoGround;
 use super::unisolated::Unisolated;
@@ -420,6 +421,7 @@ fn prepared(
         lease_records: project.sidecar.join("loans"),
         landings: format!("refs/aot/landing/{}", project.key()),
         loop_id: wanted.loop_id,
+        known_tip: KnownTip::default(),
         submodules: Vec::new(),
         provision,
         slots: Mutex::new(SlotPool::default()),

@@ -16,14 +16,15 @@ use super::aside::{self, told};
 use super::error::{GroundError, named};
 use super::git::{Git, records, text};
 use super::history::{
-    Difference, MergeOutcome, commit, commit_of, differences, found, is_reverted, landed_work, standing,
-    three_way, tree_of,
+    Difference, MergeOutcome, commit, commit_of, differences, found, is_id, is_reverted, landed_work,
+    standing, three_way, tree_of,
 };
 use super::intents::{self, InPlaceIntent};
 use super::kept::{drop_old, keep};
 use super::landing::revert_message;
 use super::slots::remove_folder;
 use super::snapshot::{Layout, NotWork, Snapshot, pattern, restore, set, take};
+use super::tip::KnownTip;
 use super::undo::{self, Undoing, reverting};
 use super::walk::{Pipes, remove_pipes};
 use super::worktrees::locked;
@@ -61,6 +62,9 @@ pub(super) struct Shadow {
     around: Option<KnownRepository>,
     note: PathBuf,
     loop_id: String,
+    known_tip: KnownTip,
+    /// The files of a tree, by its id.
+    listed: Mutex<Option<(String, Vec<u8>)>>,
     lent: Mutex<Option<InPlaceLoan>>,
     /// What a person should know, until it is told.
     notes: Mutex<Vec<String>>,
@@ -122,6 +126,8 @@ impl Shadow {
             note: git_dir.join(UNDER_WAY),
             git_dir,
             loop_id: loop_id.to_owned(),
+            known_tip: KnownTip::default(),
+            listed: Mutex::default(),
             lent: Mutex::new(None),
             notes: Mutex::new(Vec::new()),
         };
@@ -158,7 +164,7 @@ impl Shadow {
     }
 
     pub fn tip(&self) -> Result<Option<String>, GroundError> {
-        Ok(commit_of(&self.git, LINE)?)
+        Ok(self.known_tip.of(&self.git, &self.git_dir, LINE)?)
     }
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
@@ -440,7 +446,7 @@ impl Shadow {
             let paths = self.layout.all_seen(snapshot.nested.iter().map(Vec::as_slice));
             return Err(GroundError::Nested { root: self.root.clone(), paths });
         }
-        self.note_permissions()?;
+        self.note_permissions(&snapshot.tree)?;
         let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
         write(&self.git_dir.join("aot-ignored"), &self.git.read(ignored)?)?;
         if let Some(tip) = tip.filter(|_| snapshot.differences.is_empty()) {
@@ -545,9 +551,12 @@ impl Shadow {
     }
 
     fn taken(&self, base: &str, had_git: bool) -> Result<Snapshot, GroundError> {
-        let base = match self.git.find(["rev-parse", "-q", "--verify", &format!("{base}^{{tree}}")])? {
-            Some(found) => text(&found),
-            None => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
+        let base = match is_id(base) {
+            true => base.to_owned(),
+            false => match self.git.find(["rev-parse", "-q", "--verify", &format!("{base}^{{tree}}")])? {
+                Some(found) => text(&found),
+                None => self.git.read_line(["hash-object", "-w", "-t", "tree", "/dev/null"])?,
+            },
         };
         if let Some(around) = &self.around {
             // Files that the user tracks count, even where a rule would ignore them.
@@ -575,6 +584,7 @@ impl Shadow {
     fn make_ours(&self) -> Result<(), GroundError> {
         remove_folder(&self.git_dir.join("commondir"))?;
         write(&self.git_dir.join("config"), CONFIG.as_bytes())?;
+        write(&self.git_dir.join("HEAD"), format!("ref: {LINE}\n").as_bytes())?;
         write(&self.git_dir.join("info").join("attributes"), ATTRIBUTES.as_bytes())
     }
 
@@ -592,9 +602,15 @@ impl Shadow {
         write(&self.git_dir.join("info").join("exclude"), &lines)
     }
 
-    fn note_permissions(&self) -> Result<(), GroundError> {
+    /// `tree` is what the index holds.
+    fn note_permissions(&self, tree: &str) -> Result<(), GroundError> {
         let mut lines = Vec::new();
-        for path in records(&self.git.read(["ls-files", "-z"])?) {
+        let mut listed = locked(&self.listed);
+        let listed = match &mut *listed {
+            Some((known, listed)) if known == tree => listed,
+            other => &mut other.insert((tree.to_owned(), self.git.read(["ls-files", "-z"])?)).1,
+        };
+        for path in records(listed) {
             let full = self.full(path);
             if let Ok(meta) = fs::symlink_metadata(&full).map(|meta| meta.permissions().mode() & PERMISSIONS)
             {

@@ -6,13 +6,14 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use super::content::LENT;
 use super::error::{GroundError, named};
 use super::git::{Git, records, text};
-use super::history::{Difference, FileVersion, GITLINK, read_raw};
+use super::history::{Difference, FileVersion, GITLINK, read_raw, tree_of};
 use super::walk::fingerprint;
 use super::{FoundCommit, Project};
 
@@ -36,6 +37,14 @@ pub(super) struct Snapshot {
     pub nested: Vec<Vec<u8>>,
     /// Submodules in which something was changed, which a commit of this repository cannot contain either.
     pub submodules: Vec<Vec<u8>>,
+    pub ignored: IgnoredFiles,
+}
+
+/// What was seen of files that git ignores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IgnoredFiles {
+    None,
+    Unknown,
 }
 
 impl Snapshot {
@@ -162,6 +171,9 @@ pub(super) fn take(
     layout: &Layout,
     not_work: &NotWork,
 ) -> Result<Snapshot, GroundError> {
+    if let Some(unchanged) = unchanged(git, base, not_work)? {
+        return Ok(unchanged);
+    }
     let mut nested = repositories_within(git)?;
     let is_submodule = |path: &[u8]| not_work.submodules.iter().any(|(submodule, _)| submodule == path);
     nested.retain(|path| !is_submodule(path));
@@ -196,7 +208,43 @@ pub(super) fn take(
     set(git, back, base.len())?;
     nested.sort();
     nested.dedup();
-    Ok(Snapshot { tree: text(&git.write(["write-tree"])?), differences, nested, submodules })
+    let tree = text(&git.write(["write-tree"])?);
+    Ok(Snapshot { tree, differences, nested, submodules, ignored: IgnoredFiles::Unknown })
+}
+
+/// The snapshot if git sees at one look that nothing differs from `base`: the commit that is checked out is still that one, and
+/// neither the index nor any file differs from it. Git looks into no repository within: a worker can have made one.
+fn unchanged(git: &Git, base: &str, not_work: &NotWork) -> Result<Option<Snapshot>, GroundError> {
+    if !not_work.submodules.is_empty() || !not_work.left_by_setup.is_empty() {
+        return Ok(None);
+    }
+    let look = git.query([
+        "status",
+        "--porcelain=v2",
+        "-z",
+        "--branch",
+        "--no-ahead-behind",
+        "--untracked-files=all",
+        "--ignored=matching",
+        "--ignore-submodules=dirty",
+        "--no-renames",
+    ])?;
+    let (told, entries): (Vec<_>, Vec<_>) =
+        records(&look.stdout).partition(|record| record.starts_with(b"# "));
+    let (ignored, differing): (Vec<&[u8]>, Vec<&[u8]>) =
+        entries.into_iter().partition(|entry| entry.starts_with(b"! "));
+    let is_at_base = told.contains(&format!("# branch.oid {base}").as_bytes());
+    // An index that cannot be read is for the caller.
+    if look.code != 0 || !is_at_base || !differing.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Snapshot {
+        tree: tree_of(git, base)?,
+        differences: Vec::new(),
+        nested: Vec::new(),
+        submodules: Vec::new(),
+        ignored: if ignored.is_empty() { IgnoredFiles::None } else { IgnoredFiles::Unknown },
+    }))
 }
 
 /// Puts these entries into the index. `digits` is the length of ids in this repository.
@@ -220,14 +268,21 @@ pub(super) fn set<'a>(
     Ok(())
 }
 
-/// The submodules of a commit.
+/// The submodules of a commit. Those of the last one are remembered: many trees are made of one commit.
 pub(super) fn submodules(git: &Git, commit: &str) -> Result<Vec<Vec<u8>>, GroundError> {
+    static LAST: Mutex<Option<(String, Vec<Vec<u8>>)>> = Mutex::new(None);
+    let last = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = last().as_ref().filter(|(known, _)| known == commit) {
+        return Ok(known.clone());
+    }
     let listed = git.read(["ls-tree", "-r", "-z", "--full-tree", commit])?;
     let path = |record: &[u8]| {
         let tab = record.iter().position(|byte| *byte == b'\t')?;
         record.starts_with(GITLINK.as_bytes()).then(|| record[tab + 1..].to_vec())
     };
-    Ok(records(&listed).filter_map(path).collect())
+    let found: Vec<Vec<u8>> = records(&listed).filter_map(path).collect();
+    *last() = Some((commit.to_owned(), found.clone()));
+    Ok(found)
 }
 
 /// Gives these paths the version that they have on the left side, in the index and in the work tree at `top`.

@@ -12,12 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::checkout::Checkout;
 use super::error::GroundError;
-use super::history::{Difference, GITLINK, commit, commit_of, differences, found, landed_work, tree_of};
+use super::history::{Difference, GITLINK, commit, differences, found, landed_work, tree_of};
 use super::intents;
 use super::kept::keep;
 use super::setup::TreeSetup;
 use super::slots::{self, SetupState, Slot, SlotRecord};
-use super::snapshot::{NotWork, Snapshot};
+use super::snapshot::{IgnoredFiles, NotWork, Snapshot};
+use super::tip::KnownTip;
 use super::tree_folder::{TreeFolder, told};
 use super::{End, FoundCommit, KnownRepository, LandedWork, Lent, Loan, Sealed, Work};
 
@@ -39,6 +40,7 @@ pub(super) struct Worktrees {
     /// Below this name is the reference of a landing that has begun.
     pub landings: String,
     pub loop_id: String,
+    pub known_tip: KnownTip,
     /// As they are seen from the project's folder.
     pub submodules: Vec<String>,
     pub provision: TreeSetup,
@@ -92,7 +94,8 @@ impl Worktrees {
     }
 
     pub fn tip(&self) -> Result<String, GroundError> {
-        commit_of(&self.checkout.git, &self.reference)?
+        self.known_tip
+            .of(&self.checkout.git, &self.common_dir, &self.reference)?
             .ok_or_else(|| GroundError::BranchGone { name: self.branch().to_owned() })
     }
 
@@ -136,7 +139,8 @@ impl Worktrees {
             [&one.old, &one.new].into_iter().flatten().any(|version| version.mode == GITLINK)
         };
         let submodules = differences.iter().filter(is_link).map(|one| one.path.clone()).collect();
-        let made = Snapshot { tree, differences, nested: Vec::new(), submodules };
+        let made =
+            Snapshot { tree, differences, nested: Vec::new(), submodules, ignored: IgnoredFiles::Unknown };
         let ours = made.differences.iter().find(|one| layout.is_ours(&one.path));
         let ours = ours.map(|one| format!("`{}` belongs to the loop itself", layout.seen(&one.path)));
         let sealed = Sealed {
@@ -288,7 +292,10 @@ impl Worktrees {
             changed: snapshot.changed(layout),
             content: Some(snapshot.tree.clone()),
             cannot_land: snapshot.cannot_land(layout),
-            ignored: slot.left_ignored(layout)?,
+            ignored: match snapshot.ignored {
+                IgnoredFiles::None => Vec::new(),
+                IgnoredFiles::Unknown => slot.left_ignored(layout)?,
+            },
         };
         *sealed = Some(snapshot);
         Ok(told)

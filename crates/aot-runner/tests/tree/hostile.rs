@@ -18,6 +18,10 @@ pub const TESTS: &[Test] = &[
     ),
     ("a_repository_made_in_place_is_not_believed", a_repository_made_in_place_is_not_believed),
     ("git_is_not_led_into_a_submodule", git_is_not_led_into_a_submodule),
+    (
+        "a_repository_that_the_index_calls_a_submodule_is_seen",
+        a_repository_that_the_index_calls_a_submodule_is_seen,
+    ),
     ("git_does_not_wait_for_pipes", git_does_not_wait_for_pipes),
     (
         "what_is_written_after_the_work_was_sealed_never_lands",
@@ -110,6 +114,25 @@ fn whole_life(ground: &Ground, place: &Place, name: &str, spoil: &dyn Fn(&Path))
     ground.give_back(next, End::Discarded { reason: "not needed".into() }).expect("given back");
     Tree::of(&ground.verify_in(&place.project()).expect("a folder"), &guard()).expect("it can be looked at");
     landing
+}
+
+/// To git nothing is untracked then, and no file differs from the index.
+fn a_repository_that_the_index_calls_a_submodule_is_seen() {
+    let place = Place::with(&[("a.txt", "1\n")]);
+    let ground = place.open().expect("ground");
+    let mut lent = ground.lend(&work("A1", 1)).expect("a tree");
+    let within = lent.root().join("within");
+    fs::create_dir(&within).expect("a folder");
+    git(&within, &["init", "-q", "."]);
+    write(&within, "file.txt", "x\n");
+    git(&within, &["add", "."]);
+    git(&within, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]);
+    let entry = format!("160000,{},within", git(&within, &["rev-parse", "HEAD"]));
+    git(lent.root(), &["update-index", "--add", "--cacheinfo", &entry]);
+    let sealed = ground.seal(&mut lent).expect("sealed");
+    assert_eq!(sealed.changed, ["within"]);
+    assert!(sealed.cannot_land.is_some());
+    ground.give_back(lent, End::Discarded { reason: "not needed".into() }).expect("given back");
 }
 
 fn a_repository_in_the_place_of_a_tree_is_not_believed() {
