@@ -24,7 +24,7 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LOCK_WAIT};
 use crate::store::replace::{
-    self, LastWritten, REPLACE_METHOD, ReplaceMethod, ReplaceStep, WriteOutcome, Writer,
+    self, LastWritten, REPLACE_METHOD, ReplaceMethod, ReplaceStep, SeenDisplaced, WriteOutcome, Writer,
 };
 use crate::store::text::{QUIET, Stamp, Text};
 
@@ -46,6 +46,7 @@ pub struct StateFile {
     wait: Duration,
     method: ReplaceMethod,
     at: Box<dyn Fn(ReplaceStep) + Send + Sync>,
+    seen: SeenDisplaced,
 }
 
 /// The input of a decision.
@@ -102,7 +103,14 @@ impl StateFile {
     /// The state file at `path`, which need not exist yet. Texts over `limit` bytes are neither read nor written.
     pub fn open(path: &Path, limit: u64) -> Result<StateFile, FileError> {
         let home = Home::of(path)?;
-        Ok(StateFile { home, limit, wait: LOCK_WAIT, method: REPLACE_METHOD, at: Box::new(|_| ()) })
+        Ok(StateFile {
+            home,
+            limit,
+            wait: LOCK_WAIT,
+            method: REPLACE_METHOD,
+            at: Box::new(|_| ()),
+            seen: SeenDisplaced::default(),
+        })
     }
 
     /// Waits for other processes for this long instead of [`LOCK_WAIT`].
@@ -150,7 +158,7 @@ impl StateFile {
     pub fn create(&self, bytes: &[u8]) -> Result<Done<()>, FileError> {
         self.fits(bytes)?;
         let held = Held::take(&self.home, "make the state file", self.wait)?;
-        let mut writer = Writer::new(&self.home, &held, self.limit, self.method, &*self.at);
+        let mut writer = Writer::new(&self.home, &held, self.limit, self.method, &*self.at, &self.seen);
         writer.recover()?;
         writer.keep_hidden(None)?;
         let rescued = std::mem::take(&mut writer.rescued);
@@ -168,7 +176,7 @@ impl StateFile {
         mut decide: impl FnMut(Candidate) -> Result<Decision<T, E>, E>,
     ) -> Result<Done<T>, TransactError<E>> {
         let held = Held::take(&self.home, purpose, self.wait)?;
-        let mut writer = Writer::new(&self.home, &held, self.limit, self.method, &*self.at);
+        let mut writer = Writer::new(&self.home, &held, self.limit, self.method, &*self.at, &self.seen);
         writer.recover()?;
         let ended = self.rounds(&mut writer, &mut decide);
         // Unless it is part of the new text by now, it is kept.

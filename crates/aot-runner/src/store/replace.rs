@@ -15,9 +15,11 @@
 //! Where the system cannot exchange, the state file is compared once more and then renamed over, with a hard link to
 //! the old one to look at; a save by rename in the few microseconds between is then lost.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use blake3::Hash;
@@ -28,8 +30,8 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LockError};
 use crate::store::system::{
-    cannot_exchange, create_private, exchange, is_unwritten_since_moved, open_private, same_device,
-    same_file, sync_folder, take_after, was_moved_within, writable,
+    FileMoment, cannot_exchange, create_private, exchange, is_unwritten_since_moved, open_private,
+    same_device, same_file, sync_folder, take_after, was_moved_within, writable,
 };
 use crate::store::text::{Stamp, Text};
 
@@ -82,6 +84,9 @@ pub(super) enum WriteOutcome {
     Moved,
 }
 
+/// Displaced files whose text was seen to be the one that was displaced, and in which state they were then.
+pub(super) type SeenDisplaced = Mutex<HashMap<String, FileMoment>>;
+
 /// The writer of one transaction.
 pub(super) struct Writer<'a> {
     home: &'a Home,
@@ -89,6 +94,7 @@ pub(super) struct Writer<'a> {
     limit: u64,
     method: ReplaceMethod,
     at: &'a dyn Fn(ReplaceStep),
+    seen: &'a SeenDisplaced,
     temp_folder: PathBuf,
     prefix: String,
     next_displaced: u64,
@@ -106,6 +112,7 @@ impl<'a> Writer<'a> {
         limit: u64,
         method: ReplaceMethod,
         at: &'a dyn Fn(ReplaceStep),
+        seen: &'a SeenDisplaced,
     ) -> Writer<'a> {
         let (temp_folder, prefix) = temp_folder(home);
         Writer {
@@ -114,6 +121,7 @@ impl<'a> Writer<'a> {
             limit,
             method,
             at,
+            seen,
             temp_folder,
             prefix,
             next_displaced: 0,
@@ -150,6 +158,7 @@ impl<'a> Writer<'a> {
             };
             self.check_displaced(&path, base, watch)?;
         }
+        self.seen().retain(|seen, _| names.contains(seen));
         Ok(())
     }
 
@@ -312,7 +321,11 @@ impl<'a> Writer<'a> {
 
     /// A displaced file that holds another text than it did was written into by an editor that had it open.
     fn check_displaced(&mut self, kept: &Path, base: &str, watch: Watching) -> Result<(), FileError> {
-        if is_unwritten_since_moved(kept) {
+        let name = kept.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.strip_prefix(&self.prefix).unwrap_or(&name);
+        let now = FileMoment::settled(kept);
+        let is_as_seen = now.is_some() && self.seen().get(name).copied() == now;
+        if is_as_seen || is_unwritten_since_moved(kept) {
             return if watch == Watching::GoesOn { Ok(()) } else { remove(kept) };
         }
         let text = Text::read(kept, u64::MAX)?;
@@ -320,7 +333,11 @@ impl<'a> Writer<'a> {
         // A link to the state file itself is what a process killed before its rename left.
         match (is_state, is_hash(&text.hash, base)) {
             (true, _) => remove(kept),
-            (false, true) if watch == Watching::GoesOn => Ok(()),
+            (false, true) if watch == Watching::GoesOn => {
+                // Before it was read it had been left alone for a while.
+                self.seen().extend(now.map(|now| (name.to_owned(), now)));
+                Ok(())
+            }
             (false, true) => remove(kept),
             // An editor empties a file before it writes: what is kept now would be kept without its text.
             (false, false) if watch != Watching::Over && text.bytes.is_empty() => Ok(()),
@@ -370,6 +387,11 @@ impl<'a> Writer<'a> {
         }
         (self.at)(ReplaceStep::Recorded);
         Ok(())
+    }
+
+    /// A thread that panicked in between has left nothing half done.
+    fn seen(&self) -> MutexGuard<'_, HashMap<String, FileMoment>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn holds(&self, path: &Path, text: &Text) -> bool {

@@ -132,6 +132,40 @@ pub(super) fn is_unwritten_since_moved(path: &Path) -> bool {
     })
 }
 
+/// A file in one state: whatever is written into it, and whoever moves it, makes this another, unless within the same tick of
+/// the file system's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileMoment {
+    number: u64,
+    size: u64,
+    written: i128,
+    touched: i128,
+}
+
+#[cfg(unix)]
+impl FileMoment {
+    /// `None` while the clock may not have ticked since it was touched.
+    pub fn settled(path: &Path) -> Option<FileMoment> {
+        use crate::store::text::QUIET;
+        use std::os::unix::fs::MetadataExt;
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos() as i128;
+        let found = fs::symlink_metadata(path).ok()?;
+        let (written, touched) =
+            (nanoseconds(found.mtime(), found.mtime_nsec()), nanoseconds(found.ctime(), found.ctime_nsec()));
+        let moment = FileMoment { number: found.ino(), size: found.size(), written, touched };
+        (now - touched > QUIET.as_nanos() as i128).then_some(moment)
+    }
+}
+
+/// Unknown on this system.
+#[cfg(not(unix))]
+impl FileMoment {
+    pub fn settled(_path: &Path) -> Option<FileMoment> {
+        None
+    }
+}
+
 /// Whether a file was moved or written within this time.
 #[cfg(unix)]
 pub(super) fn was_moved_within(path: &Path, age: std::time::Duration) -> bool {

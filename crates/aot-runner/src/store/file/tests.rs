@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use super::*;
+use crate::store::system::FileMoment;
 
 const LIMIT: u64 = 1 << 20;
 
@@ -236,6 +237,32 @@ fn a_late_write_into_the_displaced_file_is_found_and_kept() {
     drop(done);
     assert_eq!(place.file().conflicts().len(), 1);
     assert!(add(&place.file(), "fourth").expect("done").rescued.is_empty(), "reported once");
+}
+
+/// A process that writes often does not read every displaced file each time, and finds such a write all the same.
+#[test]
+fn a_late_write_is_found_in_a_displaced_file_that_was_seen_before() {
+    let place = StateFolder::with("a\n");
+    let file = place.file();
+    let mut editor = fs::OpenOptions::new().append(true).open(&place.path).expect("opened");
+    drop(add(&file, "first").expect("done"));
+    let displaced = || {
+        let names =
+            fs::read_dir(file.home().sidecar()).expect("a sidecar").flatten().map(|entry| entry.path());
+        let mut paths: Vec<_> = names.filter(|path| path.to_string_lossy().contains("displaced")).collect();
+        paths.sort();
+        paths.into_iter().next().expect("there is one")
+    };
+    while FileMoment::settled(&displaced()).is_none() {
+        std::thread::yield_now();
+    }
+    for line in ["second", "third"] {
+        assert!(add(&file, line).expect("done").rescued.is_empty(), "nothing was written yet");
+    }
+    editor.write_all(b"late\n").expect("written");
+    let done = add(&file, "fourth").expect("done");
+    let [folder] = &done.rescued[..] else { panic!("one conflict, not {:?}", done.rescued) };
+    assert_eq!(fs::read_to_string(folder.join("theirs.md")).expect("kept"), "a\nlate\n");
 }
 
 #[test]
