@@ -64,6 +64,14 @@ pub fn cpu(command: &mut Command) -> f64 {
     cpu_of_children() - before
 }
 
+/// Seconds on the wall, and of processor time of this process and of all children that it waited for.
+pub fn both(work: impl FnOnce()) -> (f64, f64) {
+    let used = || used_by(UsageWho::RUSAGE_SELF) + cpu_of_children();
+    let before = used();
+    let wall = wall(work);
+    (wall, used() - before)
+}
+
 /// Runs it to its end without a word.
 pub fn succeed(command: &mut Command) {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it can be started");
@@ -71,7 +79,11 @@ pub fn succeed(command: &mut Command) {
 }
 
 fn cpu_of_children() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the kernel counts");
+    used_by(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn used_by(who: UsageWho) -> f64 {
+    let usage = getrusage(who).expect("the kernel counts");
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     seconds(usage.user_time()) + seconds(usage.system_time())
 }

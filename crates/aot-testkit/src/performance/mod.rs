@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 pub mod baseline;
+pub mod jobs;
 pub mod measure;
 pub mod page;
 pub mod plot;
@@ -66,7 +67,10 @@ pub struct Subject {
     pub measure: fn(&mut Bench),
 }
 
-pub const SUBJECTS: &[Subject] = &[Subject { name: "proving", measure: proving::measure }];
+pub const SUBJECTS: &[Subject] = &[
+    Subject { name: "jobs", measure: jobs::measure },
+    Subject { name: "proving", measure: proving::measure },
+];
 
 /// Measures the subjects whose names hold one of the words, or all of them.
 pub fn measure(bench: &mut Bench, wanted: &[String]) {
