@@ -47,7 +47,7 @@ pub struct View {
     pub counts: Counts,
     /// How many of the atoms are decomposed.
     pub parents: usize,
-    /// Ready atoms in the order in which they would start. The list may be long, so a cached view leaves it out.
+    /// Ready atoms, longest remaining path first. The list may be long, so a cached view leaves it out.
     #[serde(skip)]
     pub ready: Vec<AtomId>,
     pub ready_count: usize,

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use crate::agents::{Team, clear_transcripts};
 use crate::checks::seal::Altered;
 use crate::crew::{Crew, RunConfig, clear_outputs};
-use crate::engine::{self, Clock, Engine, Mode, Opening, Owner, RunError};
+use crate::durations::Learnt;
+use crate::engine::{self, Clock, Engine, Learning, Mode, Opening, Owner, RunError};
 use crate::live::LiveRecord;
 use crate::message::{Message, Notice};
 use crate::notify::{Notifier, NotifyPlace, NotifySettings};
@@ -206,6 +207,10 @@ pub fn run(
     }
     let watch = watch(&store, sender.clone());
     let clock = Clock::start();
+    let learning = {
+        let worker = config.team.member(Role::Worker, None).map(|agent| agent.name.clone());
+        Learning::on(Learnt::of(&store, aligned.state()), worker)
+    };
     let coordinator = Coordinator::resume(aligned, settings, clock.now());
     let state = coordinator.state();
     let crew = match place {
@@ -226,7 +231,9 @@ pub fn run(
     };
     let mut engine = Engine::new(store, coordinator, crew, inbox, (Mode::Drive, clock), &mut hear);
     engine.output.altered = altered;
+    engine.learn_with(learning);
     let certificate = engine.run_until_halted(begun, options.ticks);
+    engine.keep_learnt();
     let (output, crew) = engine.end();
     if let Ok(certificate) = &certificate {
         live.end(certificate);

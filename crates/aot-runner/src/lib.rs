@@ -14,6 +14,7 @@ pub mod crew;
 pub mod detach;
 #[cfg(unix)]
 pub mod driver;
+pub mod durations;
 #[cfg(unix)]
 pub mod editor;
 #[cfg(unix)]

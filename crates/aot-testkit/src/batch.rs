@@ -9,7 +9,7 @@ use aot_core::coordinator::Dispatch;
 use aot_core::rules::certificate::StopKind;
 
 use crate::audit::Violation;
-use crate::life::{FailedLife, Summary, live};
+use crate::life::{FailedLife, Past, Summary, live};
 
 /// So many failed lives are kept; more would say nothing new.
 const KEPT: usize = 20;
@@ -32,11 +32,16 @@ pub struct Tally {
 
 /// Lives the lives of these seeds, on all cores.
 pub fn lives(seeds: Range<u64>) -> Tally {
+    lives_knowing(seeds, Past::Unknown)
+}
+
+pub fn lives_knowing(seeds: Range<u64>, past: Past) -> Tally {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = |core: u64| seeds.clone().skip(core as usize).step_by(cores as usize);
     let mut whole = Tally::default();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|core| scope.spawn(move || Tally::of(share(core)))).collect();
+        let threads: Vec<_> =
+            (0..cores).map(|core| scope.spawn(move || Tally::of(share(core), past))).collect();
         for thread in threads {
             whole.add(thread.join().expect("a panic is caught where it happens"));
         }
@@ -46,11 +51,11 @@ pub fn lives(seeds: Range<u64>) -> Tally {
 }
 
 impl Tally {
-    fn of(seeds: impl Iterator<Item = u64>) -> Tally {
+    fn of(seeds: impl Iterator<Item = u64>, past: Past) -> Tally {
         let mut tally = Tally::default();
         for seed in seeds {
             tally.lives += 1;
-            match catch_unwind(AssertUnwindSafe(|| live(seed))) {
+            match catch_unwind(AssertUnwindSafe(|| live(seed, past))) {
                 Ok(Ok(summary)) => tally.count(&summary),
                 Ok(Err(failed)) => tally.fail(*failed),
                 Err(_) => tally.fail(FailedLife {

@@ -16,6 +16,7 @@ pub mod life;
 pub mod machines;
 pub mod makespan;
 pub mod model;
+pub mod past;
 pub mod performance;
 pub mod plans;
 pub mod project;

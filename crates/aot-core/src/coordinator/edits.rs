@@ -65,7 +65,9 @@ impl Coordinator {
             self.require_stop(converge::tampered(what));
         }
         let now = self.ledger.now();
+        let durations = self.ledger.durations().clone();
         self.ledger = Ledger::open(state, now);
+        self.ledger.expect(durations);
         self.drop_attempts_not_in_state();
         let flying = self.flight.atoms();
         let orphan = |index: &usize| !flying.contains(&self.ledger.atom(*index).id);

@@ -21,6 +21,8 @@ pub use protocol::{
 pub use crate::rules::plan::{Agents, Presence, ReplanReason};
 pub use forecast::{Forecast, forecast};
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use flight::Flight;
@@ -29,6 +31,7 @@ use parallel_probes::ProbedChoices;
 use crate::rules::bound::{self, Bound, Rates};
 use crate::rules::certificate::RedCheck;
 use crate::rules::converge::{self, JudgementInputs, Stop};
+use crate::rules::durations::Durations;
 use crate::rules::evaluate::{self, BaseCase, Evaluations};
 use crate::rules::gate::Aligned;
 use crate::rules::memory::Memory;
@@ -210,6 +213,12 @@ impl Coordinator {
         }
         effects.append(&mut self.effects);
         effects
+    }
+
+    /// From now on, free slots are filled with the longest remaining expected time first (D7). Nothing else depends on it,
+    /// so whoever knows more may say so at any moment.
+    pub fn expect(&mut self, durations: Arc<Durations>) {
+        self.ledger.expect(durations);
     }
 
     pub fn state(&self) -> &State {

@@ -3,12 +3,14 @@
 
 use std::cell::OnceCell;
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::durations::Durations;
 use super::tally::Tally;
 use super::{Change, Refusal, apply};
-use crate::state::{Atom, AtomId, AtomStatus, Closes, Frontier, Graph, GroupName, OrGroup, State};
+use crate::state::{Atom, AtomId, AtomStatus, Closes, Frontier, Graph, GroupName, OrGroup, State, Weights};
 
 #[derive(Clone)]
 pub struct Ledger {
@@ -17,6 +19,8 @@ pub struct Ledger {
     graph: OnceCell<Graph>,
     frontier: OnceCell<Frontier>,
     tally: Tally,
+    /// What is known of how long atoms last; only the order of starts depends on it.
+    durations: Arc<Durations>,
     changes: Vec<Change>,
     undone: Vec<Undone>,
     now: Timestamp,
@@ -58,6 +62,7 @@ impl Ledger {
             graph: OnceCell::new(),
             frontier: OnceCell::new(),
             tally,
+            durations: Arc::default(),
             changes: Vec::new(),
             undone: Vec::new(),
             now,
@@ -74,7 +79,22 @@ impl Ledger {
     }
 
     pub fn frontier(&self) -> &Frontier {
-        self.frontier.get_or_init(|| Frontier::new(self.graph(), &self.state))
+        self.frontier.get_or_init(|| Frontier::new(self.graph(), &self.state, self.weights()))
+    }
+
+    /// From now on, what is ready is ordered by the expected time. Looks at every atom.
+    pub fn expect(&mut self, durations: Arc<Durations>) {
+        self.durations = durations;
+        self.frontier.take();
+    }
+
+    pub fn durations(&self) -> &Arc<Durations> {
+        &self.durations
+    }
+
+    /// How heavy each atom is in the frontier's order.
+    pub fn weights(&self) -> Weights {
+        self.durations.weights(&self.state)
     }
 
     /// The atoms that count as unresolved.

@@ -9,6 +9,8 @@ pub mod certificate;
 mod change;
 pub mod converge;
 pub mod decompose;
+pub mod durations;
+pub mod estimate;
 pub mod evaluate;
 pub mod gate;
 mod ledger;

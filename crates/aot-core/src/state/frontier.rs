@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::{AtomStatus, Graph, State, Target};
+use super::{AtomStatus, Graph, State, Target, Weights};
 
 #[derive(Clone, Debug)]
 pub struct Frontier {
@@ -19,6 +19,7 @@ pub struct Frontier {
     /// Nodes of a ring, and what only a ring leads to, have no remaining path.
     has_path: Vec<bool>,
     path: Vec<u32>,
+    weights: Weights,
     /// Unresolved dependencies of an atom's own, and one more while its parent's gate is shut.
     gate: Vec<u32>,
     /// Unresolved children, or groups of children.
@@ -42,7 +43,7 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    pub fn new(graph: &Graph, state: &State) -> Frontier {
+    pub fn new(graph: &Graph, state: &State, weights: Weights) -> Frontier {
         let atoms = state.atoms.len();
         let targets = atoms + state.or_groups.len();
         let nodes = graph.node_count();
@@ -53,6 +54,7 @@ impl Frontier {
             precedents: vec![Vec::new(); nodes],
             has_path: vec![false; nodes],
             path: vec![0; nodes],
+            weights,
             gate: vec![0; atoms],
             children: vec![0; atoms],
             dormant_above: vec![0; atoms],
@@ -139,7 +141,7 @@ impl Frontier {
     fn path_through(&self, graph: &Graph, state: &State, node: usize) -> u32 {
         let behind = self.followers[node].iter().map(|next| self.path[*next]).max().unwrap_or(0);
         let weighs = node < state.atoms.len() && !graph.is_decomposed(node) && self.dormant_above[node] == 0;
-        behind + u32::from(weighs)
+        behind.saturating_add(if weighs { self.weights.of(node) } else { 0 })
     }
 
     fn is_done(&self, target: Target) -> bool {
@@ -149,7 +151,7 @@ impl Frontier {
         }
     }
 
-    /// All that could start now, longest remaining path first.
+    /// All that could start now, longest remaining path first: in atoms, or in expected seconds where those are known.
     pub fn ready(&self) -> impl Iterator<Item = usize> + '_ {
         self.ready.iter().map(|(_, atom)| *atom)
     }

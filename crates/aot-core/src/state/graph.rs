@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{AtomId, AtomStatus, GroupName, State};
+use super::{AtomId, AtomStatus, GroupName, State, Weights};
 
 /// Decompositions nested deeper than this are refused by the contract.
 pub const MAX_NESTING: usize = 64;
@@ -259,10 +259,15 @@ impl Graph {
 
     /// All that could start now, longest remaining path first, then in the written order (decision D7).
     pub fn ready(&self, state: &State) -> Vec<usize> {
+        self.ready_by(state, &Weights::default())
+    }
+
+    /// The same with each atom as heavy as it is expected to last: longest remaining expected time first.
+    pub fn ready_by(&self, state: &State, weights: &Weights) -> Vec<usize> {
         let mut ready: Vec<usize> =
             (0..state.atoms.len()).filter(|atom| self.is_ready(state, *atom)).collect();
         if ready.len() > 1 {
-            let remaining = self.remaining_paths(state);
+            let remaining = self.remaining_times(state, weights);
             ready.sort_by_key(|atom| std::cmp::Reverse(remaining[*atom]));
         }
         ready
@@ -444,7 +449,7 @@ impl Graph {
         }
     }
 
-    fn waits_for(&self, state: &State, node: usize, closes: Closes) -> Vec<usize> {
+    pub(super) fn waits_for(&self, state: &State, node: usize, closes: Closes) -> Vec<usize> {
         let count = self.parent.len();
         if node < count {
             let children = self.child_targets(node).map(|target| self.node(target));

@@ -18,6 +18,7 @@ pub use frontier::Frontier;
 pub use graph::{Closes, Cycle, Graph, MAX_NESTING, Target};
 pub use ids::{AtomId, GroupName, Span, Stamp};
 pub use limit::{LIMITS, Limit};
+pub use path::{RemainingWork, Weights};
 pub use stop::{Budget, Failed, SelectionCause, StopKind, headline, is_same_failure};
 pub use trust::TrustItem;
 

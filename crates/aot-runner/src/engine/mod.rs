@@ -3,6 +3,7 @@
 //! session, which takes one step in each process and runs until nothing is under way. Contains no rule, has no terminal.
 
 mod clock;
+mod learn;
 mod open;
 mod record;
 
@@ -33,6 +34,7 @@ use crate::store::{Store, StoreError};
 use crate::tree::GroundError;
 
 pub(crate) use clock::Clock;
+pub(crate) use learn::Learning;
 pub use open::new_id;
 pub(crate) use open::{Opening, Owner, claim, ground, made_at, trees};
 
@@ -118,6 +120,8 @@ pub struct Engine<'e> {
     bound: Bound,
     last_write: Option<LastWrite>,
     leftovers: Vec<Leftover>,
+    /// In [`Mode::Drive`]: how long attempts take.
+    learning: Option<Learning>,
     /// Held while everything is interrupted for a redirect, so that the redirecting process sees it.
     standing: Option<Held>,
 }
@@ -163,6 +167,7 @@ impl<'e> Engine<'e> {
             bound,
             last_write: None,
             leftovers: Vec::new(),
+            learning: None,
             standing: None,
         }
     }
@@ -406,11 +411,13 @@ impl<'e> Engine<'e> {
     /// Collects the effects that wait for the write. Returns whether there is something to write.
     fn handle_event(&mut self, event: Event, effects: &mut Vec<Effect>) -> bool {
         let now = self.clock.now();
+        self.learn_from_event(&event);
         let mut to_write = false;
         for effect in self.coordinator.on(event, now) {
             match effect {
                 Effect::Record(changes) => {
                     (self.notify)(Notice::Recorded { changes: &changes, state: self.coordinator.state() });
+                    self.learn(&changes, now);
                     self.store.queue(now, changes);
                     to_write = true;
                 }
@@ -463,6 +470,7 @@ impl<'e> Engine<'e> {
             Effect::Land(job) => self.crew.land(&job),
             Effect::Verify { number } => {
                 (self.notify)(Notice::Verifying { number });
+                self.evaluation_begins();
                 self.crew.verify(number, without_graph(self.coordinator.state()));
             }
             Effect::Revert { atom, commit } => self.crew.revert(atom, commit),

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aot_core::rules::Change;
+use aot_core::rules::durations::KEPT_OF_A_KIND;
 use aot_runner::checks::kept::Kept;
+use aot_runner::durations::Learnt;
 use aot_runner::session::SessionMemory;
 use aot_runner::settings;
 use aot_runner::store::cache::Cache;
@@ -110,7 +112,7 @@ pub fn journal(bytes: &[u8]) {
 pub fn sidecar(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let file = |name: &'static str| move |home: &Home| home.sidecar().join(name);
-    match choice % 4 {
+    match choice % 5 {
         0 => Place::with(file("evidence.jsonl"), bytes, |place| {
             let project = Project {
                 root: place.folder.path().to_path_buf(),
@@ -140,6 +142,14 @@ pub fn sidecar(bytes: &[u8]) {
             assert_eq!(SessionMemory::of(sidecar, "s").session, "s");
             SessionMemory::change(sidecar, "s", |memory| memory.idle = 7);
             assert_eq!(SessionMemory::of(sidecar, "s").idle, 7);
+        }),
+        4 => Place::with(file("durations.json"), bytes, |place| {
+            let mut learnt = Learnt::of_earlier(&place.home);
+            assert!(learnt.len() <= 5 * KEPT_OF_A_KIND);
+            learnt.durations(Some("mine"));
+            let known = learnt.len();
+            learnt.keep(&place.home);
+            assert_eq!(Learnt::of_earlier(&place.home).len(), known);
         }),
         _ => Place::with(file("driver.lock"), bytes, |place| {
             Lock::Driving.taker_lives(&place.home);

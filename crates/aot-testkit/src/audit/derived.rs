@@ -13,14 +13,15 @@ pub fn derived_figures_are_right(ledger: &Ledger) -> Checked {
     let atoms = 0..state.atoms.len();
     let due: Vec<usize> = atoms.clone().filter(|atom| graph.is_due(state, *atom)).collect();
     let in_progress = |atom: &usize| state.atoms[*atom].status == AtomStatus::InProgress;
-    same("ready", &frontier.ready().collect::<Vec<_>>(), &graph.ready(state))?;
+    let weights = ledger.weights();
+    same("ready", &frontier.ready().collect::<Vec<_>>(), &graph.ready_by(state, &weights))?;
     same("unresolved", &frontier.unresolved(), &graph.unresolved(state))?;
     same("due", &frontier.due().collect::<Vec<_>>(), &due)?;
     let running: Vec<usize> = atoms.clone().filter(in_progress).collect();
     same("in progress", &frontier.in_progress().collect::<Vec<_>>(), &running)?;
     same("exhausted", &frontier.exhausted(&graph, state), &graph.exhausted(state))?;
     same("tally", ledger.tally(), &Tally::new(state))?;
-    let paths = graph.remaining_paths(state);
+    let paths = graph.remaining_times(state, &weights);
     for atom in atoms {
         let id = &state.atoms[atom].id;
         same("path", &frontier.path(atom), &paths[atom])?;

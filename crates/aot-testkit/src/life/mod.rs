@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use crate::audit::Violation;
 use crate::behaviour::{Behaviour, judges, on_the_way, unresolved};
 use crate::edits;
+use crate::past::{self, PastAttempt};
 use crate::plans;
 use crate::random::Random;
 use crate::simulation::{Crash, HOST_AGENTS, Simulation, Tracing};
@@ -66,12 +67,20 @@ impl FailedLife {
     }
 }
 
+/// Whether the coordinators of a life have learnt how long atoms last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    Unknown,
+    /// Of most of the first atoms, by chance.
+    Known,
+}
+
 /// Lives the life of a seed. A broken one is lived again with a trace.
-pub fn live(seed: u64) -> Result<Summary, Box<FailedLife>> {
-    match Life::new(seed, Tracing::Off).run() {
+pub fn live(seed: u64, past: Past) -> Result<Summary, Box<FailedLife>> {
+    match Life::new(seed, Tracing::Off).knowing(past).run() {
         Ok(summary) => Ok(summary),
         Err(violation) => {
-            let mut again = Life::new(seed, Tracing::On);
+            let mut again = Life::new(seed, Tracing::On).knowing(past);
             // The same seed breaks the same rule; only the trace is wanted.
             let _ = again.run();
             Err(Box::new(FailedLife { seed, violation, trace: again.simulation.trace().to_vec() }))
@@ -136,6 +145,25 @@ struct Life {
 }
 
 impl Life {
+    fn knowing(mut self, known: Past) -> Life {
+        if known == Past::Unknown {
+            return self;
+        }
+        // Other numbers than those that decide the rest of the life.
+        let mut random = Random::new(self.random.clone().next_u64());
+        let state = self.simulation.world.recorded();
+        let mut attempts = Vec::new();
+        for atom in state.atoms.keys() {
+            if random.percent(80) {
+                let (took, failed) = ((1_000.0 * random.pareto(1.0)) as u64, random.percent(20));
+                attempts.push(PastAttempt { atom, agent: "some", took, failed });
+            }
+        }
+        let durations = past::run(state, &attempts);
+        self.simulation.expect(durations);
+        self
+    }
+
     fn new(seed: u64, tracing: Tracing) -> Life {
         let mut random = Random::new(seed);
         let state = plans::draw(&mut random);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 pub mod baseline;
 pub mod jobs;
+pub mod makespan;
 pub mod measure;
 pub mod page;
 pub mod plot;
@@ -69,6 +70,7 @@ pub struct Subject {
 
 pub const SUBJECTS: &[Subject] = &[
     Subject { name: "jobs", measure: jobs::measure },
+    Subject { name: "makespan", measure: makespan::measure },
     Subject { name: "proving", measure: proving::measure },
 ];
 

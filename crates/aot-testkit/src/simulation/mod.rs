@@ -5,10 +5,13 @@ mod host;
 
 pub use host::{Command, HOST_AGENTS};
 
+use std::sync::Arc;
+
 use aot_core::coordinator::{
     Answer, Coordinator, Dispatch, Effect, Event, JobId, JobOutcome, RedirectLock, Settings, Task,
 };
 use aot_core::rules::Change;
+use aot_core::rules::durations::Durations;
 use aot_core::rules::gate::gate;
 use aot_core::state::State;
 use jiff::Timestamp;
@@ -39,6 +42,7 @@ pub struct Simulation {
     pub world: World,
     audit: Audit,
     settings: Settings,
+    durations: Arc<Durations>,
     tracing: Tracing,
     trace: Vec<String>,
     events: u64,
@@ -57,6 +61,7 @@ impl Simulation {
             world,
             audit,
             settings,
+            durations: Arc::default(),
             tracing,
             trace: Vec::new(),
             events: 0,
@@ -71,6 +76,12 @@ impl Simulation {
 
     pub fn coordinator(&self) -> &Coordinator {
         &self.coordinator
+    }
+
+    /// This coordinator, and those after a crash, know this of how long atoms last.
+    pub fn expect(&mut self, durations: Durations) {
+        self.durations = Arc::new(durations);
+        self.coordinator.expect(self.durations.clone());
     }
 
     pub fn dispatch(&self) -> Dispatch {
@@ -106,6 +117,7 @@ impl Simulation {
 
     fn resume(&mut self) {
         self.coordinator = resumed(self.world.recorded(), &self.settings, self.counted);
+        self.coordinator.expect(self.durations.clone());
         self.note(|| "~~ a new process".into());
     }
 

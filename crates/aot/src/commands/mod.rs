@@ -64,7 +64,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::{Value, json};
 
 #[cfg(feature = "serve")]
-pub use status::{base_case, newest_entries};
+pub use status::{base_case, estimated, newest_entries};
 #[cfg(feature = "serve")]
 pub use workspace::project;
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use aot_core::brief::Role;
 use aot_core::coordinator::{Agents, Dispatch, OnRefusedStart, Presence, Settings, Trees, forecast};
 use aot_core::rules::bound;
 use aot_core::rules::certificate::{Certificate, StopKind};
@@ -20,9 +21,11 @@ use aot_runner::checks::facts;
 use aot_runner::checks::steered::steered;
 use aot_runner::detach::OwnLog;
 use aot_runner::driver::{self, RunEnd, RunOptions, WorkPlace};
+use aot_runner::durations::Learnt;
 use aot_runner::live;
 use aot_runner::message::{Message, Notice};
 use aot_runner::process::{Guard, Interrupt};
+use aot_runner::store::home::Home;
 use aot_runner::store::{ExistingFile, Store};
 use aot_runner::tree::{checked_out, default_branch, is_branch_name, is_outside_git};
 use clap::Args;
@@ -42,6 +45,7 @@ use super::workspace::Workspace;
 use super::{Invocation, Verb, confirm, lint, not_aligned, session};
 use crate::failure::{Failure, FailureKind};
 use crate::print::{self, Answer, OutputFormat};
+use crate::screens::clock;
 use crate::screens::ink::Ink;
 use crate::screens::run as screen;
 use crate::terminal::{self, Stream, Typed};
@@ -215,7 +219,7 @@ impl Verb for RunArgs {
         };
         let team = team(self, &workspace, &state);
         if self.dry_run {
-            return Ok(dry_run(aligned, &state, team.ok().as_ref()));
+            return Ok(dry_run(aligned, &state, team.ok().as_ref(), &Learnt::of(&store, &state)));
         }
         let team = team?;
         if self.detach || self.is_watched() {
@@ -320,7 +324,8 @@ impl RunArgs {
             if invocation.format == OutputFormat::Text {
                 self.show_flight(&workspace, &team, start, &state);
             }
-            return Ok(Begun::Over(dry_run(aligned, &state, team.ok().as_ref())));
+            let learnt = Home::of(&path).map(|home| Learnt::of_earlier(&home)).unwrap_or_default();
+            return Ok(Begun::Over(dry_run(aligned, &state, team.ok().as_ref(), &learnt)));
         };
         let team = team?;
         require_agents(&team, &state)?;
@@ -671,7 +676,7 @@ fn agents_line(team: &Team) -> String {
 }
 
 /// The order and the bound, which are the same without an agent.
-fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
+fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>, learnt: &Learnt) -> Answer {
     let mode = state.objective.isolation.as_ref().and_then(|isolation| isolation.mode);
     let trees = match mode {
         Some(IsolationMode::InPlace) => Trees::Shared,
@@ -692,12 +697,18 @@ fn dry_run(aligned: Aligned, state: &State, team: Option<&Team>) -> Answer {
     let used = format!("up to {parallel} at a time; this plan can use {widest}");
     lines.extend(text::beside("parallel", screen::INDENT, &used, columns));
     lines.extend(text::beside("bound", screen::INDENT, &screen::range(least, &total), columns));
+    let worker = team.and_then(|team| team.member(Role::Worker, None)).map(|agent| agent.name.as_str());
+    let estimate = learnt.estimate(state, worker, jiff::Timestamp::now());
+    if let Some(estimate) = &estimate {
+        lines.extend(text::beside("estimate", screen::INDENT, &clock::estimate(estimate), columns));
+    }
     let mut object = live::bound_object(&total);
     object["type"] = json!("plan");
     object["least_agent_runs"] = json!(least);
     object["steps"] = json!(ahead.steps);
     object["parallel"] = json!(parallel);
     object["widest"] = json!(widest);
+    object["estimate"] = json!(estimate);
     Answer::new(lines.join("\n"), object)
 }
 

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use aot_core::coordinator::Agents;
+use aot_core::rules::estimate::{self, Estimate};
 use aot_core::rules::{Change, Ledger, bound, plan};
-use aot_core::state::AtomId;
+use aot_core::state::{AtomId, LoopStatus};
 use aot_core::verdict::Outcome;
 use aot_core::view::{BaseCaseCheck, View};
 use aot_runner::checks::kept::{EvidenceLine, Kept};
 use aot_runner::driver;
+use aot_runner::durations::Learnt;
 use aot_runner::live::{ChangePoll, LiveNow, LiveReader};
 use aot_runner::store::Store;
 use aot_runner::store::journal::JournalEntry;
@@ -144,6 +146,7 @@ impl LoopNow {
             now: Timestamp::now(),
             since: started(entries, &view.running),
             base_case: base_case(entries, &view, &project),
+            estimate: estimated(store, &view, entries)?,
             driver,
             live: live.unwrap_or_default(),
         };
@@ -195,6 +198,27 @@ pub fn base_case(entries: &[JournalEntry<Change>], view: &View, project: &Projec
         lines.retain(|line| line.evidence.at.at() > reset);
     }
     last_seen(&view.base_case, &lines)
+}
+
+/// How long the rest may take. The file is read only where something is known of that.
+pub fn estimated(
+    store: &mut Store,
+    view: &View,
+    entries: &[JournalEntry<Change>],
+) -> Result<Option<Estimate>, Failure> {
+    let left = view.counts.pending + view.counts.in_progress;
+    if view.status == LoopStatus::Completed || left == 0 || left > estimate::MOST_ATOMS {
+        return Ok(None);
+    }
+    let mut learnt = Learnt::of_earlier(store.file().home());
+    let is_end =
+        |change: &Change| matches!(change, Change::AtomResolved { .. } | Change::FailureNoted { .. });
+    if learnt.is_empty() && !entries.iter().any(|entry| entry.changes.iter().any(is_end)) {
+        return Ok(None);
+    }
+    let state = store.load()?.1;
+    learnt.read_on(state, entries);
+    Ok(learnt.estimate(state, None, Timestamp::now()))
 }
 
 /// When each of these was last started, as far as the journal tells.
@@ -262,6 +286,7 @@ fn object(view: &View, beside: &OutsideState) -> Value {
         at_work["doing"] = json!(doing);
     }
     object["base_case"] = json!(beside.base_case);
+    object["estimate"] = json!(beside.estimate);
     object["driver"] = json!(beside.driver);
     object["verifying"] = json!(beside.live.verifying);
     object["hosts"] = json!(beside.live.hosts);

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use aot_core::rules::bound::Bound;
+use aot_core::rules::estimate::Estimate;
 use aot_core::state::{AtomId, LoopStatus, Stamp};
 use aot_core::verdict::Outcome;
 use aot_core::view::{Alternatives, Counts, DisplayStatus, View};
@@ -40,6 +41,8 @@ pub struct OutsideState {
     /// When what runs was started.
     pub since: HashMap<AtomId, Timestamp>,
     pub base_case: Vec<LastSeen>,
+    /// How long the rest may take, if anything is known of that.
+    pub estimate: Option<Estimate>,
     /// Who drives the loop.
     pub driver: Option<String>,
     /// What the driver does now, if there is one.
@@ -81,7 +84,7 @@ fn draw_some(view: &View, beside: &OutsideState, ink: Ink, shown: usize) -> Stri
     }
     screen.groups(view);
     screen.base_case(view, beside);
-    screen.cost(view);
+    screen.cost(view, beside);
     screen.steps(view);
     screen.text
 }
@@ -301,12 +304,15 @@ impl StatusPage {
         self.more(red.len().min(self.shown), red.len());
     }
 
-    fn cost(&mut self, view: &View) {
+    fn cost(&mut self, view: &View, beside: &OutsideState) {
         if let Some(spent) = spent(view) {
             self.rows("spent", Paint::Plain, &spent);
         }
         if view.status != LoopStatus::Completed {
             self.rows("left at most", Paint::Plain, &left(&view.bound, clock::span(view.bound.seconds)));
+            if let Some(estimate) = &beside.estimate {
+                self.rows("estimate", Paint::Plain, &clock::estimate(estimate));
+            }
         }
     }
 

@@ -19,9 +19,10 @@ use aot_runner::tree::Project;
 use serde_json::{Value, json};
 
 use super::model::{self, Parts, SpanEnd};
-use crate::commands::{base_case, newest_entries, project};
+use crate::commands::{base_case, estimated, newest_entries, project};
 use crate::failure::Failure;
 use crate::place;
+use crate::screens::clock;
 use crate::screens::diagram::{Detail, Diagram};
 use crate::screens::log::beginning;
 use crate::screens::trace::{SpanRow, Tracer};
@@ -60,6 +61,8 @@ pub struct Follower {
 #[derive(Debug, Default)]
 struct ToldSoFar {
     head: Value,
+    /// How long the rest may take, in words.
+    estimate: Option<String>,
     checks: Value,
     driver: Option<String>,
     view: Option<View>,
@@ -122,7 +125,8 @@ impl Follower {
         let (head, diagram, view) = match read {
             Ok((_, state)) => {
                 let view = View::of(state);
-                let head = model::head(state, &view, self.seen.driver.as_deref());
+                let mut head = model::head(state, &view, self.seen.driver.as_deref());
+                head["estimate"] = json!(self.seen.estimate);
                 (head, Some(Diagram::of(state, Detail::Whole)), Some(view))
             }
             Err(error) => {
@@ -160,8 +164,17 @@ impl Follower {
             self.tell_doing(parts);
         }
         let Some(view) = self.seen.view.as_ref().filter(|_| self.is_stale) else { return };
-        let checks = model::checks(view, &base_case(&newest_entries(&self.store), view, &self.project));
+        let entries = newest_entries(&self.store);
+        let checks = model::checks(view, &base_case(&entries, view, &self.project));
         self.is_stale = false;
+        // What cannot be read is told with the state.
+        let estimate = estimated(&mut self.store, view, &entries).ok().flatten();
+        let estimate = estimate.as_ref().map(clock::estimate);
+        if estimate != self.seen.estimate {
+            self.seen.estimate = estimate;
+            self.seen.head["estimate"] = json!(self.seen.estimate);
+            parts.insert("head".into(), self.seen.head.clone());
+        }
         if checks != self.seen.checks {
             parts.insert("checks".into(), checks.clone());
             self.seen.checks = checks;

@@ -4,6 +4,7 @@ mod world;
 
 mod cases;
 mod derived;
+mod durations;
 mod graph;
 mod iterations;
 mod redirects;

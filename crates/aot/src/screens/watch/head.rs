@@ -70,16 +70,24 @@ fn standing(watched: &Watched, ink: Ink) -> String {
     format!("{}{rest}", ink.paint(paint, word))
 }
 
-/// The bound as it was written, less what has passed since while the loop runs; and what was spent, where there is room.
+/// The bound as it was written, less what has passed since while the loop runs; what may be expected, and what was spent, where
+/// there is room.
 fn cost(watched: &Watched, now: Timestamp, ink: Ink) -> String {
     let View { bound, status, .. } = &watched.view;
     let runs = *status == LoopStatus::Running && watched.beside.driver.is_some();
     let passed = watched.written.filter(|_| runs).map_or(0, |then| now.as_second() - then.as_second());
     let seconds = bound.seconds.saturating_sub(u64::try_from(passed).unwrap_or(0));
     let left = format!("left at most {}", status::left(bound, countdown(seconds)));
-    let whole = status::spent(&watched.view).map(|spent| format!("{left}; spent {spent}"));
-    let fits = |whole: &String| text::width(whole) <= ink.columns;
-    whole.filter(fits).unwrap_or_else(|| ink.fit(&left, ink.columns))
+    let estimate = watched.beside.estimate.as_ref().map(clock::estimate);
+    let spent = status::spent(&watched.view).map(|spent| format!("spent {spent}"));
+    let mut line = ink.fit(&left, ink.columns);
+    for more in estimate.into_iter().chain(spent) {
+        let longer = format!("{line}; {more}");
+        if text::width(&longer) <= ink.columns {
+            line = longer;
+        }
+    }
+    line
 }
 
 /// A span to the second: what counts down is seen to go on.

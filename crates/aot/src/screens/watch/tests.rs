@@ -1,6 +1,7 @@
 //! What is drawn of a loop in windows of all kinds, and what keys do there.
 
 use aot_core::contract;
+use aot_core::rules::estimate::{Estimate, EstimateBasis};
 use aot_core::state::Stamp;
 use aot_core::verdict::Outcome;
 use aot_runner::live::{HostJobNow, HostNow, HostsNow, LiveCheck, LiveJob, LiveNow};
@@ -113,6 +114,12 @@ fn watched() -> Watched {
                 seen("The linter is quiet", Some(Outcome::Fail), "exit 1: 3 problems in src/login.ts"),
                 seen("It reads well", Some(Outcome::Pending), "a person has to confirm it"),
             ],
+            estimate: Some(Estimate {
+                seconds: 2_400,
+                low: 1_500,
+                high: 4_200,
+                rests_on: EstimateBasis::default(),
+            }),
             driver: Some("aot run (process 4711)".into()),
             live,
         },

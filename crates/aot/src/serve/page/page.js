@@ -261,6 +261,7 @@ function figures(one) {
     if (at.bound.cost_usd !== undefined && at.bound.cost_usd !== null) left.push(money(at.bound.cost_usd));
     if (at.bound.tokens) left.push(`${thousands(at.bound.tokens)} tokens`);
     rows.push(['left at most', left.join(', ')]);
+    if (at.estimate) rows.push(['estimate', at.estimate]);
   }
   if (at.branch) rows.push(['branch', at.branch]);
   if (one.hosts) {
