@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use aot_testkit::makespan::Table;
+use aot_testkit::makespan::MakespanTable;
 
 fn main() -> ExitCode {
     let graphs = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000);
-    match Table::measure(graphs, 0) {
+    match MakespanTable::measure(graphs, 0) {
         Ok(table) => {
             println!("{table}");
             ExitCode::SUCCESS

@@ -421,7 +421,7 @@ fn shuffled(needs: &[Vec<usize>], random: &mut Random) -> Vec<Vec<usize>> {
 
 /// Sums over graphs of one family and one `m`.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct MakespanRow {
     pub graphs: u32,
     /// Of the makespan to the lower bound.
     pub ratio: f64,
@@ -435,7 +435,7 @@ pub struct Row {
     pub speedup: f64,
 }
 
-impl Row {
+impl MakespanRow {
     pub fn measure(&mut self, task: &Task, m: u32) -> Result<(), Violation> {
         let bound = task.lower_bound(m);
         let took = task.by_coordinator(m, Knowledge::Nothing)? as f64;
@@ -451,7 +451,7 @@ impl Row {
         Ok(())
     }
 
-    pub fn add(&mut self, other: &Row) {
+    pub fn add(&mut self, other: &MakespanRow) {
         self.graphs += other.graphs;
         self.ratio += other.ratio;
         self.worst = self.worst.max(other.worst);
@@ -467,7 +467,7 @@ impl Row {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for MakespanRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -486,15 +486,15 @@ impl fmt::Display for Row {
 
 /// All families and all `m` over so many graphs.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    pub rows: Vec<(Family, u32, Row)>,
+pub struct MakespanTable {
+    pub rows: Vec<(Family, u32, MakespanRow)>,
 }
 
-impl Table {
-    pub fn measure(graphs: u64, seed: u64) -> Result<Table, Violation> {
-        let mut rows: Vec<(Family, u32, Row)> = FAMILIES
+impl MakespanTable {
+    pub fn measure(graphs: u64, seed: u64) -> Result<MakespanTable, Violation> {
+        let mut rows: Vec<(Family, u32, MakespanRow)> = FAMILIES
             .iter()
-            .flat_map(|family| PARALLEL.iter().map(|m| (*family, *m, Row::default())))
+            .flat_map(|family| PARALLEL.iter().map(|m| (*family, *m, MakespanRow::default())))
             .collect();
         for number in 0..graphs {
             let family = FAMILIES[number as usize % FAMILIES.len()];
@@ -503,15 +503,15 @@ impl Table {
                 row.measure(&task, *m)?;
             }
         }
-        Ok(Table { rows })
+        Ok(MakespanTable { rows })
     }
 
-    pub fn whole(&self) -> Row {
+    pub fn whole(&self) -> MakespanRow {
         self.sum(|_, _| true)
     }
 
-    pub fn sum(&self, wanted: impl Fn(Family, u32) -> bool) -> Row {
-        let mut sum = Row::default();
+    pub fn sum(&self, wanted: impl Fn(Family, u32) -> bool) -> MakespanRow {
+        let mut sum = MakespanRow::default();
         for (family, m, row) in &self.rows {
             if wanted(*family, *m) {
                 sum.add(row);
@@ -521,7 +521,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for MakespanTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

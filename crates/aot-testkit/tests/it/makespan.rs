@@ -1,11 +1,11 @@
 //! The order of starts pays: on a sample of what `--example makespan` measures.
 
-use aot_testkit::makespan::{PARALLEL, Table};
+use aot_testkit::makespan::{MakespanTable, PARALLEL};
 
 #[test]
 fn the_coordinator_beats_file_order_and_waves_and_keeps_the_hard_bound() {
     let graphs = if cfg!(debug_assertions) { 48 } else { 400 };
-    let table = Table::measure(graphs, 0).unwrap_or_else(|violation| panic!("{violation}"));
+    let table = MakespanTable::measure(graphs, 0).unwrap_or_else(|violation| panic!("{violation}"));
     for parallel in PARALLEL {
         let row = table.sum(|_, m| m == parallel);
         let hard = 2.0 - 1.0 / f64::from(parallel);

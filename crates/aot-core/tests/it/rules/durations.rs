@@ -10,7 +10,7 @@ use aot_core::state::{AtomId, State};
 use aot_testkit::audit::derived::derived_figures_are_right;
 use aot_testkit::past::{self, PastAttempt};
 
-use super::world::{ids, parse, start};
+use super::world::{parse, start};
 
 /// Words such as `A=60` (resolved after so many seconds) and `A-60` (failed), `A=60/mine` by an agent.
 fn times(state: &State, past: &str) -> Vec<AttemptTime> {
@@ -42,7 +42,8 @@ fn order(graph: &str, past: &str) -> String {
     if let Err(violation) = derived_figures_are_right(&ledger) {
         panic!("{graph}, {past}: {violation}");
     }
-    ids(&ledger.frontier().ready().map(|index| ledger.id(index)).collect::<Vec<_>>())
+    let ready: Vec<String> = ledger.frontier().ready().map(|index| ledger.id(index).to_string()).collect();
+    ready.join(" ")
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod apart;
 mod crashes;
 mod detached;
 mod dying;
+mod estimated;
 mod followed;
 mod halts;
 mod hanging;
