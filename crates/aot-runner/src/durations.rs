@@ -61,7 +61,7 @@ impl Learnt {
     /// The same, with what the journal tells of since then.
     pub fn of(store: &Store, state: &State) -> Learnt {
         let mut learnt = Learnt::of_earlier(store.file().home());
-        let entries = learnt.unread(&store.journal());
+        let entries = learnt.unread(store.journal());
         learnt.read_on(state, &entries);
         learnt
     }

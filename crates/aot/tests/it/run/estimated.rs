@@ -31,7 +31,7 @@ fn a_loop_teaches_the_next_one() {
     let atoms = atom("B1", "", &format!("echo new >> {order}; echo 3 > three")) + &atom("B2", "", &slow);
     repo.plan(&plan(&atoms, "      - {item: \"Three is there\", check: {type: file, value: three}}"));
     let said = repo.aot(&["run", "--dry-run"]);
-    assert!(said.out.contains("estimate  about "), "{}", said.out);
+    assert!(said.out.contains("estimate about "), "{}", said.out);
     let ahead = repo.aot(&["run", "--dry-run", "--json"]).halted();
     let status = repo.aot(&["status", "--json"]).halted();
     for estimate in [&ahead["estimate"], &status["estimate"]] {
