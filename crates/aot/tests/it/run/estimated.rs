@@ -1,6 +1,6 @@
 //! What attempts took is learnt: it orders the starts of the next loop, and says how long the rest may take.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::repo::{Plan, Repo, atom};
 
@@ -10,13 +10,17 @@ fn plan<'p>(atoms: &'p str, base_case: &'p str) -> Plan<'p> {
     Plan { atoms, base_case, constraints: ONE_AT_A_TIME, ..Plan::default() }
 }
 
+fn command(id: &str, run: &str) -> String {
+    json!({"id": id, "description": format!("Do {id}"), "run": run}).to_string()
+}
+
 #[test]
 fn a_loop_teaches_the_next_one() {
     let there = tempfile::tempdir().expect("a folder");
     let order = there.path().join("order").display().to_string();
     let quick = format!("echo quick >> {order}; echo 1 > one");
     let slow = format!("echo slow >> {order}; sleep 2; echo 2 > two");
-    let atoms = atom("A1", "", &quick) + &atom("A2", "", &slow);
+    let atoms = atom("A1", "", &quick) + &atom("A2", "", &slow) + &atom("A3", "", "echo 0 > zero");
     let repo = Repo::with(&plan(&atoms, "      - {item: \"Two is there\", check: {type: file, value: two}}"));
 
     // Nothing is known, and nothing is said.
@@ -28,8 +32,14 @@ fn a_loop_teaches_the_next_one() {
     assert_eq!(repo.aot(&["status", "--json"]).halted()["estimate"], Value::Null, "nothing is left");
 
     // Other names and another loop, but one of the commands is the same.
-    let atoms = atom("B1", "", &format!("echo new >> {order}; echo 3 > three")) + &atom("B2", "", &slow);
-    repo.plan(&plan(&atoms, "      - {item: \"Three is there\", check: {type: file, value: three}}"));
+    let agreed = [
+        ["align", "There are three", "--intent", "for the test"].as_slice(),
+        &["--deliverable", "three", "--done", "three is there", "--file", "three"],
+        &["--atom", &command("B1", &format!("echo new >> {order}; echo 3 > three"))],
+        &["--atom", &command("B2", &slow), "--max-parallel-agents", "1", "--yes", "--force"],
+    ];
+    let said = repo.aot(&agreed.concat());
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     let said = repo.aot(&["run", "--dry-run"]);
     assert!(said.out.contains("estimate about "), "{}", said.out);
     let ahead = repo.aot(&["run", "--dry-run", "--json"]).halted();
