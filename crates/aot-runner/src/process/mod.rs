@@ -225,12 +225,16 @@ pub struct Running {
 pub struct Killer {
     line: UnixStream,
     killed: Arc<AtomicBool>,
+    /// The guard, and the reaper whose child it is.
+    guard: (i32, i32),
 }
 
 impl Killer {
-    /// The whole tree, at once.
+    /// The whole tree, at once. Where a hundred end together, a hundred guards would have to be woken first, so those below
+    /// the guard are killed from here; it clears who is left, and reports.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
+        guard::kill_below(self.guard);
         // If the guard is gone, so is what it guarded.
         let _ = (&self.line).write_all(&[guard::KILL]);
     }
@@ -416,7 +420,8 @@ fn serves_again(cage: Option<&Cage>) -> bool {
 
 impl Running {
     pub fn killer(&self) -> io::Result<Killer> {
-        Ok(Killer { line: self.line.try_clone()?, killed: Arc::clone(&self.killed) })
+        let guard = (self.guard.pid, self.guard.reaper);
+        Ok(Killer { line: self.line.try_clone()?, killed: Arc::clone(&self.killed), guard })
     }
 
     /// Waits until the program and all that it started are gone.

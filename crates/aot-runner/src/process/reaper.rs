@@ -173,8 +173,12 @@ impl Children {
         let own = getpid().as_raw_nonzero().get();
         let is_adopted =
             |process: &listing::Process| process.parent == own && !started.contains_key(&process.pid);
+        let processes: Vec<_> = match listing::children_of(own) {
+            Some(children) => children.into_iter().filter_map(listing::of).collect(),
+            None => listing::all().collect(),
+        };
         let (ended, living): (Vec<_>, Vec<_>) =
-            listing::all().filter(is_adopted).partition(|process| process.is_zombie);
+            processes.into_iter().filter(is_adopted).partition(|process| process.is_zombie);
         for process in ended {
             // Should it be gone already, so much the better.
             let _ = waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG);
@@ -217,7 +221,7 @@ fn kill_trees(roots: &[i32]) {
         let _ = kill_process(pid, Signal::KILL);
         let _ = kill_process_group(pid, Signal::KILL);
     }
-    for pid in listing::below(listing::living(), roots) {
+    for pid in listing::below(roots) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
