@@ -3,13 +3,16 @@
 
 use serde_json::Value;
 
-use super::lines::{LineSplitter, SplitLine};
+use super::lines::{LineSplitter, SplitLine, has_more_values};
 use super::profile::{Counting, ErrorPattern, EventRule, Profile, at};
 use super::question::{AgentEvent, AgentUsage};
 use crate::plain_text;
 
-/// A longer line is passed over; agents print whole files.
-const LONGEST_LINE: usize = 8 << 20;
+/// A longer line is passed over: agents print whole files, and what they think, do and answer is far shorter.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// A line with more values is passed over as well, before it is parsed.
+const MOST_VALUES: usize = 20_000;
 
 /// Characters shown of what the agent does now.
 const ACTIVITY_SHOWN: usize = 160;
@@ -94,6 +97,11 @@ impl<'p> EventReader<'p> {
                 return emit(AgentEvent::Text(&format!("[a line of more than {limit} MiB was left out]")));
             }
         };
+        if has_more_values(&line, MOST_VALUES) {
+            return emit(AgentEvent::Text(&format!(
+                "[a line of more than {MOST_VALUES} values was left out]"
+            )));
+        }
         let Ok(line @ Value::Object(_)) = serde_json::from_slice::<Value>(&line) else { return };
         let profile = self.profile;
         for rule in profile.events.iter().filter(|rule| rule.fits(&line)) {
@@ -302,9 +310,21 @@ mod tests {
         let long = [b'x'; 1 << 20];
         let chunks = [&b"{\"v\":{\"a\":\""[..]]
             .into_iter()
-            .chain([&long[..]; 9])
+            .chain([&long[..]; 2])
             .chain([&b"\"}}\n{\"v\":{\"b\":1}}\n"[..]]);
-        assert_eq!(shown(&mut reader, chunks), ["[a line of more than 8 MiB was left out]"]);
+        assert_eq!(shown(&mut reader, chunks), ["[a line of more than 1 MiB was left out]"]);
+        assert_eq!(reader.answer, Some(json!({"b": 1})));
+    }
+
+    #[test]
+    fn a_line_of_too_many_values_is_passed_over_and_reported() {
+        let profile = profile("[[events]]\nanswer = \"v\"");
+        let mut reader = EventReader::new(&profile);
+        let many = format!("{{\"v\":[{}0]}}\n{{\"v\":{{\"b\":1}}}}\n", "0,".repeat(MOST_VALUES));
+        assert_eq!(
+            shown(&mut reader, [many.as_bytes()]),
+            ["[a line of more than 20000 values was left out]"]
+        );
         assert_eq!(reader.answer, Some(json!({"b": 1})));
     }
 }

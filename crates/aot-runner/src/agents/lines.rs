@@ -1,4 +1,5 @@
-//! Splits bytes that come in chunks into lines of bounded length. Does not read them.
+//! Splits bytes that come in chunks into lines of bounded length, and tells how many values a line of JSON can have. Does
+//! not read them.
 
 #[derive(Debug)]
 pub(super) struct LineSplitter {
@@ -46,9 +47,50 @@ impl LineSplitter {
     }
 }
 
+/// Whether a text of JSON may have more values than that. A value costs a hundred times its letters in memory, so a line is
+/// counted before it is parsed. Brackets, commas and colons outside of strings are counted: no value goes without one.
+pub(super) fn has_more_values(text: &[u8], most: usize) -> bool {
+    let (mut count, mut bytes) = (0, text.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {
+                while let Some(byte) = bytes.next().filter(|byte| **byte != b'"') {
+                    if *byte == b'\\' {
+                        bytes.next();
+                    }
+                }
+            }
+            b'[' | b'{' | b',' | b':' => count += 1,
+            _ => {}
+        }
+        if count > most {
+            return true;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LineSplitter, SplitLine};
+    use super::{LineSplitter, SplitLine, has_more_values};
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (text, count) in [
+            ("", 0),
+            ("1", 0),
+            ("[]", 1),
+            ("[1,2,[3]]", 4),
+            (r#"{"a":[{"b":1}]}"#, 5),
+            (r#"{"a":"[,,,:{\",["}"#, 2),
+            (r#"{"a":"\\",1}"#, 3),
+            (r#"{"a":",,,"#, 2),
+            (r#"{"a":"\"#, 2),
+        ] {
+            assert!(!has_more_values(text.as_bytes(), count), "{text}");
+            assert!(count == 0 || has_more_values(text.as_bytes(), count - 1), "{text}");
+        }
+    }
 
     fn check(text: &str, expected: &[&str]) {
         for size in [1, 2, 7, 1000] {

@@ -20,7 +20,7 @@ use super::command::AgentCommand;
 use super::events::in_one_line;
 use super::headless::silent_for;
 use super::launcher::Launch;
-use super::lines::{LineSplitter, SplitLine};
+use super::lines::{LineSplitter, SplitLine, has_more_values};
 use super::process::{AgentProcess, AgentStep, last_line, text};
 use super::question::{AgentOutcome, AgentUsage, Report};
 use crate::process::{Ended, Feed, How, Limits, Stream};
@@ -29,8 +29,15 @@ use protocol::{Breakage, Conversation, Ending};
 /// How long an agent that was asked to stop may live on.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Messages in each direction that wait to be read; then the sender waits.
+/// Messages to the agent that wait to be written; then the sender waits.
 const QUEUED: usize = 64;
+
+/// Messages of the agent that wait to be read. They may be long, so no more than this one is in memory beside the one that
+/// is read.
+const QUEUED_OF_AGENT: usize = 1;
+
+/// A message with more values is a failure, before it is parsed.
+const MOST_VALUES: usize = 100_000;
 
 /// A longer message is a failure: a request or an answer in it would be waited for in vain.
 const LONGEST_LINE: usize = 16 << 20;
@@ -92,7 +99,7 @@ async fn run(launch: &Launch<'_>, command: AgentCommand, feed: Feed) -> Report {
     let mut output = AgentOutput::new(&conversation);
     let (ending, ended) = {
         let (outgoing, to_write) = mpsc::channel(QUEUED);
-        let (to_read, incoming) = mpsc::channel(QUEUED);
+        let (to_read, incoming) = mpsc::channel(QUEUED_OF_AGENT);
         spawn_blocking(move || write(feed, to_write));
         let mut talking = pin!(conversation.hold(outgoing, incoming, stop));
         select! {
@@ -236,6 +243,10 @@ impl AgentOutput<'_> {
                     let line = String::from_utf8_lossy(&line);
                     match line.trim() {
                         "" => {}
+                        line if stream == Stream::Output && has_more_values(line.as_bytes(), MOST_VALUES) => {
+                            let why = format!("it sent a message of more than {MOST_VALUES} values");
+                            messages.push(Err(io::Error::other(why)));
+                        }
                         line if stream == Stream::Output && line.starts_with('{') => {
                             messages.push(Ok(line.to_owned()));
                         }
