@@ -540,6 +540,19 @@ pub(super) fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, Groun
     let path = |words: &[&str]| {
         git.read([&["rev-parse", "--path-format=absolute"], words].concat()).map(|out| path_of(&out))
     };
+    // All at once, where no path holds a line end that would be taken for the end of an answer.
+    let words =
+        ["--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir", "--show-prefix"];
+    let told = git.read(["rev-parse"].into_iter().chain(words))?;
+    let lines: Vec<&[u8]> = told.strip_suffix(b"\n").unwrap_or(&told).split(|byte| *byte == b'\n').collect();
+    if let [top, git_dir, common_dir, prefix] = lines[..] {
+        return Ok(Surroundings::Repository(Repository {
+            top: path_of(top),
+            prefix: prefix.to_vec(),
+            git_dir: path_of(git_dir),
+            common_dir: path_of(common_dir),
+        }));
+    }
     let prefix = git.read(["rev-parse", "--show-prefix"])?;
     Ok(Surroundings::Repository(Repository {
         top: path(&["--show-toplevel"])?,
