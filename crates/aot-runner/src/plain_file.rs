@@ -77,6 +77,22 @@ pub fn folder(root: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes all but the newest of the files in a folder, if there are more than these and `spare` ones.
+pub fn keep_newest(folder: &Path, kept: usize, spare: usize) {
+    let entries = || fs::read_dir(folder).into_iter().flatten().flatten();
+    if entries().count() <= kept + spare {
+        return;
+    }
+    let mut all: Vec<_> =
+        entries().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    all.sort();
+    let older = all.len().saturating_sub(kept);
+    for (_, path) in &all[..older] {
+        // One that stays is removed the next time.
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// What a path or an open file is, if it is no regular file.
 pub fn wrong_kind(found: &fs::Metadata) -> Option<WrongKind> {
     match found.file_type() {

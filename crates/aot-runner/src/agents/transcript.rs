@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::question::{AgentEvent, AgentOutcome, Report};
 use super::redact::Secrets;
-use crate::plain_file;
+use crate::plain_file::{self, keep_newest};
 
 /// Bytes kept of the beginning and of the end.
 const HEAD: usize = 32 << 10;
@@ -22,6 +22,9 @@ const LONGEST: u64 = 8 << 20;
 
 /// The newest transcripts that are kept.
 const TRANSCRIPTS_KEPT: usize = 400;
+
+/// So many more may be there before old ones are removed, so that it is done seldom.
+const SPARE: usize = 40;
 
 const FOLDER: &str = "agents";
 
@@ -93,7 +96,9 @@ impl Transcript {
         self.tail.iter().for_each(|piece| text.push_str(piece));
         let folder = sidecar.join(FOLDER);
         plain_file::folder(sidecar, &folder)?;
-        plain_file::write(&folder.join(format!("{name}.txt")), text.as_bytes())
+        plain_file::write(&folder.join(format!("{name}.txt")), text.as_bytes())?;
+        keep_newest(&folder, TRANSCRIPTS_KEPT, SPARE);
+        Ok(())
     }
 }
 
@@ -144,13 +149,5 @@ fn is_of(name: &str, atom: &str) -> bool {
 
 /// Removes all but the newest.
 pub fn clear(sidecar: &Path) {
-    let entries = fs::read_dir(sidecar.join(FOLDER)).into_iter().flatten().flatten();
-    let mut all: Vec<_> =
-        entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
-    all.sort();
-    let older = all.len().saturating_sub(TRANSCRIPTS_KEPT);
-    for (_, path) in &all[..older] {
-        // One that stays is removed the next time.
-        let _ = fs::remove_file(path);
-    }
+    keep_newest(&sidecar.join(FOLDER), TRANSCRIPTS_KEPT, 0);
 }

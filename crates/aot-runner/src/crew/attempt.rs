@@ -2,7 +2,6 @@
 //! protected, its check is run. Does not decide what follows.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use super::{Attempt, DoneWork, work_of};
 use crate::checks::command::excerpt;
 use crate::checks::files::Pattern;
 use crate::checks::{Checker, Occasion, Whose, short_line, with_ending};
-use crate::plain_file;
+use crate::plain_file::{self, keep_newest};
 use crate::process::cage::Network;
 use crate::process::{Captured, Ended, Environment, How, Input, Job, Limits, Streams, Switch};
 use crate::settings;
@@ -36,8 +35,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Characters of the output's last line that become a summary or a reason.
 const LINE_KEPT: usize = 300;
 
-/// How many of the newest outputs are kept.
+/// In the sidecar.
+const OUTPUTS: &str = "output";
+
+/// How many of the newest outputs are kept, and how many more may be there before old ones are removed.
 const OUTPUTS_KEPT: usize = 200;
+const OUTPUTS_SPARE: usize = 20;
 
 /// How many paths a refusal names.
 pub(super) const PATHS_NAMED: usize = 5;
@@ -296,7 +299,7 @@ impl Workers {
         if ended.output.total() == 0 && ended.refused.is_empty() {
             return;
         }
-        let folder = self.config.project.sidecar.join("output");
+        let folder = self.config.project.sidecar.join(OUTPUTS);
         let path = folder.join(format!("{}-{}.txt", assignment.atom.id, assignment.job.attempt));
         let (mut text, tail) = ended.output.parts();
         if ended.output.omitted() > 0 {
@@ -313,6 +316,7 @@ impl Workers {
         if let Err(error) = kept {
             self.note(format!("the output of {} could not be kept: {error}", assignment.atom.id));
         }
+        keep_newest(&folder, OUTPUTS_KEPT, OUTPUTS_SPARE);
     }
 }
 
@@ -332,15 +336,7 @@ pub(super) fn obstacle(error: GroundError) -> (Obstacle, String) {
 
 /// Removes all but the newest outputs.
 pub fn clear_outputs(project: &Project) {
-    let entries = fs::read_dir(project.sidecar.join("output")).into_iter().flatten().flatten();
-    let mut outputs: Vec<_> =
-        entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
-    outputs.sort();
-    let older = outputs.len().saturating_sub(OUTPUTS_KEPT);
-    for (_, path) in &outputs[..older] {
-        // It is tried again by the next run.
-        let _ = fs::remove_file(path);
-    }
+    keep_newest(&project.sidecar.join(OUTPUTS), OUTPUTS_KEPT, 0);
 }
 
 /// Runs the check of the atom: only what the program itself saw counts (D22).

@@ -16,7 +16,7 @@ mod meter;
 mod trying;
 mod workers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,6 +97,8 @@ pub enum WhenBlocked {
 pub struct Crew {
     workers: Arc<Workers>,
     attempts: HashMap<JobId, Arc<Attempt>>,
+    /// With so many attempts it is looked which of them are over.
+    forget_at: usize,
     verifying: Option<(u32, Switch)>,
     /// Threads that have not ended yet.
     busy: Arc<AtomicU64>,
@@ -131,6 +133,9 @@ pub struct PlanQuestion {
     /// The commit that it looks at, if that is not the branch's last one.
     pub base: Option<String>,
 }
+
+/// So many attempts that are over may be remembered beside as many as run.
+const ATTEMPTS_REMEMBERED: usize = 64;
 
 const BUG: &str = "aot has a bug; standard error tells where";
 const NO_THREAD: &str = "the system starts no more threads";
@@ -175,6 +180,7 @@ impl Crew {
         Crew {
             workers: Arc::new(Workers::new(config, ground, loop_id, (messages, landing_wait), executor)),
             attempts: HashMap::new(),
+            forget_at: ATTEMPTS_REMEMBERED,
             verifying: None,
             busy: Arc::default(),
         }
@@ -337,6 +343,18 @@ impl Crew {
         attempt
     }
 
+    /// Forgets the attempts that are over, when there are many of them: nothing of them is left to kill or to land.
+    pub fn forget_ended(&mut self, running: impl FnOnce() -> Vec<JobId>) {
+        if self.attempts.len() < self.forget_at {
+            return;
+        }
+        let running: HashSet<JobId> = running().into_iter().collect();
+        self.attempts.retain(|job, attempt| {
+            running.contains(job) || Arc::strong_count(attempt) > 1 || attempt.has_done()
+        });
+        self.forget_at = 2 * self.attempts.len() + ATTEMPTS_REMEMBERED;
+    }
+
     /// Works on a thread of its own.
     fn thread(&self, name: &str, end: Fallback, work: impl FnOnce(&Workers) + Send + 'static) {
         let (workers, busy) = (Arc::clone(&self.workers), Arc::clone(&self.busy));
@@ -395,6 +413,10 @@ fn work_of(job: &JobId) -> Option<Work> {
 impl Attempt {
     fn take(&self) -> Option<DoneWork> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn has_done(&self) -> bool {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     fn put(&self, done: DoneWork) {

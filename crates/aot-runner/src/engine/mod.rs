@@ -403,6 +403,8 @@ impl<'e> Engine<'e> {
             for effect in effects {
                 self.perform(effect);
             }
+            let coordinator = &self.coordinator;
+            self.crew.forget_ended(|| coordinator.running());
             self.show_bound();
         }
         Ok(())

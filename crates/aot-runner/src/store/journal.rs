@@ -65,6 +65,8 @@ pub struct Newest<C> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
     More,
+    /// It was there, and is forgotten since the journal was rotated.
+    Forgotten,
     Nothing,
 }
 
@@ -165,6 +167,10 @@ impl Journal {
             }
         }
         newest.entries.reverse();
+        let begins_later = newest.entries.first().is_some_and(|oldest| oldest.revision > 1);
+        if newest.before == Before::Nothing && begins_later && self.older.exists() {
+            newest.before = Before::Forgotten;
+        }
         Ok(newest)
     }
 
@@ -379,6 +385,31 @@ mod tests {
         check("7a 8b 1x 2y", 1, "2y");
     }
 
+    /// What is said to stand before the newest entries.
+    fn check_before(script: &str, count: usize, expected: Before) {
+        let place = JournalFolder::new();
+        for word in script.split_whitespace() {
+            match word {
+                "rotate" => fs::rename(&place.journal.current, &place.journal.older).expect("rotated"),
+                _ => place.append(word.parse().expect("a revision"), "x"),
+            }
+        }
+        let newest = place.journal.newest_where::<String>(count, |_| true).expect("read");
+        assert_eq!(newest.before, expected, "{script}, {count}");
+    }
+
+    #[test]
+    fn what_was_forgotten_is_known() {
+        check_before("", 5, Before::Nothing);
+        check_before("1 2 3", 5, Before::Nothing);
+        check_before("1 2 3", 2, Before::More);
+        check_before("1 2 rotate 3 4", 5, Before::Nothing);
+        check_before("1 2 rotate 3 4 rotate 5", 2, Before::More);
+        check_before("1 2 rotate 3 4 rotate 5", 5, Before::Forgotten);
+        // It was deleted, or the loop is younger than its state file.
+        check_before("7 8", 5, Before::Nothing);
+    }
+
     #[test]
     fn it_is_rotated_and_bounded() {
         let place = JournalFolder::new();
@@ -401,7 +432,7 @@ mod tests {
         assert_eq!(even.entries.iter().map(|entry| entry.revision).collect::<Vec<_>>(), [198, 199, 200]);
         assert_eq!((even.before, even.unreadable), (Before::More, 0));
         let all = place.journal.newest_where::<String>(1_000, |_| true).expect("read");
-        assert_eq!(all.before, Before::Nothing);
+        assert_eq!(all.before, Before::Forgotten);
     }
 
     #[test]

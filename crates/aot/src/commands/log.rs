@@ -162,6 +162,7 @@ impl LogArgs {
             && let Some(place) = beginning(&newest.entries)
         {
             newest.entries.drain(..place);
+            newest.before = Before::Nothing;
             begun = newest.entries[0].at.parse::<Timestamp>().ok();
         }
         let is_of_this_loop = |at: Timestamp| begun.is_none_or(|begun| at >= begun);
@@ -183,6 +184,7 @@ impl LogArgs {
                 "entries": entries().map(object).collect::<Vec<Value>>(),
                 "journal": store.journal().is_there(),
                 "earlier": newest.before == Before::More,
+                "forgotten": newest.before == Before::Forgotten,
                 "unreadable": newest.unreadable,
                 "kept": kept.iter().map(kept_object).collect::<Vec<Value>>(),
                 "agents": agents.iter().map(transcript_object).collect::<Vec<Value>>(),

@@ -2,7 +2,7 @@
 
 use aot_core::rules::Change;
 use aot_core::state::{AtomId, headline};
-use aot_runner::store::journal::{Before, JournalEntry, Newest};
+use aot_runner::store::journal::{self, Before, JournalEntry, Newest};
 use aot_runner::tree::KeptWork;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -63,9 +63,7 @@ pub fn draw_atom(newest: &Newest<Change>, atom: &AtomId, most: usize, zone: &Tim
     let mut parts = parts(&newest.entries, atom);
     let all: usize = parts.iter().map(|part| part.lines.len()).sum();
     let mut hidden = all.saturating_sub(most);
-    if hidden > 0 {
-        page.before(Before::More);
-    }
+    page.before(if hidden > 0 { Before::More } else { newest.before });
     for part in &mut parts {
         let passed_over = hidden.min(part.lines.len());
         part.lines.drain(..passed_over);
@@ -273,6 +271,10 @@ impl LogPage<'_> {
     fn before(&mut self, before: Before) {
         match before {
             Before::More => self.aside("earlier ones with a larger -n"),
+            Before::Forgotten => {
+                let most = 2 * journal::ROTATED_AT >> 20;
+                self.aside(&format!("what came before is forgotten: the journal has at most {most} MiB"));
+            }
             Before::Nothing => {}
         }
     }
