@@ -78,7 +78,7 @@ pub fn succeed(command: &mut Command) {
     assert!(status.success(), "{command:?} ended with {status}");
 }
 
-fn cpu_of_children() -> f64 {
+pub(super) fn cpu_of_children() -> f64 {
     used_by(UsageWho::RUSAGE_CHILDREN)
 }
 

@@ -12,6 +12,9 @@ pub mod page;
 pub mod plot;
 pub mod proving;
 pub mod table;
+mod driver;
+mod growth;
+mod soak;
 
 pub use measure::{Samples, in_turns};
 pub use plot::Curve;
@@ -69,9 +72,12 @@ pub struct Subject {
 }
 
 pub const SUBJECTS: &[Subject] = &[
+    Subject { name: "driver", measure: driver::measure },
+    Subject { name: "growth", measure: growth::measure },
     Subject { name: "jobs", measure: jobs::measure },
     Subject { name: "makespan", measure: makespan::measure },
     Subject { name: "proving", measure: proving::measure },
+    Subject { name: "soak", measure: soak::measure },
 ];
 
 /// Measures the subjects whose names hold one of the words, or all of them.
