@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -522,10 +522,18 @@ pub(super) fn check_version(git: &Git) -> Result<(), GroundError> {
     Ok(())
 }
 
+/// What a repository is known by, as `git rev-parse` is asked for it.
+const PLACES: [&str; 4] = ["--show-prefix", "--git-dir", "--git-common-dir", "--show-toplevel"];
+
 pub(super) fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, GroundError> {
     let git = Git::searched(root, guard);
-    let output = git.query(["rev-parse", "--is-inside-work-tree"])?;
-    if output.code != 0 {
+    // All in one command: this is asked whenever a loop is opened. What is not in a work tree has no top.
+    let asked = [&["rev-parse", "--path-format=absolute", "--is-inside-work-tree"], &PLACES[..]].concat();
+    let output = git.query(asked)?;
+    if output.stdout.starts_with(b"false\n") {
+        return Err(GroundError::NoWorkTree { root: root.to_path_buf() });
+    }
+    let Some(answers) = output.stdout.strip_prefix(b"true\n").filter(|_| output.code == 0) else {
         // Any other message is about a repository that exists: it is broken, or belongs to another user.
         let is_outside = output.stderr.contains("not a git repository (or any")
             && !root.ancestors().any(|folder| fs::symlink_metadata(folder.join(".git")).is_ok());
@@ -533,33 +541,17 @@ pub(super) fn discover(root: &Path, guard: &Guard) -> Result<Surroundings, Groun
             true => Ok(Surroundings::Outside),
             false => Err(GroundError::Unopened { root: root.to_path_buf(), words: output.stderr }),
         };
-    }
-    if text(&output.stdout) != "true" {
-        return Err(GroundError::NoWorkTree { root: root.to_path_buf() });
-    }
-    let path = |words: &[&str]| {
-        git.read([&["rev-parse", "--path-format=absolute"], words].concat()).map(|out| path_of(&out))
     };
-    // All at once, where no path holds a line end that would be taken for the end of an answer.
-    let words =
-        ["--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir", "--show-prefix"];
-    let told = git.read(["rev-parse"].into_iter().chain(words))?;
-    let lines: Vec<&[u8]> = told.strip_suffix(b"\n").unwrap_or(&told).split(|byte| *byte == b'\n').collect();
-    if let [top, git_dir, common_dir, prefix] = lines[..] {
-        return Ok(Surroundings::Repository(Repository {
-            top: path_of(top),
-            prefix: prefix.to_vec(),
-            git_dir: path_of(git_dir),
-            common_dir: path_of(common_dir),
-        }));
-    }
-    let prefix = git.read(["rev-parse", "--show-prefix"])?;
-    Ok(Surroundings::Repository(Repository {
-        top: path(&["--show-toplevel"])?,
-        prefix: prefix.strip_suffix(b"\n").unwrap_or(&prefix).to_vec(),
-        git_dir: path(&["--git-dir"])?,
-        common_dir: path(&["--git-common-dir"])?,
-    }))
+    let lines: Vec<&[u8]> = answers.split_inclusive(|byte| *byte == b'\n').collect();
+    let ask = |place: &str| git.read(["rev-parse", "--path-format=absolute", place]);
+    let found: [Vec<u8>; 4] = match <[&[u8]; 4]>::try_from(lines) {
+        Ok(lines) => lines.map(<[u8]>::to_vec),
+        // A path has a line break in its name.
+        Err(_) => [ask(PLACES[0])?, ask(PLACES[1])?, ask(PLACES[2])?, ask(PLACES[3])?],
+    };
+    let [prefix, git_dir, common_dir, top] = found.map(|line| path_of(&line));
+    let prefix = prefix.into_os_string().into_vec();
+    Ok(Surroundings::Repository(Repository { top, prefix, git_dir, common_dir }))
 }
 
 /// The same path without `..`, whether it exists or not.

@@ -53,6 +53,8 @@ pub struct Workspace {
     jobs: Jobs,
     /// Found by trying, once.
     cage: OnceCell<cage::Kind>,
+    /// Looked for once: for the superuser in the homes of all.
+    hidden: OnceCell<Vec<PathBuf>>,
 }
 
 impl Workspace {
@@ -99,7 +101,15 @@ impl Workspace {
             time: judge.time.unwrap_or(judge::TIME),
             guard: guard.clone(),
         });
-        Ok(Workspace { project, guard, settings, judge, jobs, cage: OnceCell::new() })
+        Ok(Workspace {
+            project,
+            guard,
+            settings,
+            judge,
+            jobs,
+            cage: OnceCell::new(),
+            hidden: OnceCell::new(),
+        })
     }
 
     /// The workspace of a project, or of the folder we are in if it has no loop, for whoever only looks. Settings that
@@ -126,7 +136,15 @@ impl Workspace {
         let read = settings::read(Some(&project.root), place::user_settings().as_deref());
         let settings = read.map_err(bad_settings)?.settings;
         let guard = Guard::new(place::this_program()?);
-        Ok(Workspace { project, guard, settings, judge: None, jobs: Jobs::default(), cage: OnceCell::new() })
+        Ok(Workspace {
+            project,
+            guard,
+            settings,
+            judge: None,
+            jobs: Jobs::default(),
+            cage: OnceCell::new(),
+            hidden: OnceCell::new(),
+        })
     }
 
     /// What a run of the loop needs.
@@ -161,8 +179,13 @@ impl Workspace {
     fn caging(&self) -> Result<Caging, Failure> {
         let Settings { cage: wanted, .. } = &self.settings;
         let writable = wanted.folders(place::home().as_deref());
-        let hidden = hidden(wanted, &self.project.root, Some(&self.project));
-        Ok(Caging { kind: self.cage_kind()?, writable, hidden, network: wanted.network.clone() })
+        let network = wanted.network.clone();
+        Ok(Caging { kind: self.cage_kind()?, writable, hidden: self.hidden(), network })
+    }
+
+    fn hidden(&self) -> Vec<PathBuf> {
+        let look = || hidden(&self.settings.cage, &self.project.root, Some(&self.project));
+        self.hidden.get_or_init(look).clone()
     }
 
     /// What confines checks, `setup` and judges' commands.
@@ -263,7 +286,7 @@ impl Workspace {
             guard: self.guard.clone(),
             cage: self.cage_kind()?,
             writable: wanted.folders(place::home().as_deref()),
-            hidden: hidden(wanted, &self.project.root, Some(&self.project)),
+            hidden: self.hidden(),
             network: wanted.network.clone(),
             variables: std::env::vars_os().collect(),
             further: work.environment.clone(),
