@@ -1,7 +1,8 @@
 //! Takes samples: of time on the wall, of processor time, of instructions. Both sides of a comparison take turns, so that
 //! whatever else the machine does concerns both.
 
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -90,6 +91,11 @@ fn used_by(who: UsageWho) -> f64 {
 
 /// Instructions of one process, counted by callgrind: the same whatever else the machine does. `None` without valgrind.
 pub fn instructions(command: &Command) -> Option<f64> {
+    instructions_reading(command, Path::new("/dev/null"))
+}
+
+/// The same of a process that reads this file as its standard input.
+pub fn instructions_reading(command: &Command, input: &Path) -> Option<f64> {
     let mut counted = Command::new("valgrind");
     counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     counted.arg(command.get_program()).args(command.get_args());
@@ -102,7 +108,7 @@ pub fn instructions(command: &Command) -> Option<f64> {
             None => counted.env_remove(name),
         };
     }
-    let output = counted.stdin(Stdio::null()).output().ok()?;
+    let output = counted.stdin(File::open(input).ok()?).output().ok()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let line = said.lines().find_map(|line| line.split_once("Collected :"))?;
     line.1.trim().parse().ok()

@@ -5,16 +5,17 @@
 use std::path::{Path, PathBuf};
 
 pub mod baseline;
-pub mod jobs;
-pub mod makespan;
+mod driver;
+mod growth;
+mod hooks;
+mod jobs;
+mod makespan;
 pub mod measure;
 pub mod page;
 pub mod plot;
-pub mod proving;
-pub mod table;
-mod driver;
-mod growth;
+mod proving;
 mod soak;
+pub mod table;
 
 pub use measure::{Samples, in_turns};
 pub use plot::Curve;
@@ -74,6 +75,7 @@ pub struct Subject {
 pub const SUBJECTS: &[Subject] = &[
     Subject { name: "driver", measure: driver::measure },
     Subject { name: "growth", measure: growth::measure },
+    Subject { name: "hooks", measure: hooks::measure },
     Subject { name: "jobs", measure: jobs::measure },
     Subject { name: "makespan", measure: makespan::measure },
     Subject { name: "proving", measure: proving::measure },
