@@ -6,6 +6,7 @@
 pub(in crate::contract) mod build;
 pub(in crate::contract) mod node;
 mod pack;
+mod plain;
 pub(in crate::contract) mod scalar;
 #[cfg(test)]
 mod tests;
@@ -216,10 +217,15 @@ impl Document {
         place_in_line(&self.text, lines[line] as usize, line, offset)
     }
 
-    /// Whether the arena is what a full parse of the text gives. For tests.
+    /// Whether the arena is what the parser makes of the text. For tests.
     #[doc(hidden)]
     pub fn check_consistency(&self) -> Result<(), String> {
-        let fresh = Document::parse(self.text.clone(), &self.limits).map_err(|error| error.to_string())?;
+        let located = |fault: Fault| fault.locate(&self.text).to_string();
+        let front = frontmatter(&self.text, &self.limits).map_err(located)?;
+        let tree =
+            build::read(&self.text[front.clone()], front.start as u32, &self.limits).map_err(located)?;
+        let (nodes, decoded, text) = (tree.nodes, tree.decoded, self.text.clone());
+        let fresh = Document { text, nodes, decoded, front, limits: self.limits, lines: OnceLock::new() };
         if fresh.front != self.front {
             return Err(format!("frontmatter at {:?}, kept as {:?}", fresh.front, self.front));
         }
@@ -309,23 +315,18 @@ fn frontmatter(text: &str, limits: &Limits) -> Result<Range<usize>, Fault> {
         ));
     }
     let start = first.end;
-    let mut at = start;
-    while at < text.len() {
-        let line = line_at(text, at);
-        if is_fence(&text[line.clone()]) {
-            return Ok(start..line.start);
-        }
-        let content = text[line.clone()].trim_end_matches(['\n']).trim_end_matches('\r');
-        if let Some(lone) = content.find('\r') {
-            let hint = "save the file with line ends LF or CRLF";
-            return Err(Fault::new(
-                "lone_carriage_return",
-                at + lone,
-                "a carriage return stands alone",
-                hint,
-            ));
-        }
-        at = line.end;
+    // The opening line's own break is looked at too: the closing line may follow at once.
+    let before = start.saturating_sub(1);
+    let mut breaks = text[before..].match_indices("\n---").map(|(at, _)| before + at + 1);
+    let closing = breaks.find(|&at| is_fence(&text[line_at(text, at)]));
+    let front = start..closing.unwrap_or(text.len());
+    if let Some(lone) = lone_carriage_return(&text[front.clone()]) {
+        let hint = "save the file with line ends LF or CRLF";
+        let message = "a carriage return stands alone";
+        return Err(Fault::new("lone_carriage_return", start + lone, message, hint));
+    }
+    if closing.is_some() {
+        return Ok(front);
     }
     let hint = "end the frontmatter with a line `---`";
     Err(Fault::new("no_closing_fence", opening, "the frontmatter has no closing line `---`", hint))
@@ -333,6 +334,20 @@ fn frontmatter(text: &str, limits: &Limits) -> Result<Range<usize>, Fault> {
 
 fn is_fence(line: &str) -> bool {
     line.trim_end_matches([' ', '\t', '\r', '\n']) == "---"
+}
+
+/// The offset of a carriage return with more of its line behind it.
+fn lone_carriage_return(text: &str) -> Option<usize> {
+    let first = text.find('\r')?;
+    let mut at = text[..first].rfind('\n').map_or(0, |end| end + 1);
+    for line in text[at..].split_inclusive('\n') {
+        let content = line.trim_end_matches('\n').trim_end_matches('\r');
+        if let Some(lone) = content.find('\r') {
+            return Some(at + lone);
+        }
+        at += line.len();
+    }
+    None
 }
 
 fn line_at(text: &str, start: usize) -> Range<usize> {

@@ -9,17 +9,68 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StructureStyle};
 
 use super::node::written;
-use super::{AS_WRITTEN, Decoded, Fault, Kind, Limits, Raw, Style, scalar};
+use super::{AS_WRITTEN, Decoded, Fault, Kind, Limits, Raw, Style, plain, scalar};
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(in crate::contract) struct Tree {
     pub nodes: Vec<Raw>,
     pub decoded: Decoded,
 }
 
+impl Tree {
+    fn keys<'t>(&'t self, map: usize, source: &'t str, base: u32) -> impl Iterator<Item = (usize, &'t str)> {
+        let mut next = map + 1;
+        std::iter::from_fn(move || {
+            let key = next;
+            let value = self.nodes.get(key + 1)?;
+            next += 1 + value.size();
+            Some((key, self.text_of(key, source, base)))
+        })
+    }
+
+    fn text_of<'t>(&'t self, node: usize, source: &'t str, base: u32) -> &'t str {
+        let raw = &self.nodes[node];
+        if raw.extent != AS_WRITTEN {
+            return self.decoded.get(raw.extent);
+        }
+        let at = |offset: u32| offset.wrapping_sub(base) as usize;
+        written(&source[at(raw.start)..at(raw.end)], raw.style)
+    }
+}
+
+/// Two equal keys of the mapping that ends with the last node.
+pub(super) fn first_duplicate(
+    tree: &Tree,
+    source: &str,
+    base: u32,
+    map: usize,
+    entries: usize,
+) -> Option<(usize, usize)> {
+    /// Up to here, comparing each with each is cheaper than a hash.
+    const FEW: usize = 12;
+    let mut keys = tree.keys(map, source, base);
+    if entries > FEW {
+        let mut seen = HashMap::with_capacity(entries);
+        return keys.find_map(|(at, text)| seen.insert(text, at).map(|first| (first, at)));
+    }
+    let mut seen = [(0, ""); FEW];
+    let mut count = 0;
+    for (at, text) in keys {
+        if let Some((first, _)) = seen[..count].iter().find(|(_, other)| *other == text) {
+            return Some((*first, at));
+        }
+        seen[count] = (at, text);
+        count += 1;
+    }
+    None
+}
+
 /// Reads a whole frontmatter, which starts at `base` in its file.
 pub(super) fn frontmatter(source: &str, base: usize, limits: &Limits) -> Result<Tree, Fault> {
-    let tree = read(source, base as u32, limits)?;
+    let tree = match plain::read(source, base as u32, limits) {
+        Some(tree) => tree,
+        None => read(source, base as u32, limits)?,
+    };
     let hint = "write the frontmatter as `key: value` lines";
     match tree.nodes.first() {
         None => Err(Fault::new("empty_frontmatter", base, "the frontmatter is empty", hint)),
@@ -328,42 +379,13 @@ impl<'s> Builder<'s> {
     }
 
     fn refuse_duplicates(&self, open: &Open) -> Result<(), Fault> {
-        /// Below this, comparing each with each is cheaper than a hash.
-        const FEW: usize = 12;
-        let keys = self.keys(open.node);
-        let pair = if open.children / 2 <= FEW {
-            let keys: Vec<_> = keys.collect();
-            (1..keys.len()).find_map(|at| {
-                keys[..at].iter().find(|key| key.1 == keys[at].1).map(|first| (first.0, keys[at].0))
-            })
-        } else {
-            let mut seen = HashMap::with_capacity(open.children / 2);
-            keys.into_iter().find_map(|(at, text)| seen.insert(text, at).map(|first| (first, at)))
-        };
+        let pair = first_duplicate(&self.tree, self.source, self.base, open.node, open.children / 2);
         let Some((first, second)) = pair else { return Ok(()) };
         let offset = |node: usize| self.tree.nodes[node].start.wrapping_sub(self.base) as usize;
-        let message = format!("mapping key `{}` appears twice", self.text_of(second));
+        let message =
+            format!("mapping key `{}` appears twice", self.tree.text_of(second, self.source, self.base));
         let fault = self.fault("duplicate_key", offset(second), message, "remove one of them");
         Err(Fault { other: Some(offset(first) + self.base as usize), ..fault })
-    }
-
-    fn keys(&self, map: usize) -> impl Iterator<Item = (usize, &str)> {
-        let mut next = map + 1;
-        std::iter::from_fn(move || {
-            let key = next;
-            let value = self.tree.nodes.get(key + 1)?;
-            next += 1 + value.size();
-            Some((key, self.text_of(key)))
-        })
-    }
-
-    fn text_of(&self, node: usize) -> &str {
-        let raw = &self.tree.nodes[node];
-        if raw.extent != AS_WRITTEN {
-            return self.tree.decoded.get(raw.extent);
-        }
-        let at = |offset: u32| offset.wrapping_sub(self.base) as usize;
-        written(&self.source[at(raw.start)..at(raw.end)], raw.style)
     }
 
     fn refuse_properties(&self, anchor: usize, tag: bool, at: usize) -> Result<(), Fault> {

@@ -1,8 +1,9 @@
 //! Reading as lines of data: a file, and what it says or why it is refused.
 
+use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Document, Kind, Limits};
+use super::{Document, Kind, Limits, build, plain};
 
 fn refused(text: &str, code: &str, place: &str) {
     let error = Document::parse(text.to_owned(), &Limits::default()).expect_err(text);
@@ -128,5 +129,136 @@ fn a_pack_is_read_or_refused_but_never_wrong() {
                 let _any = (document.root().value(), document.body().len());
             }
         }
+    }
+}
+
+/// Whether both readers agree on the frontmatter, and whether the quick one reads it at all.
+fn is_read_quickly(front: &str) -> bool {
+    let limits = Limits { depth: 8, nodes: 5_000, ..Limits::default() };
+    let Some(quick) = plain::read(front, 4, &limits) else { return false };
+    match build::read(front, 4, &limits) {
+        Ok(tree) => assert_eq!(quick, tree, "{front}"),
+        Err(fault) => panic!("the parser refuses it: {fault:?}\n{front}"),
+    }
+    true
+}
+
+/// A form each, from what people and the program write.
+const ORDINARY: [&str; 14] = [
+    "a: 1\n",
+    "# first\n\na: one two # three\n\n  # four\nb:\nc: ~\n",
+    "a:\n  b:\n    c: true\n  d: -1.5\ne:\n",
+    "a:\n  - id: A1\n    needs: [A2, \"A 3\", 'it''s']\n\n  - id: A2\n    of: {x: 1, \"y\": [[]]}\nb: []\n",
+    "a:\n- 1\n- b: 2\n  c:\n  - 3\n-\n  - 4\n-\nd: {}\n",
+    "a: \"says \\\"so\\\", then\\n\\tgoes \\\\ on\" # it\nb: 'don''t'\nc: it's \\ \"so\"\n",
+    "a: http://x.y/z#part?q=[1,2]\nb: 12:30\nc: a#b\nd: (x) -> y\ne: -flag\nf: ./a\n",
+    "\"1.5\": x\nк: y\n",
+    "a: грüße 你好，世界 🙂\nb: \"—\u{a0}…\"\n",
+    "- a\n",
+    "a:\n  -   b: 1\n      c: 2\n  -   - 1\n",
+    "a: [ ]\nb: { }\nc: [ 1 , 2 ]\nd: [a b, -1]\n",
+    "a-b.c/d: 1\n_e: 2\n0: 3\n",
+    "a: \"\"\nb: ''\nc: \"#\"\nd: \": \"\n",
+];
+
+#[test]
+fn ordinary_forms_are_read_without_the_parser_and_the_same() {
+    for front in ORDINARY {
+        let is_for_the_parser = ["к: ", "- a\n", "  -   - 1"].iter().any(|odd| front.contains(odd));
+        assert_eq!(is_read_quickly(front), !is_for_the_parser, "{front}");
+    }
+}
+
+#[test]
+fn what_is_in_doubt_is_left_to_the_parser() {
+    for front in [
+        "",
+        "\n",
+        "a: 1",
+        "a: 1\r\n",
+        "a:\t1\n",
+        "a: 1\n  b: 2\n",
+        "a: b: c\n",
+        "a: b\n  c\n",
+        "a: b # c\n  d\n",
+        "a: \"b\n  c\"\n",
+        "a: \"\\x41\"\n",
+        "a: \"b\" c\n",
+        "a: \"b\"#c\n",
+        "a: |\n  b\n",
+        "a: >-\n  b\n",
+        "a: &b c\n",
+        "a: *b\n",
+        "a: !b c\n",
+        "a: @b\n",
+        "a: %b\n",
+        "a: `b\n",
+        "a: [1,\n  2]\n",
+        "a: [1, ]\n",
+        "a: [b: c]\n",
+        "a: [\"b\": c]\n",
+        "a: {b}\n",
+        "a: {b: }\n",
+        "a: {b:c}\n",
+        "a: [b #c]\n",
+        "a: ]\n",
+        "a: - b\n",
+        "a: -\n",
+        "a: ?\n",
+        "? a\n: b\n",
+        "a : b\n",
+        "a:b\n",
+        "a: 1\na: 2\n",
+        "a: {b: 1, b: 2}\n",
+        "a:\n  - 1\n  b: 2\n",
+        "a:\n  b: 1\n - c\n",
+        "a:\n    b: 1\n  c: 2\n",
+        "a:\n  b\n",
+        "a:\n  [b]\n",
+        "a: \u{7f}\n",
+        "a: \u{85}\n",
+        "a: \u{2028}\n",
+        "a: \u{feff}\n",
+        "a: \u{ffff}\n",
+        "# \u{1}\na: 1\n",
+        "a: [[[[[[[[1]]]]]]]]\n",
+        "...\na: 1\n",
+        "a: 1\n...\n",
+        "a: 1\n--- b\n",
+    ] {
+        assert!(!is_read_quickly(front), "{front}");
+    }
+}
+
+/// Ordinary lines with something odd in them.
+fn odd_fronts() -> impl Strategy<Value = String> {
+    let pieces = proptest::sample::select(vec![
+        " ", "  ", "   ", "\n", "\n  ", "\n    ", "\n- ", "\n  - ", "-", "- ", ":", ": ", "a: ", "b: 1",
+        "\nc: ", "\n  d: ", "#", " #", " # e", "\"", "'", "''", "\\\"", "\\", "\\n", "[", "]", "{", "}",
+        ", ", ",", "[f, g]", "{h: 1}", "i", "j k", "|", ">-", "&", "*", "!", "?", "? ", "~", "null", "-1",
+        "0x1F", ".5", "\t", "\r\n", "é", "🙂", "\u{a0}", "\u{85}", "\u{feff}", "\u{2028}", "\u{ffff}", "...",
+        "---", "%", "@", "`", "=", "<<", "\"l\": ", "'m': ", "\"n o\"",
+    ]);
+    let inserted = (any::<prop::sample::Index>(), proptest::collection::vec(pieces, 0..4), 0..4usize);
+    let start = proptest::sample::select(ORDINARY.to_vec());
+    (proptest::collection::vec(start, 1..3), proptest::collection::vec(inserted, 0..4)).prop_map(
+        |(starts, changes)| {
+            let mut chars: Vec<char> = starts.concat().chars().collect();
+            for (at, pieces, gone) in changes {
+                let at = at.index(chars.len() + 1);
+                let end = (at + gone).min(chars.len());
+                chars.splice(at..end, pieces.concat().chars());
+            }
+            chars.into_iter().collect()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_readers_agree(front in odd_fronts()) {
+        is_read_quickly(&front);
     }
 }
