@@ -339,17 +339,21 @@ impl Coordinator {
     }
 
     fn dispatch_inputs<'f>(&'f self, running: &'f [AtomId]) -> DispatchInputs<'f> {
+        let constraints = self.state().constraints();
         let parallel = match self.settings.trees {
-            Trees::Separate => self.state().constraints().max_parallel_agents,
+            Trees::Separate => constraints.max_parallel_agents,
             Trees::Shared => 1,
         };
+        // The agents are counted only where there is a budget: an event asks often, and each attempt's atom is looked up.
+        let is_budgeted = constraints.max_cost_usd.is_some() || constraints.max_tokens.is_some();
+        let agents = if is_budgeted { self.flight.agents(self.state()) } else { 0 };
         DispatchInputs {
             running,
             replanned: self.flight.replan.as_ref().map_or(&[], |replan| &replan.atoms),
             memory: &self.memory,
             probed: self.probed_in_iteration(),
             agents: self.settings.agents,
-            slots: Slots { parallel, taken: self.flight.len(), agents: self.flight.agents(self.state()) },
+            slots: Slots { parallel, taken: self.flight.len(), agents },
             spent: &self.spending.total,
         }
     }

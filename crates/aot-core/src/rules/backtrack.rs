@@ -204,12 +204,10 @@ pub fn failures(state: &State, atom: &AtomId) -> usize {
 /// Whether an atom's last failure told the same as this one. Whether its plan has changed between them is asked where it
 /// counts, in `plan::fails_the_same` (D34).
 pub fn is_same_as_before(ledger: &Ledger, id: &AtomId, reason: &str) -> bool {
-    let last = ledger.state().trail.iter().rev().find_map(|entry| match entry {
-        TrailEntry::Failure { atom, reason, .. } if atom == id => Some(reason),
-        TrailEntry::Failure { .. }
-        | TrailEntry::Replan { .. }
-        | TrailEntry::Selection { .. }
-        | TrailEntry::UserCorrection { .. } => None,
+    let last = ledger.tally().last_failure(id).map(|place| &ledger.state().trail[place]);
+    let last = last.and_then(|entry| match entry {
+        TrailEntry::Failure { reason, .. } => Some(reason),
+        TrailEntry::Replan { .. } | TrailEntry::Selection { .. } | TrailEntry::UserCorrection { .. } => None,
     });
     last.is_some_and(|before| is_same_failure(before, reason))
 }

@@ -3,6 +3,11 @@
 
 use crate::state::Atom;
 
+/// Whether an atom can be in any other's way.
+pub fn may_conflict(atom: &Atom) -> bool {
+    atom.resource.is_some() || !atom.writes.is_empty()
+}
+
 pub fn conflict(one: &Atom, other: &Atom) -> bool {
     let same_resource = one.resource.is_some() && one.resource == other.resource;
     same_resource || one.writes.iter().any(|a| other.writes.iter().any(|b| globs_overlap(a, b)))

@@ -3,7 +3,7 @@
 
 use super::certificate::RedCheck;
 use super::memory::Memory;
-use super::overlap::conflict;
+use super::overlap::{conflict, may_conflict};
 use super::{Ledger, Refusal, advance, backtrack, converge, order};
 use crate::state::{AtomId, AtomStatus, Spent, Target};
 
@@ -51,7 +51,7 @@ pub struct DispatchInputs<'f> {
 pub struct Slots {
     pub parallel: u32,
     pub taken: usize,
-    /// The agents among them: a command, a check or a landing is none.
+    /// The agents among them: a command, a check or a landing is none. Counted only where there is a budget.
     pub agents: usize,
 }
 
@@ -192,7 +192,7 @@ fn refused_now(ledger: &Ledger, inputs: &DispatchInputs<'_>, index: usize) -> Op
     if let Some(refusal) = refused_for_good(ledger, inputs, index) {
         return Some(refusal);
     }
-    if ledger.graph().is_decomposed(index) {
+    if ledger.graph().is_decomposed(index) || !may_conflict(atom) {
         return None;
     }
     let atoms = &ledger.state().atoms;

@@ -11,51 +11,65 @@ pub const FAILURES_FOR_A_REPLAN: usize = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    failures: HashMap<AtomId, usize>,
-    needs_replan: BTreeSet<AtomId>,
+    failures: HashMap<AtomId, Failures>,
+    /// Unresolved atoms that have failed since their plan last changed: what is resolved again may be most of `failures`.
+    open: BTreeSet<AtomId>,
+}
+
+/// The failures of an atom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Failures {
+    /// Since its plan last changed.
+    count: usize,
+    /// Where the trail has the last one.
+    last: usize,
 }
 
 impl Tally {
     pub fn new(state: &State) -> Tally {
         let mut tally = Tally::default();
-        for entry in &state.trail {
+        for (place, entry) in state.trail.iter().enumerate() {
             match entry {
-                TrailEntry::Failure { atom, .. } => *tally.failures.entry(atom.clone()).or_default() += 1,
-                TrailEntry::Replan { atom, .. } => {
-                    tally.failures.remove(atom);
-                }
+                TrailEntry::Failure { atom, .. } => tally.note_failure(atom, place),
+                TrailEntry::Replan { atom, .. } => tally.note_replan(atom),
                 TrailEntry::Selection { .. } | TrailEntry::UserCorrection { .. } => {}
             }
         }
-        let needs_replan: Vec<AtomId> = tally.failures.keys().cloned().collect();
-        needs_replan.iter().for_each(|atom| tally.judge(state, atom));
+        let failed: Vec<AtomId> = tally.failures.keys().cloned().collect();
+        failed.iter().for_each(|atom| tally.judge(state, atom));
         tally
     }
 
     /// Failures of an atom since its plan last changed.
     pub fn failures(&self, atom: &AtomId) -> usize {
-        self.failures.get(atom).copied().unwrap_or(0)
+        self.failures.get(atom).map_or(0, |failures| failures.count)
+    }
+
+    /// Where the trail has the last failure of an atom, whatever became of its plan since.
+    pub fn last_failure(&self, atom: &AtomId) -> Option<usize> {
+        self.failures.get(atom).map(|failures| failures.last)
     }
 
     /// Whether the plan of an unresolved atom is to change.
     pub fn is_replan_due(&self, atom: &AtomId) -> bool {
-        self.needs_replan.contains(atom)
+        self.failures(atom) >= FAILURES_FOR_A_REPLAN && self.open.contains(atom)
     }
 
-    /// Atoms with any failure since their plan last changed.
+    /// Unresolved atoms with any failure since their plan last changed.
     pub fn failed(&self) -> impl Iterator<Item = &AtomId> {
-        self.failures.keys()
+        self.open.iter()
     }
 
     pub(super) fn follow(&mut self, state: &State, change: &Change) {
         if let Change::FailureNoted { atom, .. } = change {
-            *self.failures.entry(atom.clone()).or_default() += 1;
+            self.note_failure(atom, state.trail.len() - 1);
             self.judge(state, atom);
         } else if let Change::ReplanNoted { atom, .. } = change {
-            self.failures.remove(atom);
-            self.needs_replan.remove(atom);
+            self.note_replan(atom);
+            self.judge(state, atom);
         } else if let Change::AtomResolved { atom, .. }
         | Change::AtomReset { atom }
+        | Change::ResultNotBelieved { atom, .. }
         | Change::AtomRemoved { atom } = change
         {
             self.judge(state, atom);
@@ -66,12 +80,26 @@ impl Tally {
         }
     }
 
+    fn note_failure(&mut self, atom: &AtomId, place: usize) {
+        let failures = self.failures.entry(atom.clone()).or_default();
+        *failures = Failures { count: failures.count + 1, last: place };
+    }
+
+    fn note_replan(&mut self, atom: &AtomId) {
+        if let Some(failures) = self.failures.get_mut(atom) {
+            failures.count = 0;
+        }
+    }
+
     fn judge(&mut self, state: &State, atom: &AtomId) {
-        let open = state.atoms.get(atom).is_some_and(|atom| atom.status != AtomStatus::Resolved);
-        if open && self.failures(atom) >= FAILURES_FOR_A_REPLAN {
-            self.needs_replan.insert(atom.clone());
+        if self.failures.is_empty() {
+            return;
+        }
+        let is_open = state.atoms.get(atom).is_some_and(|atom| atom.status != AtomStatus::Resolved);
+        if is_open && self.failures(atom) > 0 {
+            self.open.insert(atom.clone());
         } else {
-            self.needs_replan.remove(atom);
+            self.open.remove(atom);
         }
     }
 }
