@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use aot_testkit::performance::{Bench, Pass, baseline, measure, page};
+use aot_testkit::performance::{Bench, Pass, baseline, files, measure, page};
 use aot_testkit::proving::agent::as_agent;
 
 fn main() -> ExitCode {
@@ -14,6 +14,12 @@ fn main() -> ExitCode {
     // The proving ground starts this program as its agents.
     if let Some(exit) = as_agent(&words) {
         return exit;
+    }
+    if let [parse, state] = &words[..]
+        && parse == files::PLAIN_PARSER
+    {
+        println!("{}", files::count_values(Path::new(state)));
+        return ExitCode::SUCCESS;
     }
     let mut asked = |word: &str| {
         let before = words.len();

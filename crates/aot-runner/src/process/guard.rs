@@ -609,17 +609,6 @@ fn descendants() -> Vec<Pid> {
     listing::below(&[getpid().as_raw_nonzero().get()])
 }
 
-/// Kills who descends from a guard, if it is still there: a number may mean another process by now, but none that our reaper
-/// started.
-pub(super) fn kill_below((guard, reaper): (i32, i32)) {
-    if listing::of(guard).is_some_and(|process| process.parent == reaper && !process.is_zombie) {
-        for pid in listing::below_by_children(&[guard]) {
-            // One that has ended meanwhile needs no signal.
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    }
-}
-
 /// The reaper that would have done it is gone.
 pub(super) fn kill_group(pid: i32) {
     signal_group(Pid::from_raw(pid), Signal::KILL);

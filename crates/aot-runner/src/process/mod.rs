@@ -225,16 +225,12 @@ pub struct Running {
 pub struct Killer {
     line: UnixStream,
     killed: Arc<AtomicBool>,
-    /// The guard, and the reaper whose child it is.
-    guard: (i32, i32),
 }
 
 impl Killer {
-    /// The whole tree, at once. Where a hundred end together, a hundred guards would have to be woken first, so those below
-    /// the guard are killed from here; it clears who is left, and reports.
+    /// The whole tree, at once. The guard may serve another program by now, so only its own line to this one is used.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
-        guard::kill_below(self.guard);
         // If the guard is gone, so is what it guarded.
         let _ = (&self.line).write_all(&[guard::KILL]);
     }
@@ -420,8 +416,7 @@ fn serves_again(cage: Option<&Cage>) -> bool {
 
 impl Running {
     pub fn killer(&self) -> io::Result<Killer> {
-        let guard = (self.guard.pid, self.guard.reaper);
-        Ok(Killer { line: self.line.try_clone()?, killed: Arc::clone(&self.killed), guard })
+        Ok(Killer { line: self.line.try_clone()?, killed: Arc::clone(&self.killed) })
     }
 
     /// Waits until the program and all that it started are gone.

@@ -33,8 +33,6 @@ struct ReaperLine {
 pub(super) struct StartedProgram {
     pub line: UnixStream,
     pub pid: i32,
-    /// The number of the reaper.
-    pub reaper: i32,
     /// The reaper ends what runs when nobody needs it any more.
     _reaper: Arc<Reaper>,
 }
@@ -66,8 +64,7 @@ impl Reaper {
         BufReader::with_capacity(1, &ours).read_line(&mut said)?;
         let number = |word: &str| said.strip_prefix(word)?.trim_end().parse::<i32>().ok();
         if let Some(pid) = number("started ") {
-            let reaper = locked(&self.line).as_ref().map_or(0, |line| line.process.id().cast_signed());
-            return Ok(StartedProgram { line: ours, pid, reaper, _reaper: Arc::clone(self) });
+            return Ok(StartedProgram { line: ours, pid, _reaper: Arc::clone(self) });
         }
         Err(match number("refused ") {
             Some(code) if code > 0 => io::Error::from_raw_os_error(code),

@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 
 pub mod baseline;
+pub mod coordinator;
 mod driver;
+pub mod files;
 mod growth;
 mod hooks;
 mod jobs;
@@ -73,7 +75,9 @@ pub struct Subject {
 }
 
 pub const SUBJECTS: &[Subject] = &[
+    Subject { name: "coordinator", measure: coordinator::measure },
     Subject { name: "driver", measure: driver::measure },
+    Subject { name: "files", measure: files::measure },
     Subject { name: "growth", measure: growth::measure },
     Subject { name: "hooks", measure: hooks::measure },
     Subject { name: "jobs", measure: jobs::measure },

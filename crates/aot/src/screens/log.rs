@@ -272,7 +272,7 @@ impl LogPage<'_> {
         match before {
             Before::More => self.aside("earlier ones with a larger -n"),
             Before::Forgotten => {
-                let most = 2 * journal::ROTATED_AT >> 20;
+                let most = (2 * journal::ROTATED_AT) >> 20;
                 self.aside(&format!("what came before is forgotten: the journal has at most {most} MiB"));
             }
             Before::Nothing => {}

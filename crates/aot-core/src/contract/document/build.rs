@@ -54,13 +54,11 @@ pub(super) fn first_duplicate(
         return keys.find_map(|(at, text)| seen.insert(text, at).map(|first| (first, at)));
     }
     let mut seen = [(0, ""); FEW];
-    let mut count = 0;
-    for (at, text) in keys {
+    for (count, (at, text)) in keys.enumerate() {
         if let Some((first, _)) = seen[..count].iter().find(|(_, other)| *other == text) {
             return Some((*first, at));
         }
         seen[count] = (at, text);
-        count += 1;
     }
     None
 }
