@@ -146,7 +146,7 @@ fn wrong_types_and_words_have_their_place() {
     check("  iteration: 5", "  iteration: 99999999999", "error too_large 60:14");
     check("    max_iterations: 20", "    max_iterations: -1", "error negative 53:21");
     check("    max_parallel_agents: 3", "    max_parallel_agents: 0", "error too_small 54:26");
-    check("    max_parallel_agents: 3", "    max_parallel_agents: 65", "error too_large 54:26");
+    check("    max_parallel_agents: 3", "    max_parallel_agents: 1025", "error too_large 54:26");
     check("  prev_pending_count: 3 ", "  prev_pending_count: -2 ", "error negative 62:23");
     check("status: running ", "status: runing ", "error bad_value 59:11");
     check("status: in_progress\n", "status: done\n", "error bad_value 86:13");

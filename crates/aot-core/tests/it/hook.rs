@@ -486,7 +486,7 @@ fn hooks_keep_as_much_as_a_loop_may_start() {
     }
     let facts = LoopFacts::of(&state);
     assert_eq!(facts.in_progress.len(), MAX_PARALLEL_AGENTS as usize);
-    assert_eq!(facts.in_progress.last().map(|(atom, n)| tree_of(atom, *n)).as_deref(), Some("B63-63"));
+    assert_eq!(facts.in_progress.last().map(|(atom, n)| tree_of(atom, *n)).as_deref(), Some("B1023-1023"));
     assert_eq!(facts.checks, ["true"]);
     assert!(facts.belongs_to("s") && facts.is_running() && facts.separate_trees && !facts.redirecting);
 }

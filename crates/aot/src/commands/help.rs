@@ -6,12 +6,14 @@ use clap::Command;
 use crate::text;
 
 /// Every verb that is shown is in one of these; some are left out of small builds.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Start", &["run", "align", "demo", "doctor", "agents", "trust"]),
     ("Watch", &["status", "watch", "serve", "graph", "log", "loops"]),
     ("Steer", &["stop", "redirect", "confirm", "undo"]),
     ("Check", &["verify", "lint", "gate", "validate"]),
     ("Hand over", &["report", "pr"]),
+    // In builds with the feature `restate`.
+    ("Several machines", &["worker", "hosts"]),
     ("Plumbing", PLUMBING),
 ];
 
@@ -48,6 +50,9 @@ pub fn grouped(command: Command, columns: usize) -> Command {
         page += &format!("  {literal}{line}{literal:#}\n      {what}\n");
     }
     for (group, verbs) in GROUPS {
+        if !verbs.iter().any(|name| command.find_subcommand(name).is_some()) {
+            continue;
+        }
         page += &format!("\n{head}{group}:{head:#}\n");
         for name in verbs {
             // One that was left out of this build is not shown.
