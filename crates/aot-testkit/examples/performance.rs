@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use aot_testkit::performance::{Bench, Pass, baseline, files, measure, page};
+use aot_testkit::performance::{Bench, Pass, SUBJECTS, baseline, files, page};
 use aot_testkit::proving::agent::as_agent;
 
 fn main() -> ExitCode {
@@ -30,7 +30,10 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let pass = if quick { Pass::Quick } else { Pass::Full };
     let mut bench = Bench::new(&aot_testkit::project::built(), pass);
-    measure(&mut bench, &words);
+    let mut worse = Vec::new();
+    for subject in SUBJECTS.iter().filter(|subject| subject.is_wanted(&words)) {
+        worse.extend(subject.measure_until_good(&mut bench));
+    }
     let took = began.elapsed().as_secs();
     println!("\n{} figures in {took} s", bench.rows.len());
     if write {
@@ -39,7 +42,9 @@ fn main() -> ExitCode {
     if keep {
         baseline::write(&bench.rows);
     }
-    let worse = if quick { baseline::worse(&bench.rows) } else { Vec::new() };
+    if !quick || keep {
+        worse.clear();
+    }
     for line in &worse {
         println!("worse: {line}");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::table::{Goal, Row, number};
+use super::table::{Goal, Row, Unit, number};
 
 /// A ratio that is worse by half is a failure.
 const WORSE: f64 = 1.5;
@@ -31,10 +31,14 @@ pub fn write(rows: &[Row]) {
     fs::write(file(), text).expect("the sources can be written");
 }
 
-/// One line for each row that is worse than what was kept, and for each that is not known yet.
-pub fn worse(rows: &[Row]) -> Vec<String> {
+/// One line for each ratio and each count that is worse than what was kept, and for each that is not known yet, by its row.
+/// Times and sizes are those of one machine, and not compared.
+pub fn worse(rows: &[Row]) -> BTreeMap<String, String> {
     let kept = read();
     let judge = |row: &Row| {
+        if !matches!(row.unit, Unit::Times | Unit::Millions) {
+            return None;
+        }
         let Some(before) = kept.get(&row.what) else {
             return Some(format!("{}: no figure was kept; performance quick --keep", row.what));
         };
@@ -45,5 +49,5 @@ pub fn worse(rows: &[Row]) -> Vec<String> {
         let (now, before, unit) = (number(row.value), number(*before), row.unit.word());
         is_worse.then(|| format!("{}: {now} {unit}, {before} was kept", row.what))
     };
-    rows.iter().filter_map(judge).collect()
+    rows.iter().filter_map(|row| Some((row.what.clone(), judge(row)?))).collect()
 }
