@@ -68,7 +68,10 @@ impl Verb for HostsArgs {
                 let word = if known { "trusted" } else { "not trusted" };
                 lines.push(format!("engine   {} is registered, {word}", host.name));
             }
-            lines.extend(now.iter().flat_map(screen::lines));
+            if let Some(now) = &now {
+                lines.push(format!("hosts    {}", screen::summary(now)));
+                lines.extend(now.hosts.iter().map(|host| format!("         {}", screen::line(host))));
+            }
             lines.join("\n")
         };
         let object = || {

@@ -7,12 +7,6 @@ use crate::text;
 /// So many jobs of one host are named.
 const JOBS: usize = 4;
 
-/// A line about all of them, and one for each.
-pub fn lines(now: &HostsNow) -> Vec<String> {
-    let each = now.hosts.iter().map(|host| format!("         {}", line(host)));
-    std::iter::once(format!("hosts    {}", summary(now))).chain(each).collect()
-}
-
 /// All of them in a line, with the address of the engine's own page.
 pub fn summary(now: &HostsNow) -> String {
     let busy: usize = now.hosts.iter().map(|host| host.jobs.len()).sum();
