@@ -32,6 +32,13 @@ pub(super) fn living() -> impl Iterator<Item = Process> {
     all().filter(|process| !process.is_zombie)
 }
 
+/// The children that the first thread of a process has made or was given; nothing if the kernel does not tell. Looking at
+/// its other threads leaves entries behind that the kernel has to remove one by one when the process ends, while they end.
+pub(super) fn children_of_main_thread(parent: i32) -> Option<Vec<i32>> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    Some(children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+}
+
 /// Those who live and descend from the roots, parents before their children; the roots are not among them. Where the kernel
 /// tells the children of a process, only these are looked at: a hundred guards that end at once would otherwise each read
 /// the whole system's list, again and again. Who ends or is born meanwhile may be missing.

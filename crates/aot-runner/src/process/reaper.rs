@@ -36,6 +36,9 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// How long a round of killing waits for the killed to be gone, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
+
+/// So long whoever ends by itself is left alone. To look at what it started costs more, and most of all while it ends.
+const MOMENT: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Those whom we started and have not asked yet how they ended. Nobody is started, signalled or asked without it, so that
@@ -112,7 +115,10 @@ impl Children {
 
     /// Whatever is said on the line, and that it ends, means: kill it, and all that it started.
     fn listen(&self, pid: i32, mut line: &UnixStream) {
-        let _ = line.read(&mut [0]);
+        // Without a word its driver has no use for it any more, and then a guard ends by itself.
+        if !matches!(line.read(&mut [0]), Ok(1..)) {
+            std::thread::sleep(MOMENT);
+        }
         let (asked, mut pause) = (Instant::now(), FIRST_PAUSE);
         while self.end(pid, asked) {
             std::thread::sleep(pause);
@@ -173,7 +179,8 @@ impl Children {
         let own = getpid().as_raw_nonzero().get();
         let is_adopted =
             |process: &listing::Process| process.parent == own && !started.contains_key(&process.pid);
-        let processes: Vec<_> = match listing::children_of(own) {
+        // Our first thread starts them all, and orphans are given to it.
+        let processes: Vec<_> = match listing::children_of_main_thread(own) {
             Some(children) => children.into_iter().filter_map(listing::of).collect(),
             None => listing::all().collect(),
         };
@@ -188,13 +195,15 @@ impl Children {
         !living.is_empty()
     }
 
-    /// The driver is gone: everybody goes.
+    /// The driver is gone: everybody goes. Guards without a program end by themselves, if they are given a moment.
     fn end_all(&self) {
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
             let started: Vec<i32> = self.lock().keys().copied().collect();
-            for pid in &started {
-                self.end(*pid, began);
+            if began.elapsed() > MOMENT {
+                for pid in &started {
+                    self.end(*pid, began);
+                }
             }
             let adopted = self.kill_adopted();
             if (started.is_empty() && !adopted) || began.elapsed() > CLEARING {

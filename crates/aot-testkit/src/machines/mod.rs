@@ -377,8 +377,8 @@ impl Machines {
     pub fn at_work(&self) -> Vec<(Pid, ProcessKind)> {
         let hosts = self.hosts.iter().flat_map(|host| {
             processes_of(&host.home).into_iter().filter(|(_, kind)| {
-                // A host that waits is a driver by its name, and its reaper waits with it.
-                !matches!(kind, ProcessKind::Driver | ProcessKind::Reaper)
+                // A host that waits is a driver by its name, and its reaper and its guards wait with it.
+                !matches!(kind, ProcessKind::Driver | ProcessKind::Reaper | ProcessKind::Guard)
             })
         });
         hosts.chain(self.project.processes()).collect()
