@@ -127,7 +127,7 @@ fi
     nice -n 19 "$target/debug/examples/check_model"
 } > "$target/simulations.log" 2>&1 &
 simulations=$!
-"$target/debug/examples/faults" 100000 30 > "$target/faults.log" 2>&1 &
+nice -n 10 "$target/debug/examples/faults" 100000 30 > "$target/faults.log" 2>&1 &
 faults=$!
 trap 'kill "$simulations" "$faults" 2> /dev/null || true' EXIT
 

@@ -496,7 +496,7 @@ impl Dispatcher {
         heard_of: &mut u64,
         hear: &dyn Fn(RemoteNews),
     ) {
-        let rest = told.rest(&progress.spent);
+        let rest = told.so_far(&progress.spent);
         if rest != Spent::default() {
             self.records.keep_told(&sent.key, told);
             hear(RemoteNews::Spent(rest));

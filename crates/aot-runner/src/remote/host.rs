@@ -291,7 +291,10 @@ impl HostInner {
         let unasked: Vec<String> = unasked.map(|(key, _)| key.clone()).collect();
         drop(jobs);
         for key in unasked {
-            (self.config.tell)(format!("{key} is ended: nobody has asked for it for {} s", since.as_secs()));
+            (self.config.tell)(format!(
+                "{key} is ended: no driver has asked about it for {} s",
+                since.as_secs()
+            ));
             self.cancel(&key);
         }
     }

@@ -146,6 +146,12 @@ impl Records {
 }
 
 impl ToldSpent {
+    /// What was not told yet of a job that goes on. Agents that it started besides itself are counted with its end.
+    pub fn so_far(&mut self, spent: &Spent) -> Spent {
+        let usage = Usage { agent_runs: self.usage.agent_runs, ..spent.usage };
+        self.rest(&Spent { usage, runs: spent.runs.clone() })
+    }
+
     /// What was not told yet; from now on it was.
     pub fn rest(&mut self, spent: &Spent) -> Spent {
         let (now, told) = (spent.usage, self.usage);
@@ -245,6 +251,11 @@ mod tests {
         assert_eq!(told.rest(&spent(100, 1)), spent(100, 1));
         assert_eq!(told.rest(&spent(150, 1)), spent(50, 0));
         assert_eq!(told.rest(&spent(150, 3)), spent(0, 2));
+        // What the loop counts with the end of a job is left for it.
+        let runs = |agent_runs| Spent { usage: Usage { agent_runs, ..spent(150, 3).usage }, ..spent(150, 3) };
+        assert_eq!(told.so_far(&runs(2)), spent(0, 0));
+        assert_eq!(told.rest(&runs(2)).usage.agent_runs, 2);
+        assert_eq!(told.rest(&runs(2)).usage.agent_runs, 0);
         // A host that has begun anew counts from the beginning.
         assert_eq!(told.rest(&spent(20, 1)), spent(0, 0));
     }
