@@ -16,8 +16,8 @@ const CHAIN: usize = 60;
 const SLEEPERS: usize = 200;
 const SLEEP: u64 = 4;
 
-/// Slots of each host; one host has fewer than all sleepers need at once, and so have three.
-const SLOTS: usize = 20;
+/// Slots of each host: all sleepers need twenty waves on one, and seven on three.
+const SLOTS: usize = 10;
 
 fn main() {
     let aot =

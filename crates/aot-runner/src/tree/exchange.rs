@@ -238,7 +238,13 @@ impl Ground {
         let Inner::Worktrees(trees) = &self.inner else { return Ok(None) };
         let git = &trees.checkout.git;
         check_address(address)?;
-        let Some(at) = listed_commit(git, address, reference)? else { return Ok(None) };
+        // A repository of a driver's on this machine is asked without a second process.
+        let folder = Path::new(address);
+        let found = match folder.is_absolute() && folder.join("HEAD").is_file() {
+            true => commit_of(&Git::pinned(folder, folder, git.guard()).like(git), reference)?,
+            false => listed_commit(git, address, reference)?,
+        };
+        let Some(at) = found else { return Ok(None) };
         let is_here = || {
             Ok::<bool, GitError>(git.query(["cat-file", "-e", &format!("{commit}^{{commit}}")])?.code == 0)
         };
