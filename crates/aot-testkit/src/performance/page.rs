@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::Bench;
+use super::{Bench, Pass};
 
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->\n";
@@ -15,7 +15,11 @@ pub fn write(docs: &Path, bench: &Bench, seconds: u64) {
     let text = fs::read_to_string(&page).expect("the page is there");
     let (before, rest) = text.split_once(BEGIN).expect("the page has the mark of the beginning");
     let (_, after) = rest.split_once(END).expect("the page has the mark of the end");
-    let mut made = format!("{}\nThe pass took {seconds} s.\n\n", machine(&bench.aot));
+    let how = match bench.pass {
+        Pass::Quick => format!("A quick pass of {seconds} s: small sizes, few rounds, and no pictures."),
+        Pass::Full => format!("The pass took {seconds} s."),
+    };
+    let mut made = format!("{}\n{how}\n\n", machine(&bench.aot));
     made += "| what | figure | half of the rounds | goal | against | ours / theirs |\n|---|---|---|---|---|---|\n";
     for row in &bench.rows {
         let figure = match row.is_met() {
@@ -30,7 +34,8 @@ pub fn write(docs: &Path, bench: &Bench, seconds: u64) {
     for what in &bench.left_out {
         made += &format!("\nNot measured: {what}.\n");
     }
-    for curve in &bench.curves {
+    // Two points make no line.
+    for curve in bench.curves.iter().filter(|_| bench.pass == Pass::Full) {
         let name = format!("img/growth-{}.svg", curve.name);
         fs::write(docs.join(&name), curve.svg()).expect("the picture can be written");
         made += &format!("\n![{}]({name})\n", curve.title);
@@ -45,6 +50,7 @@ fn machine(aot: &Path) -> String {
     let model = model.map_or("unknown processor", |line| line.trim_start_matches([' ', '\t', ':']));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel: Vec<&str> = kernel.trim().split('.').take(2).collect();
     let said = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).output().map(|it| it.stdout).unwrap_or_default();
         String::from_utf8_lossy(&output).lines().next().unwrap_or("not here").trim().to_owned()
@@ -58,5 +64,5 @@ fn machine(aot: &Path) -> String {
         format!("ninja {}", said("ninja", &["--version"])),
         said("python3", &["--version"]),
     ];
-    format!("{model}, {cores} cores, Linux {}; {}.", kernel.trim(), versions.join("; "))
+    format!("{model}, {cores} cores, Linux {}; {}.", kernel.join("."), versions.join("; "))
 }
