@@ -206,6 +206,12 @@ fn disturb(
         if let Some(child) = &mut driver
             && let Some(status) = child.try_wait().map_err(|error| error.to_string())?
         {
+            // One that begins while the server is away says so and ends; a person starts it again.
+            if status.code() != Some(0) && finds_no_server(&machines.project) {
+                driver = None;
+                back.push((now + Duration::from_secs(1), Machine::Driver));
+                continue;
+            }
             // Whoever is away when it ends comes back, so that everything can be looked at.
             for (_, whom) in back {
                 come_back(machines, whom, &mut None);
@@ -230,6 +236,10 @@ fn disturb(
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+fn finds_no_server(project: &Project) -> bool {
+    project.read_note("out").lines().last().is_some_and(|line| line.contains("\"code\":\"engine\""))
 }
 
 fn drive(machines: &Machines) -> Child {
