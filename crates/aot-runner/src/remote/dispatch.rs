@@ -168,8 +168,7 @@ impl Dispatcher {
         hear: &dyn Fn(RemoteNews),
     ) -> RemoteEnd {
         let began = self.began.get_or_init(Instant::now);
-        let digest = digest(request);
-        let mut earlier = locked(&self.earlier).remove(&digest);
+        let mut earlier = locked(&self.earlier).remove(&digest(request));
         if earlier.is_none() && began.elapsed() > EARLIER {
             self.give_up_earlier();
         }
@@ -180,7 +179,7 @@ impl Dispatcher {
                     self.note(format!("{} is found again on {}", short(&sent.key), sent.host));
                     sent
                 }
-                None => match self.place(request, base, &digest, &wants, switch) {
+                None => match self.place(request, base, &wants, switch) {
                     Ok(sent) => sent,
                     Err(ending) => return over(*ending, base),
                 },
@@ -307,7 +306,6 @@ impl Dispatcher {
         &self,
         request: &JobRequest,
         base: &str,
-        digest: &str,
         wants: &Wants,
         switch: &Switch,
     ) -> Result<SentJob, Box<JobEnding>> {
@@ -356,7 +354,6 @@ impl Dispatcher {
             slot: slot.slot,
             base: base.to_owned(),
             reference,
-            digest: digest.to_owned(),
             request: request.clone(),
             order: String::from_utf8(signed).expect("an envelope is text"),
         };

@@ -37,8 +37,6 @@ pub(super) struct SentJob {
     pub slot: u32,
     pub base: String,
     pub reference: String,
-    /// Which job it is, whatever the number of its attempt.
-    pub digest: String,
     pub request: JobRequest,
     /// The signed order.
     pub order: String,
@@ -202,7 +200,6 @@ mod tests {
             slot: 3,
             base: order.base.clone(),
             reference: order.reference.clone(),
-            digest: digest(&order.request),
             request: order.request.clone(),
             order: String::from_utf8(us.sign(SignedAs::Order, text)).expect("text"),
         }
