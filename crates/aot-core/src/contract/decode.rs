@@ -18,6 +18,7 @@ use super::checks::proving;
 use super::document::{Entries, Items, Kind, Node};
 use super::finding::{Findings, Severity};
 use super::read::{Field, ItemOf, Name, Requirement, as_text, note_blank_name, note_slips, wrong_type};
+use super::touched::Touched;
 use crate::state::{AtomId, Background, State};
 pub use special::owned_by_program;
 use special::{TrailType, least, most, note_defaults, noun, requirement};
@@ -40,6 +41,13 @@ pub(super) fn state(root: Node<'_>) -> (Option<State>, Findings) {
     let state = State::deserialize(FieldValue::root(root, &mut reader));
     let state = state.ok().map(|state| State { background: background(root), ..state });
     (state.map(without_stand_ins), reader.findings)
+}
+
+/// The same of those entries only that were touched; `None` if there is an error in them.
+pub(super) fn touched<'d>(root: Node<'d>, touched: &'d Touched) -> Option<State> {
+    let mut reader = DecodePass { only: Some(touched), ..DecodePass::default() };
+    let state = State::deserialize(FieldValue::root(root, &mut reader)).ok()?;
+    (!reader.findings.has_errors()).then_some(state)
 }
 
 /// What stands beside the contract's own fields, as far as it can be read.
@@ -93,6 +101,8 @@ struct DecodePass<'d> {
     unheard: Findings,
     quiet: bool,
     second: Option<SecondPass<'d>>,
+    /// The only entries of the state's collections that are read.
+    only: Option<&'d Touched>,
 }
 
 struct SecondPass<'d> {
@@ -551,8 +561,12 @@ impl<'d> SeqAccess<'d> for ListItems<'_, 'd> {
     ) -> Result<Option<T::Value>, DecodeError> {
         let Some(items) = &mut self.items else { return Ok(None) };
         for node in items {
-            let within = Within::Item(self.index);
+            let place = self.index;
             self.index += 1;
+            if !self.value.is_wanted(|only, section| only.has_place(section, place)) {
+                continue;
+            }
+            let within = Within::Item(place);
             if let Some(value) = self.value.element(node, within)? {
                 return seed.deserialize(value).map(Some);
             }
@@ -575,6 +589,9 @@ impl<'d> MapAccess<'d> for MapEntries<'_, 'd> {
         let Some(entries) = &mut self.entries else { return Ok(None) };
         for (key, node) in entries {
             let name = key.scalar_str().unwrap_or_default();
+            if !self.value.is_wanted(|only, section| only.has_name(section, name)) {
+                continue;
+            }
             let noun = noun(self.value.field.key).unwrap_or(self.value.field.key);
             note_blank_name(noun, key, self.value.reader.findings());
             if self.value.element(node, Within::Entry(name))?.is_some() {
@@ -593,6 +610,12 @@ impl<'d> MapAccess<'d> for MapEntries<'_, 'd> {
 }
 
 impl<'d> FieldValue<'_, 'd> {
+    /// Whether an entry of this collection is to be read.
+    fn is_wanted(&self, is_touched: impl Fn(&Touched, &str) -> bool) -> bool {
+        let only = self.reader.only.filter(|_| self.owner == "State");
+        only.is_none_or(|only| is_touched(only, self.field.key))
+    }
+
     /// An element of this collection; none if it should be a mapping and is not.
     fn element(
         &mut self,

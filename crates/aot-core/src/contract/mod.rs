@@ -8,6 +8,7 @@ pub mod edit;
 mod finding;
 mod invariants;
 mod read;
+mod touched;
 mod write;
 
 pub use document::{Document, Limits, Place};

@@ -167,6 +167,14 @@ impl Check {
         }
     }
 
+    /// Whether it starts nothing that could change the files that it looks at.
+    pub fn only_looks(&self) -> bool {
+        match self {
+            Check::File { .. } | Check::NotFile { .. } | Check::Assertion { .. } => true,
+            Check::Command { .. } | Check::NotCommand { .. } | Check::Quality(_) => false,
+        }
+    }
+
     fn is_seen_by_program(&self) -> bool {
         match self {
             Check::Command { .. } | Check::NotCommand { .. } | Check::File { .. } | Check::NotFile { .. } => {

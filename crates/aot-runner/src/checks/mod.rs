@@ -211,7 +211,8 @@ impl Checker<'_> {
         let mut seen = said.clone();
         let mut schedule =
             Schedule::new(&sheet, self.jobs, |place| said[place].as_ref().map(|(outcome, _)| *outcome));
-        let mut fresh = 0_usize;
+        // Looking for a file changes nothing.
+        let mut may_have_changed = false;
         std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel::<(usize, Outcome, Evidence)>();
             loop {
@@ -224,7 +225,7 @@ impl Checker<'_> {
                         match believed.of(&work.key(leaf)) {
                             Some(evidence) => (place, Outcome::Pass, evidence),
                             None => {
-                                fresh += 1;
+                                may_have_changed |= !leaf.check.only_looks();
                                 let (sender, work) = (sender.clone(), &work);
                                 let looking = move || {
                                     let (outcome, mut evidence) = work.look_safely(leaf);
@@ -256,7 +257,10 @@ impl Checker<'_> {
             .enumerate()
             .map(|(place, seen)| seen.unwrap_or_else(|| work.not_run(&sheet, place, &schedule)))
             .collect();
-        let changed = if fresh > 0 { tree.changed(&Tree::of(self.project, self.guard)?) } else { Vec::new() };
+        let changed = match may_have_changed {
+            true => tree.changed(&Tree::of(self.project, self.guard)?),
+            false => Vec::new(),
+        };
         let lines = sheet.leaves.iter().zip(&seen).map(|(leaf, (outcome, evidence))| kept::EvidenceLine {
             key: work.key(leaf),
             item: leaf.name.clone(),

@@ -498,6 +498,7 @@ impl<'e> Engine<'e> {
             submodules: self.crew.ground().submodules(),
             red: self.coordinator.red(),
         };
+        let is_command = |atom: &AtomId| state.atoms.get(atom).is_some_and(|atom| atom.run.is_some());
         let (atom, brief) = match &id.task {
             Task::Replan => {
                 let asked = ReplanRequest { why: job.why.clone(), refusals: job.refusals.clone() };
@@ -505,6 +506,8 @@ impl<'e> Engine<'e> {
                 let state = without_graph(state);
                 return self.crew.replan(PlanQuestion { job: id, brief, state, base: None });
             }
+            // A command reads no brief.
+            Task::Work(atom) | Task::Probe(atom) if is_command(atom) => (atom, Ok(None)),
             Task::Probe(atom) => (atom, brief::probe(state, graph, atom, given).map(Some)),
             Task::Work(atom) => (atom, brief::worker(state, graph, atom, given).map(Some)),
             Task::Check(atom) => (atom, Ok(None)),
@@ -517,7 +520,6 @@ impl<'e> Engine<'e> {
             }
         };
         let atom = state.atoms.get(atom).expect("only atoms of the state are started");
-        let brief = brief.filter(|_| atom.run.is_none());
         let assignment = Assignment::of(id, atom, state, brief);
         match (self.mode, &assignment.job.task) {
             (Mode::Drive, _) | (Mode::Step, Task::Check(_)) => self.crew.start(assignment),
