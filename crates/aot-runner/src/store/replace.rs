@@ -135,16 +135,18 @@ impl<'a> Writer<'a> {
         let names = self.names()?;
         let newest = names.iter().filter_map(|name| displaced_number(name)).map(|(number, _)| number).max();
         self.next_displaced = newest.map_or(0, |number| number + 1);
-        for name in names {
+        let mut has_recovered = false;
+        for name in &names {
             if name.starts_with("part-") {
-                remove(&self.name(&name))?;
+                remove(&self.name(name))?;
             } else if let Some((base, new)) = name.strip_prefix("swap-").and_then(|rest| rest.split_once('-'))
             {
-                self.recover_swap(&self.name(&name), base, new)?;
+                self.recover_swap(&self.name(name), base, new)?;
+                has_recovered = true;
             }
         }
-        // Listed again, because what was taken up may linger now.
-        let mut names = self.names()?;
+        // What was taken up may linger now.
+        let mut names = if has_recovered { self.names()? } else { names };
         names.retain(|name| displaced_number(name).is_some());
         names.sort();
         let beyond = |most: usize| names.len().saturating_sub(most - 1);

@@ -1,9 +1,10 @@
 //! Tells when the state file may have changed. Reads no text and does not say what changed.
 //!
-//! The folder of the state file is watched, not the file, because the file is replaced by others all the time; and the
-//! folder's parent, because the folder may be. If the folder is missing, the nearest one above it is watched until it
-//! appears. Not seen: a change of a symbolic link that leads here, a rename of a folder further up, and on network file
-//! systems whatever another machine does.
+//! The folder of the state file is watched, not the file, because the file is replaced by others all the time. If the
+//! folder is missing, the nearest one above it is watched until it appears; the project's own folder is left alone
+//! otherwise, since the system tells of every file that anybody opens in a folder that is watched. Whatever is not told,
+//! such as a folder replaced further up or another machine's change on a network file system, is found by a look once a
+//! second.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,9 @@ use crate::store::text::Stamp;
 const PAUSE: Duration = Duration::from_millis(2);
 /// A burst that does not end is reported after this time.
 const LONGEST_BURST: Duration = Duration::from_millis(15);
-/// How often the folders are looked up again when they change while being looked up.
+/// How often it is looked whether the folder is still the same, and the file.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often the folder is looked up again when it changes while being looked up.
 const TRIES: usize = 20;
 
 /// What the watch has to say.
@@ -151,7 +154,11 @@ impl<F: FnMut(FileNotice)> Post<F> {
     /// Waits for a signal and for the pause after it.
     fn burst(&self) -> Burst {
         let mut burst = Burst::Folder;
-        let mut signal = self.received.recv().unwrap_or(Signal::Stop);
+        let mut signal = match self.received.recv_timeout(LOOK) {
+            Ok(signal) => signal,
+            Err(RecvTimeoutError::Timeout) => return burst,
+            Err(RecvTimeoutError::Disconnected) => Signal::Stop,
+        };
         let end = Instant::now() + LONGEST_BURST;
         loop {
             match signal {
@@ -172,34 +179,43 @@ impl<F: FnMut(FileNotice)> Post<F> {
     }
 }
 
-/// The system's watches on the folders as they are.
+/// The system's watch on the folder as it is.
 #[derive(Debug)]
 struct Armed {
-    folders: Vec<(PathBuf, u64, u64)>,
+    folder: Option<WatchedFolder>,
     _watcher: RecommendedWatcher,
+}
+
+/// A folder, and which one it is.
+#[derive(Debug, PartialEq, Eq)]
+struct WatchedFolder {
+    path: PathBuf,
+    dev: u64,
+    ino: u64,
 }
 
 impl Armed {
     fn new(state: &Path, signals: &Sender<Signal>) -> Result<Armed, WatchError> {
         for _ in 0..TRIES {
-            let folders = folders(state);
+            let found = folder(state);
             let mut watcher = watcher(state, signals.clone()).map_err(|e| failed(state, e))?;
-            let watched = folders
-                .iter()
-                .try_for_each(|(folder, ..)| watcher.watch(folder, RecursiveMode::NonRecursive));
+            let watched = match &found {
+                Some(WatchedFolder { path, .. }) => watcher.watch(path, RecursiveMode::NonRecursive),
+                None => Ok(()),
+            };
             // Looked up again, because a folder replaced in between would be watched in vain.
             match watched {
-                Ok(()) if folders == self::folders(state) => return Ok(Armed { folders, _watcher: watcher }),
-                Err(e) if folders == self::folders(state) => return Err(failed(state, e)),
+                Ok(()) if found == folder(state) => return Ok(Armed { folder: found, _watcher: watcher }),
+                Err(e) if found == folder(state) => return Err(failed(state, e)),
                 _ => {}
             }
         }
         Err(WatchError::Restless { path: state.to_path_buf() })
     }
 
-    /// Watches the folders that are there now; says whether they are others than before.
+    /// Watches the folder that is there now; says whether it is another one than before.
     fn renew(&mut self, state: &Path, signals: &Sender<Signal>) -> Result<bool, WatchError> {
-        if folders(state) == self.folders {
+        if folder(state) == self.folder {
             return Ok(false);
         }
         *self = Armed::new(state, signals)?;
@@ -207,14 +223,13 @@ impl Armed {
     }
 }
 
-/// The state file's folder, or the nearest one above that exists, and its parent.
-fn folders(state: &Path) -> Vec<(PathBuf, u64, u64)> {
-    let there = state.ancestors().skip(1).filter_map(|folder| {
+/// The state file's folder, or the nearest one above that exists.
+fn folder(state: &Path) -> Option<WatchedFolder> {
+    state.ancestors().skip(1).find_map(|folder| {
         let found = fs::metadata(folder).ok().filter(|found| found.is_dir())?;
-        let stamp = Stamp::from(&found);
-        Some((folder.to_path_buf(), stamp.dev, stamp.ino))
-    });
-    there.take(2).collect()
+        let Stamp { dev, ino, .. } = Stamp::from(&found);
+        Some(WatchedFolder { path: folder.to_path_buf(), dev, ino })
+    })
 }
 
 fn watcher(state: &Path, signals: Sender<Signal>) -> notify::Result<RecommendedWatcher> {
@@ -335,6 +350,13 @@ mod tests {
                 write(state);
             }),
             ("in place in the project made", &write),
+            ("project replaced", &|state| {
+                let project = state.ancestors().nth(2).expect("a project");
+                fs::create_dir_all(project.with_extension("new").join(".claude")).expect("made");
+                fs::rename(project, project.with_extension("old")).expect("moved");
+                fs::rename(project.with_extension("new"), project).expect("moved");
+            }),
+            ("in place in the project replaced", &write),
         ]);
     }
 
