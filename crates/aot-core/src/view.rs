@@ -6,6 +6,8 @@ mod outline;
 
 pub use outline::{Outline, Row, RowItem, Sibling};
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::rules::bound::{self, Bound};
@@ -254,7 +256,7 @@ impl View {
     pub fn of(state: &State) -> View {
         let graph = Graph::new(state);
         let (control, limits) = (&state.control, state.constraints());
-        let is_at_work = |(index, atom): &(usize, &Atom)| {
+        let is_at_work = |(index, atom): &(usize, &Arc<Atom>)| {
             atom.status == AtomStatus::InProgress && !graph.is_dormant(state, *index)
         };
         let at_work = state.atoms.values().enumerate().filter(is_at_work);

@@ -1,6 +1,8 @@
 //! What people do to a state file: edits by hand, and redirects of all kinds. Draws valid ones only; the contract
 //! refuses the others before any coordinator sees them.
 
+use std::sync::Arc;
+
 use aot_core::rules::redirect::{self as rules, CorrectionRequest};
 use aot_core::rules::reshape::{self, NewAtom};
 use aot_core::rules::{Change, Ledger, apply, backtrack};
@@ -17,7 +19,7 @@ pub fn edit(state: &State, random: &mut Random, now: Timestamp) -> State {
         0 => limits_changed(&mut edited, random, now),
         1 => {
             let index = random.below(edited.atoms.len());
-            edited.atoms[index].description.push_str(", please");
+            Arc::make_mut(&mut edited.atoms[index]).description.push_str(", please");
         }
         2 => edited.objective.background_intent.push_str(", and more"),
         _ => return reshaped(edited, random, now),

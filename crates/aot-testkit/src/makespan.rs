@@ -115,7 +115,7 @@ impl Task {
                 let lasted = draw_times(self.lasts.len(), &mut random);
                 let agents = by_size(&lasted, &mut random);
                 let mut state = self.state(1);
-                for atom in state.atoms.values_mut() {
+                for atom in state.atoms_mut() {
                     atom.description.push_str(" in another loop");
                 }
                 (state, lasted, agents)
@@ -215,7 +215,7 @@ impl Task {
             let mut made = Atom::new(id(atom), format!("do {}", atom + 1));
             made.agent = Some(self.agents[atom].to_owned());
             made.depends_on = needs.iter().map(|need| id(*need)).collect();
-            state.atoms.insert(made.id.clone(), made);
+            state.add(made);
         }
         state
     }

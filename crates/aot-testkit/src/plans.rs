@@ -1,6 +1,8 @@
 //! Plans to live through: states with random AND/OR graphs, aligned and not begun. Knows what a valid plan looks like,
 //! and nothing of coordinators.
 
+use std::sync::Arc;
+
 use aot_core::state::{
     Atom, AtomId, Check, Checks, Closes, Constraints, Control, Decomposition, Graph, GroupName, Item,
     Objective, OrGroup, Quality, Span, State, VerifyWhen, Wants,
@@ -134,7 +136,7 @@ impl Draft {
         let id = AtomId::new(format!("A{}", self.next));
         self.next += 1;
         self.left = self.left.saturating_sub(1);
-        self.state.atoms.insert(id.clone(), Atom::new(id.clone(), format!("do {id}")));
+        self.state.add(Atom::new(id.clone(), format!("do {id}")));
         if let Some(parent) = parent {
             self.adopt(parent, &id);
         }
@@ -184,7 +186,7 @@ impl Draft {
                 break;
             }
             let choice = self.atom(parent);
-            self.state.atoms[&choice].or_group = Some(name.clone());
+            Arc::make_mut(&mut self.state.atoms[&choice]).or_group = Some(name.clone());
             self.perhaps_cut(random, &choice, depth, richness);
             choices.push(choice);
         }
@@ -218,10 +220,10 @@ fn depend(state: &mut State, random: &mut Random) {
         if from == to || state.atoms[from].depends_on.contains(&on) {
             continue;
         }
-        state.atoms[from].depends_on.push(on);
+        Arc::make_mut(&mut state.atoms[from]).depends_on.push(on);
         let closes = |closes| may_close_later && closes == Closes::OnSwitch;
         if Graph::new(state).cycles(state).iter().any(|cycle| !closes(cycle.closes)) {
-            state.atoms[from].depends_on.pop();
+            Arc::make_mut(&mut state.atoms[from]).depends_on.pop();
         }
     }
 }
@@ -230,7 +232,7 @@ fn depend(state: &mut State, random: &mut Random) {
 fn dress(state: &mut State, random: &mut Random) {
     let (checks, commands, probes) = (random.between(0, 40), random.between(0, 10), random.between(0, 15));
     let (writes, resources) = (random.between(0, 25), random.between(0, 15));
-    for atom in state.atoms.values_mut() {
+    for atom in state.atoms_mut() {
         if random.percent(checks) {
             let judges = if random.percent(20) { random.between(1, 2) as usize } else { 0 };
             atom.check = Some(judged(judges));

@@ -64,7 +64,7 @@ impl Shape {
             if checks == ParentChecks::All && self.parent.contains(&Some(atom)) {
                 made.check = Some(plans::judged(0));
             }
-            state.atoms.insert(made.id.clone(), made);
+            state.add(made);
         }
         for parent in 0..count {
             let children: Vec<AtomId> =

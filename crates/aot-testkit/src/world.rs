@@ -7,6 +7,7 @@ use aot_core::rules::certificate::Certificate;
 use aot_core::rules::{Change, apply};
 use aot_core::state::{Atom, AtomId, AtomStatus, Binding, Graph, State};
 use jiff::Timestamp;
+use std::sync::Arc;
 
 use crate::audit::Violation;
 
@@ -211,7 +212,7 @@ impl World {
     /// in progress: the host's workers outlive the command.
     pub fn command_ended(&mut self) {
         let graph = Graph::new(&self.recorded);
-        let in_progress = |atom: &&Atom| atom.status == AtomStatus::InProgress;
+        let in_progress = |atom: &&Arc<Atom>| atom.status == AtomStatus::InProgress;
         let flights = self.recorded.atoms.values().filter(in_progress).map(|atom| {
             let attempt = self.recorded.control.attempts.get(&atom.id).copied().unwrap_or(0);
             let index = self.recorded.atoms.get_index_of(&atom.id).expect("it is one of them");

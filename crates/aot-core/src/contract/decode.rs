@@ -62,7 +62,7 @@ pub(super) fn background(root: Node<'_>) -> Background {
 fn without_stand_ins(mut state: State) -> State {
     let is_read = |id: &AtomId| id.as_str() != UNREAD;
     state.atoms.retain(|id, _| is_read(id));
-    for atom in state.atoms.values_mut() {
+    for atom in state.atoms_mut() {
         atom.depends_on.retain(is_read);
         atom.or_group = atom.or_group.take().filter(|group| group.as_str() != UNREAD);
     }

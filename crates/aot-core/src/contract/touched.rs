@@ -60,7 +60,7 @@ impl Touched {
     /// has as many entries as it should.
     pub fn says(&self, root: Node<'_>, says: &State, meant: &State) -> bool {
         let has_all = |section: &str, count: usize| root.get(section).map_or(0, |all| all.len()) == count;
-        let atom = |place: usize| meant.atoms.get_index(place).map(|(_, atom)| atom);
+        let atom = |place: usize| meant.atoms.get_index(place).map(|(_, atom)| &**atom);
         says.objective == meant.objective
             && says.control == meant.control
             && has_all("atoms", meant.atoms.len())
@@ -69,7 +69,7 @@ impl Touched {
             && has_all("bindings", meant.bindings.len())
             && has_all("trail", meant.trail.len())
             && has_all("corrections", meant.corrections.len())
-            && self.says_in_order("atoms", says.atoms.values(), atom)
+            && self.says_in_order("atoms", says.atoms.values().map(|atom| &**atom), atom)
             && self.says_in_order("decompositions", says.decompositions.iter(), |at| {
                 meant.decompositions.get(at)
             })
@@ -132,7 +132,7 @@ mod tests {
     fn is_believed(text: &str) -> bool {
         let (_, old) = reading(TEXT);
         let mut meant = old.clone();
-        meant.atoms[1].description = "beta".into();
+        meant.atom_mut(&"B".into()).expect("it is there").description = "beta".into();
         let (document, _) = reading(text);
         let touched = Touched::by(&edits(&old, &meant), document.root());
         let says = decode::touched(document.root(), &touched).expect("it has no errors");

@@ -1,6 +1,8 @@
 //! A changed `State` back into its document: the fewest edits that say the difference. What did not change is not
 //! touched, so comments, order and style stay.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::Value;
@@ -85,7 +87,7 @@ fn atoms(old: &State, new: &State, edits: &mut Vec<Edit>) {
     }
     for (place, (id, atom)) in new.atoms.iter().enumerate() {
         match old.atoms.get(id) {
-            Some(before) if before == atom => {}
+            Some(before) if Arc::ptr_eq(before, atom) || before == atom => {}
             Some(before) => {
                 let path: Path = vec!["atoms".into(), place.into()];
                 difference(&path, &value(before), &value(atom), edits);

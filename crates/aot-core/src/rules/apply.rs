@@ -120,7 +120,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             if state.atoms.contains_key(&added.id) {
                 return Err(ApplyError::AtomExists(added.id.clone()));
             }
-            state.atoms.insert(added.id.clone(), (**added).clone());
+            state.add((**added).clone());
         }
         Change::AtomRemoved { atom: id } => {
             state.atoms.shift_remove(id).ok_or_else(|| ApplyError::NoAtom(id.clone()))?;
@@ -203,7 +203,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             }
             state.or_groups.insert(name.clone(), entry.clone());
             for choice in &entry.choices {
-                if let Some(atom) = state.atoms.get_mut(choice) {
+                if let Some(atom) = state.atom_mut(choice) {
                     atom.or_group = Some(name.clone());
                 }
             }
@@ -212,7 +212,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             let entry =
                 state.or_groups.shift_remove(name).ok_or_else(|| ApplyError::NoGroup(name.clone()))?;
             for choice in &entry.choices {
-                if let Some(atom) = state.atoms.get_mut(choice) {
+                if let Some(atom) = state.atom_mut(choice) {
                     atom.or_group = None;
                 }
             }
@@ -222,7 +222,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             if !entry.choices.contains(choice) {
                 entry.choices.push(choice.clone());
             }
-            if let Some(atom) = state.atoms.get_mut(choice) {
+            if let Some(atom) = state.atom_mut(choice) {
                 atom.or_group = Some(name.clone());
             }
         }
@@ -230,7 +230,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
             let entry = group(state, name)?;
             entry.choices.retain(|kept| kept != choice);
             entry.failed.retain(|kept| kept != choice);
-            if let Some(atom) = state.atoms.get_mut(choice) {
+            if let Some(atom) = state.atom_mut(choice) {
                 atom.or_group = None;
             }
         }
@@ -313,7 +313,7 @@ pub fn apply(state: &mut State, change: &Change, now: Timestamp) -> Result<(), A
 }
 
 fn atom<'s>(state: &'s mut State, id: &AtomId) -> Result<&'s mut Atom, ApplyError> {
-    state.atoms.get_mut(id).ok_or_else(|| ApplyError::NoAtom(id.clone()))
+    state.atom_mut(id).ok_or_else(|| ApplyError::NoAtom(id.clone()))
 }
 
 fn decomposition<'s>(state: &'s mut State, parent: &AtomId) -> Result<&'s mut Decomposition, ApplyError> {

@@ -3,6 +3,7 @@
 //! on it; without it, everything is decided as well.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -269,7 +270,8 @@ impl Durations {
         if self.is_empty() {
             return Weights::default();
         }
-        let expected = |atom| self.like(atom, false).map_or(1.0, |(pool, _)| self.pools[pool].expected);
+        let expected =
+            |atom: &Arc<Atom>| self.like(atom, false).map_or(1.0, |(pool, _)| self.pools[pool].expected);
         Weights::of_seconds(state.atoms.values().map(expected))
     }
 }

@@ -60,7 +60,7 @@ pub fn completed(mut state: State) -> (State, Vec<&'static str>) {
     if state.atoms.is_empty() && !objective.goal.trim().is_empty() {
         let id = AtomId::new("A1");
         let whole = NewAtom { description: objective.goal.trim().to_owned(), ..NewAtom::default() };
-        state.atoms.insert(id.clone(), whole.called(id));
+        state.add(whole.called(id));
         filled.push("atoms");
     }
     (state, filled)

@@ -579,7 +579,8 @@ pub fn unproven_results(wrote: &State, edited: &State) -> Vec<Change> {
         let before = wrote.atoms.get(&atom.id);
         let status = before.map_or(AtomStatus::Pending, |before| before.status);
         let is_parent = edited.decomposition_of(&atom.id).is_some();
-        let needs_proof = hosted || is_parent || is_proven(atom) || before.is_some_and(is_proven);
+        let needs_proof =
+            hosted || is_parent || is_proven(atom) || before.is_some_and(|before| is_proven(before));
         if status != AtomStatus::Resolved && needs_proof {
             changes.push(Change::ResultNotBelieved { atom: atom.id.clone(), status });
         }

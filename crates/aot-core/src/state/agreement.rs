@@ -135,7 +135,7 @@ impl State {
                     entry.choices.push(id.clone());
                 }
             }
-            self.atoms.insert(id.clone(), new.clone().called(id));
+            self.add(new.clone().called(id));
         }
     }
 }

@@ -22,6 +22,8 @@ pub use path::{RemainingWork, Weights};
 pub use stop::{Budget, Failed, SelectionCause, StopKind, headline, is_same_failure};
 pub use trust::TrustItem;
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +46,8 @@ pub struct State {
     pub control: Control,
     #[serde(serialize_with = "as_list", deserialize_with = "by_id")]
     #[schemars(with = "Vec<Atom>", length(min = 1))]
-    pub atoms: IndexMap<AtomId, Atom>,
+    // Shared with the state before, of which few atoms change at a time.
+    pub atoms: IndexMap<AtomId, Arc<Atom>>,
     #[serde(default)]
     pub decompositions: Vec<Decomposition>,
     #[serde(default)]
@@ -594,6 +597,20 @@ pub enum CorrectionKind {
 }
 
 impl State {
+    /// An atom that is to be changed: it is this state's own from then on.
+    pub fn atom_mut(&mut self, id: &AtomId) -> Option<&mut Atom> {
+        self.atoms.get_mut(id).map(Arc::make_mut)
+    }
+
+    pub fn atoms_mut(&mut self) -> impl Iterator<Item = &mut Atom> {
+        self.atoms.values_mut().map(Arc::make_mut)
+    }
+
+    /// Adds an atom after all others, or puts it in the place of the one with its id.
+    pub fn add(&mut self, atom: Atom) {
+        self.atoms.insert(atom.id.clone(), Arc::new(atom));
+    }
+
     /// The decomposition of an atom, if it has children.
     pub fn decomposition_of(&self, parent: &AtomId) -> Option<&Decomposition> {
         self.decompositions.iter().find(|decomposition| decomposition.parent == *parent)
@@ -619,16 +636,19 @@ pub(crate) fn sequence_number(id: &str) -> Option<u64> {
     digits[..leading].parse().ok().filter(|number| *number < u64::MAX)
 }
 
-fn as_list<S: serde::Serializer>(atoms: &IndexMap<AtomId, Atom>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(atoms.values())
+fn as_list<S: serde::Serializer>(
+    atoms: &IndexMap<AtomId, Arc<Atom>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(atoms.values().map(|atom| &**atom))
 }
 
 /// Of two atoms with one id the first is kept; the contract's reader refuses such a file.
-fn by_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<IndexMap<AtomId, Atom>, D::Error> {
+fn by_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<IndexMap<AtomId, Arc<Atom>>, D::Error> {
     let listed = Vec::<Atom>::deserialize(deserializer)?;
     let mut atoms = IndexMap::with_capacity(listed.len());
     for atom in listed {
-        atoms.entry(atom.id.clone()).or_insert(atom);
+        atoms.entry(atom.id.clone()).or_insert_with(|| Arc::new(atom));
     }
     Ok(atoms)
 }

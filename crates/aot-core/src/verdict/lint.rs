@@ -133,7 +133,7 @@ pub fn lint_loop(state: &State, facts: &LintFacts) -> Vec<Advice> {
 
 /// Atoms that would be resolved on an agent's word (D22): no check, no command, and nobody said why.
 fn unchecked(state: &State) -> Option<Advice> {
-    let is_parent = |atom: &&Atom| state.decomposition_of(&atom.id).is_some();
+    let is_parent = |atom: &Atom| state.decomposition_of(&atom.id).is_some();
     let open = state.atoms.values().filter(|atom| atom.status != AtomStatus::Resolved);
     let unchecked = open.filter(|atom| !atom.is_proven_when_resolved() && atom.no_check.is_none());
     let names: Vec<String> =

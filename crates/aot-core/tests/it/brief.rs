@@ -1,5 +1,7 @@
 //! What the roles are told, and how strictly their answers are read.
 
+use std::sync::Arc;
+
 use aot_core::brief::{
     self, AttemptContext, Cost, JudgeAnswer, Leftover, ProbeAnswer, RawAnswer, RedCheck, ReplanReason,
     ReplanRequest, Role, TEXT_LIMIT, Unreadable, VerifierAnswer, WorkerAnswer, read_plan_change,
@@ -46,11 +48,11 @@ fn state(goal: &str) -> State {
 fn atom(state: &mut State, id: &str, description: &str, depends_on: &[&str]) {
     let mut atom = Atom::new(id.into(), description);
     atom.depends_on = depends_on.iter().map(|id| AtomId::from(*id)).collect();
-    state.atoms.insert(id.into(), atom);
+    state.add(atom);
 }
 
 fn bind(state: &mut State, id: &str, summary: &str, artifacts: &[&str]) {
-    state.atoms[id].status = AtomStatus::Resolved;
+    Arc::make_mut(&mut state.atoms[id]).status = AtomStatus::Resolved;
     let artifacts = artifacts.iter().map(|path| path.to_string()).collect();
     state.bindings.insert(id.into(), Binding { summary: summary.into(), artifacts, ..Binding::default() });
 }
@@ -62,7 +64,7 @@ fn cut_into(state: &mut State, parent: &str, children: &[&str]) {
 
 fn group(state: &mut State, name: &str, choices: &[&str], selected: &str) {
     for choice in choices {
-        if let Some(atom) = state.atoms.get_mut(*choice) {
+        if let Some(atom) = state.atom_mut(&AtomId::from(*choice)) {
             atom.or_group = Some(name.into());
         }
     }
@@ -148,9 +150,9 @@ fn login() -> State {
         "Sessions are rows of `sessions`;\nuse `openSession(user)`",
         &["src/session.ts"],
     );
-    state.atoms["A5"].check =
+    Arc::make_mut(&mut state.atoms["A5"]).check =
         Some(Checks::Single(Check::Command { value: "npm test -- --grep login".into() }));
-    state.atoms["A5"].writes = vec!["src/routes/**".into()];
+    Arc::make_mut(&mut state.atoms["A5"]).writes = vec!["src/routes/**".into()];
     chose(&mut state, "token_method", "A4", "JWT is stateless");
     chose(&mut state, "token_method", "A4_alt", "Auto-backtrack: A4 failed (no key store)");
     failed(&mut state, "A5", "POST /login answers 404");
@@ -1386,9 +1388,9 @@ prop_compose! {
                 bind(&mut state, &id(n), &text(first), &vec!["src/file.rs"; usize::from(second % 400)]);
             }
             failed(&mut state, &id(n % 7), &text(second));
-            state.atoms[n].writes = vec![text(first); usize::from(said % 40)];
+            Arc::make_mut(&mut state.atoms[n]).writes = vec![text(first); usize::from(said % 40)];
             state.objective.protected.push(text(second));
-            state.atoms[n].check = Some(Checks::Single(Check::Command { value: text(second) }));
+            Arc::make_mut(&mut state.atoms[n]).check = Some(Checks::Single(Check::Command { value: text(second) }));
         }
         for (name, (parent, child, said)) in links.iter().enumerate() {
             let [parent, child, other] = [parent, child, said].map(|n| id(usize::from(*n) % count));
@@ -1434,9 +1436,10 @@ fn a_brief_of_which_everything_is_cut() {
         failed(&mut state, "A1", &long);
     }
     atom(&mut state, "A1", &long, &[]);
-    state.atoms["A1"].depends_on = (0..200).map(|n| AtomId::new(format!("C{n}"))).collect();
-    state.atoms["A1"].check = Some(Checks::Checklist(vec![command(&long, &long); 20]));
-    state.atoms["A1"].writes = vec![long.clone(); 100];
+    Arc::make_mut(&mut state.atoms["A1"]).depends_on =
+        (0..200).map(|n| AtomId::new(format!("C{n}"))).collect();
+    Arc::make_mut(&mut state.atoms["A1"]).check = Some(Checks::Checklist(vec![command(&long, &long); 20]));
+    Arc::make_mut(&mut state.atoms["A1"]).writes = vec![long.clone(); 100];
     let left = vec![Leftover { commit: long.clone(), atom: "B1".into() }; 100];
     let given = AttemptContext {
         findings: Some(&long),

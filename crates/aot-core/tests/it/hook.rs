@@ -471,17 +471,14 @@ corrections: []
 #[test]
 fn hooks_keep_as_much_as_a_loop_may_start() {
     let mut state = state(LOOP);
-    let template = state.atoms["A2"].clone();
+    let template = aot_core::state::Atom::clone(&state.atoms["A2"]);
     for n in 0..MAX_PARALLEL_AGENTS {
         let id = format!("B{n}");
-        state.atoms.insert(
-            id.as_str().into(),
-            aot_core::state::Atom {
-                id: id.as_str().into(),
-                status: AtomStatus::InProgress,
-                ..template.clone()
-            },
-        );
+        state.add(aot_core::state::Atom {
+            id: id.as_str().into(),
+            status: AtomStatus::InProgress,
+            ..template.clone()
+        });
         state.control.attempts.insert(id.as_str().into(), n);
     }
     let facts = LoopFacts::of(&state);

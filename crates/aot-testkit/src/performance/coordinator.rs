@@ -1,5 +1,7 @@
 //! What the coordinator costs per atom: whole runs of large graphs, without processes and without briefs.
 
+use std::sync::Arc;
+
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
@@ -195,7 +197,7 @@ fn add(state: &mut State, id: String, depends_on: Vec<String>) -> AtomId {
     let id = AtomId::new(id);
     let mut atom = Atom::new(id.clone(), "do it");
     atom.depends_on = depends_on.iter().map(AtomId::new).collect();
-    state.atoms.insert(id.clone(), atom);
+    state.add(atom);
     id
 }
 
@@ -248,7 +250,7 @@ fn groups(size: usize) -> State {
         let second = add(&mut state, format!("A{n}b"), before);
         let (name, choices) = (GroupName::new(format!("G{n}")), vec![first.clone(), second]);
         for choice in &choices {
-            state.atoms[choice].or_group = Some(name.clone());
+            Arc::make_mut(&mut state.atoms[choice]).or_group = Some(name.clone());
         }
         let group = OrGroup { choices, selected: first, failed: Vec::new(), speculative: None };
         state.or_groups.insert(name, group);
@@ -258,7 +260,7 @@ fn groups(size: usize) -> State {
 
 fn with_resource(size: usize) -> State {
     let mut state = wide(size);
-    for atom in state.atoms.values_mut().step_by(10) {
+    for atom in state.atoms_mut().step_by(10) {
         atom.resource = Some("db".into());
     }
     state

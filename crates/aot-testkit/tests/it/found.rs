@@ -1,5 +1,7 @@
 //! What random lives found in the coordinator, each as a life of a few events. The audit watches every step.
 
+use std::sync::Arc;
+
 use aot_core::coordinator::{
     Agents, CheckOutcome, Dispatch, Effect, Evaluation, Event, JobId, JobOutcome, OnRefusedStart, Presence,
     RedirectLock, Settings, StopMode, Task, Trees, Usage,
@@ -30,7 +32,7 @@ impl Scene {
         let mut state = plans::blank(plans::limits(parallel, 10, stalls));
         for number in 1..=atoms {
             let atom = Atom::new(AtomId::new(format!("A{number}")), "do it");
-            state.atoms.insert(atom.id.clone(), atom);
+            state.add(atom);
         }
         state.objective.verify = Some(VerifyWhen::AtEnd);
         shape(&mut state);
@@ -143,7 +145,7 @@ fn what_landed_beside_a_winner_before_a_crash_is_reverted() {
     let mut scene = Scene::with(2, 2, 3, |state| {
         let choices: Vec<AtomId> = state.atoms.keys().cloned().collect();
         let (group, selected) = (GroupName::new("g"), choices[0].clone());
-        state.atoms.values_mut().for_each(|atom| atom.or_group = Some(group.clone()));
+        state.atoms_mut().for_each(|atom| atom.or_group = Some(group.clone()));
         let entry = OrGroup { choices, selected, failed: Vec::new(), speculative: Some(true) };
         state.or_groups.insert(group, entry);
     });
@@ -168,8 +170,10 @@ fn what_a_sleeping_choice_rests_on_can_be_undone_without_its_parent() {
     let mut scene = Scene::with(4, 2, 3, |state| {
         let ids: Vec<AtomId> = state.atoms.keys().cloned().collect();
         let (group, choices) = (GroupName::new("g"), vec![ids[1].clone(), ids[2].clone()]);
-        choices.iter().for_each(|choice| state.atoms[choice].or_group = Some(group.clone()));
-        state.atoms[2].depends_on = vec![ids[3].clone()];
+        choices
+            .iter()
+            .for_each(|choice| Arc::make_mut(&mut state.atoms[choice]).or_group = Some(group.clone()));
+        Arc::make_mut(&mut state.atoms[2]).depends_on = vec![ids[3].clone()];
         let reason = "too large".to_owned();
         let (parent, children) = (ids[0].clone(), choices.clone());
         state.decompositions.push(Decomposition { parent, children, reason });
@@ -223,7 +227,7 @@ impl Hosted {
         let mut state = plans::blank(limits);
         for number in 1..=atoms {
             let atom = Atom::new(AtomId::new(format!("A{number}")), "do it");
-            state.atoms.insert(atom.id.clone(), atom);
+            state.add(atom);
         }
         let settings = Settings {
             agents: HOST_AGENTS,
@@ -303,7 +307,7 @@ fn a_host_starts_no_check_after_a_stop() {
     let mut hosted = Hosted::new(3, plans::limits(2, 5, 3));
     let mut state = hosted.state().clone();
     let (parent, children) = (AtomId::new("A1"), vec![AtomId::new("A2")]);
-    state.atoms[&parent].check = Some(plans::judged(0));
+    Arc::make_mut(&mut state.atoms[&parent]).check = Some(plans::judged(0));
     state.decompositions.push(Decomposition { parent, children, reason: "too large".into() });
     hosted.simulation.write_elsewhere(state);
     hosted.start("A3");

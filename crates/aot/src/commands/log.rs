@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aot_core::rules::{Change, Refusal};
@@ -236,7 +237,7 @@ fn trace(invocation: &Invocation, file: &Path, form: TraceForm) -> Result<Answer
     // The journal is drawn without names where the state cannot be read.
     let (goal, descriptions) = match store.load::<Refusal>() {
         Ok((_, state)) => {
-            let described = |atom: &Atom| (atom.id.clone(), atom.description.clone());
+            let described = |atom: &Arc<Atom>| (atom.id.clone(), atom.description.clone());
             (state.objective.goal.clone(), state.atoms.values().map(described).collect())
         }
         Err(_) => (String::new(), HashMap::new()),

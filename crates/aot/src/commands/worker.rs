@@ -209,7 +209,7 @@ fn team(workspace: &Workspace, wanted: &WantedAgents) -> Result<Team, Failure> {
     let naming = |names: &[String]| {
         let atoms = names.iter().enumerate().map(|(number, name)| {
             let id = AtomId::new(format!("A{number}"));
-            (id.clone(), Atom { agent: Some(name.clone()), ..Atom::new(id, String::new()) })
+            (id.clone(), Arc::new(Atom { agent: Some(name.clone()), ..Atom::new(id, String::new()) }))
         });
         State {
             objective: Objective::default(),

@@ -71,10 +71,18 @@ impl DifferencePage {
     }
 
     fn atoms(&mut self, before: &State, after: &State) {
-        let gone: Vec<String> =
-            before.atoms.values().filter(|atom| !after.atoms.contains_key(&atom.id)).map(atom_line).collect();
-        let come: Vec<String> =
-            after.atoms.values().filter(|atom| !before.atoms.contains_key(&atom.id)).map(atom_line).collect();
+        let gone: Vec<String> = before
+            .atoms
+            .values()
+            .filter(|atom| !after.atoms.contains_key(&atom.id))
+            .map(|atom| atom_line(atom))
+            .collect();
+        let come: Vec<String> = after
+            .atoms
+            .values()
+            .filter(|atom| !before.atoms.contains_key(&atom.id))
+            .map(|atom| atom_line(atom))
+            .collect();
         self.lists("atoms", &gone, &come);
         for atom in after.atoms.values() {
             let Some(was) = before.atoms.get(&atom.id) else { continue };

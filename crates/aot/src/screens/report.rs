@@ -8,6 +8,7 @@ mod style;
 mod usage;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use aot_core::rules::certificate::{self, Tried};
 use aot_core::rules::{Change, gate};
@@ -387,7 +388,7 @@ fn atoms(state: &State, attempts: &[&TraceSpan], runs: &[&AgentRun]) -> Vec<Repo
         *tokens += run.tokens;
         *cost += run.cost_usd.unwrap_or(0.0);
     }
-    let one = |(index, atom): (usize, &aot_core::state::Atom)| {
+    let one = |(index, atom): (usize, &Arc<aot_core::state::Atom>)| {
         let status = DisplayStatus::of(&graph, state, index);
         let binding = state.bindings.get(&atom.id);
         let (attempts, micros) = tries.get(atom.id.as_str()).copied().unwrap_or_default();

@@ -1,6 +1,8 @@
 //! What is learnt of attempts: what the stopwatch takes for one, which times an atom is like, the order of starts (D7) and
 //! the estimate that follow from them.
 
+use std::sync::Arc;
+
 use std::collections::HashMap;
 
 use aot_core::rules::durations::{AttemptTime, Durations, KEPT_OF_A_KIND, LONGEST, Likeness, newest};
@@ -162,7 +164,7 @@ fn nothing_is_estimated_where_nothing_is_learnt_or_left() {
     let (mut state, _) = parse("A; B <- A");
     let durations = learnt(&state, "A=60");
     assert!(estimate(&state, &durations, &HashMap::new()).is_some());
-    for atom in state.atoms.values_mut() {
+    for atom in state.atoms_mut() {
         atom.status = aot_core::state::AtomStatus::Resolved;
     }
     assert_eq!(estimate(&state, &durations, &HashMap::new()), None);
@@ -192,7 +194,7 @@ fn an_estimate_plays_the_rest_of_the_graph() {
 #[test]
 fn what_runs_already_takes_less_from_now_on() {
     let (mut state, _) = parse("m=1; A");
-    state.atoms[0].status = aot_core::state::AtomStatus::InProgress;
+    Arc::make_mut(&mut state.atoms[0]).status = aot_core::state::AtomStatus::InProgress;
     let durations = learnt(&state, &"A=100 ".repeat(20));
     let left = |passed: f64| {
         let elapsed = HashMap::from([(AtomId::new("A"), passed)]);

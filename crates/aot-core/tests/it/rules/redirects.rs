@@ -1,5 +1,7 @@
 //! Redirects: four kinds, what each does to the trail, and what is reset (requirements 3.4, design 8.3, D31).
 
+use std::sync::Arc;
+
 use aot_core::rules::redirect::{self, CorrectionRequest};
 use aot_core::rules::{Change, Ledger, apply};
 use aot_core::state::{AtomStatus, Check, Checks, Confirmation, CorrectionKind, Fingerprint, Stamp, State};
@@ -295,7 +297,7 @@ fn an_edit_by_hand_is_recorded_by_its_kind() {
         (|state| state.objective.background_intent.push('x'), "ObjectiveChange"),
         (|state| state.objective.deliverables.push('x'), "ObjectiveChange"),
         (|state| state.objective.definition_of_done.push('x'), "ObjectiveChange"),
-        (|state| state.atoms["B"].description.push('x'), "DagAdjustment"),
+        (|state| Arc::make_mut(&mut state.atoms["B"]).description.push('x'), "DagAdjustment"),
         (|state| state.decompositions[0].reason.push('x'), "DagAdjustment"),
         (|state| state.or_groups["G"].choices.reverse(), "DagAdjustment"),
         (|state| state.objective.constraints.max_iterations += 1, "ConstraintChange"),

@@ -1,6 +1,8 @@
 //! Stop conditions and their order (D13), evaluations of the base case (D14), limits in time and money (D12), resuming
 //! (D15), and a host that dispatches by itself.
 
+use std::sync::Arc;
+
 use aot_core::coordinator::{CheckOutcome, Effect, Event, JobOutcome, RedirectLock, Usage};
 use aot_core::rules::certificate::{Certificate, next_steps};
 use aot_core::rules::evaluate::{self, BaseCase, Evaluations};
@@ -469,19 +471,19 @@ fn hand_edits_are_kept_and_recorded() {
     // A running atom is marked resolved by hand: its agent is killed.
     let mut world = World::play("m=2; A; B; C <- A", "");
     let mut state = world.file.clone();
-    state.atoms["A"].status = AtomStatus::Resolved;
+    Arc::make_mut(&mut state.atoms["A"]).status = AtomStatus::Resolved;
     world.edit(state);
     assert_eq!(world.tell("#1 stall 0 | B C | killed A"), "#1 stall 0 | B C | killed A");
 
     // A child is marked resolved by hand: its parent resolves with it, unless it lies under a choice that sleeps.
     let mut world = World::play("m=1; L; A -> B; C <- A", "");
     let mut state = world.file.clone();
-    state.atoms["B"].status = AtomStatus::Resolved;
+    Arc::make_mut(&mut state.atoms["B"]).status = AtomStatus::Resolved;
     world.edit(state);
     assert_eq!(world.tell("#2 stall 0 | L | done A B"), "#2 stall 0 | L | done A B", "D3");
     let mut world = World::play("m=1; L; G=A|B; B -> C", "");
     let mut state = world.file.clone();
-    state.atoms["C"].status = AtomStatus::Resolved;
+    Arc::make_mut(&mut state.atoms["C"]).status = AtomStatus::Resolved;
     world.edit(state);
     assert_eq!(world.tell("#1 stall 0 | L | done C"), "#1 stall 0 | L | done C", "D2");
 
@@ -491,7 +493,7 @@ fn hand_edits_are_kept_and_recorded() {
         let mut edited = wrote.clone();
         edit(&mut edited);
         for atom in ["A", "B", "D", "E"] {
-            edited.atoms[atom].status = AtomStatus::Resolved;
+            Arc::make_mut(&mut edited.atoms[atom]).status = AtomStatus::Resolved;
         }
         let told = redirect::unproven_results(wrote, &edited).into_iter().map(|change| match change {
             Change::ResultNotBelieved { atom, status } => format!("{atom} {}", status.word()),
@@ -501,9 +503,10 @@ fn hand_edits_are_kept_and_recorded() {
     };
     assert_eq!(not_believed(&wrote, |_| ()), "D pending", "D3: a parent resolves by itself");
     let mut proven = wrote.clone();
-    proven.atoms["A"].check = Some(Checks::Single(Check::Command { value: "true".into() }));
+    Arc::make_mut(&mut proven.atoms["A"]).check =
+        Some(Checks::Single(Check::Command { value: "true".into() }));
     assert_eq!(not_believed(&proven, |_| ()), "A in_progress, D pending", "D22");
-    let unchecked = |state: &mut State| state.atoms["A"].check = None;
+    let unchecked = |state: &mut State| Arc::make_mut(&mut state.atoms["A"]).check = None;
     assert_eq!(
         not_believed(&proven, unchecked),
         "A in_progress, D pending",
@@ -605,7 +608,7 @@ fn an_evaluation_may_come_before_the_next_iteration() {
     ] {
         let (mut state, _) = parse("A");
         state.control.iteration = iteration;
-        state.atoms["A"].status = status;
+        Arc::make_mut(&mut state.atoms["A"]).status = status;
         let evaluations = Evaluations { outdated, evaluated_in, ..Evaluations::default() };
         let ledger = Ledger::open(state, start());
         let row = format!("D8: #{iteration} {base_case:?} {status:?} {evaluations:?} {running}");

@@ -27,6 +27,7 @@
 //! `choices G:A,B`, `parked 30s why` or `parked no`, `next …` (what the certificate says to type next, joined by `; `).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use aot_core::brief::Cost;
 use aot_core::coordinator::*;
@@ -785,7 +786,7 @@ pub fn parse(text: &str) -> (State, Settings) {
     state.atoms = reader.atoms;
     for (name, group) in reader.groups {
         for choice in &group.choices {
-            if let Some(atom) = state.atoms.get_mut(choice) {
+            if let Some(atom) = state.atom_mut(choice) {
                 atom.or_group = Some(name.clone());
             }
         }
@@ -812,7 +813,7 @@ impl Default for Known {
 #[derive(Default)]
 struct Reader {
     state: Option<State>,
-    atoms: IndexMap<AtomId, Atom>,
+    atoms: IndexMap<AtomId, Arc<Atom>>,
     groups: BTreeMap<GroupName, OrGroup>,
     settings: Known,
 }
@@ -830,7 +831,7 @@ impl Reader {
         } else if let Some((atom, wanted)) = statement.split_once("<-") {
             let atom = self.atom(atom.trim());
             let wanted: Vec<AtomId> = wanted.split(',').map(|wanted| self.atom(wanted.trim())).collect();
-            self.atoms[&atom].depends_on.extend(wanted);
+            Arc::make_mut(&mut self.atoms[&atom]).depends_on.extend(wanted);
         } else {
             self.entry(statement);
         }
@@ -897,8 +898,8 @@ impl Reader {
         let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
         let (name, mut marks) = text.split_at(end);
         let id = AtomId::from(name);
-        let atom =
-            self.atoms.entry(id.clone()).or_insert_with(|| Atom::new(id.clone(), format!("do {name}")));
+        let new = || Arc::new(Atom::new(id.clone(), format!("do {name}")));
+        let atom = Arc::make_mut(self.atoms.entry(id.clone()).or_insert_with(new));
         while let Some(mark) = marks.chars().next() {
             marks = &marks[1..];
             match mark {

@@ -7,6 +7,8 @@ mod talk;
 mod trees;
 mod trial;
 
+use std::sync::Arc;
+
 use std::path::{Path, PathBuf};
 
 use aot_core::brief::{Brief, Inquiry};
@@ -437,7 +439,7 @@ impl Draft {
         if let Some((id, check)) = new.check_of_lone_atom() {
             let id = id.clone();
             notes.push(format!("{id} has no check of its own, so it takes the checks of the loop"));
-            new.atoms[&id].check = Some(check);
+            Arc::make_mut(&mut new.atoms[&id]).check = Some(check);
         }
         let document = contract::write(&self.document, &old, &new).map_err(failure::not_written)?;
         Ok((Draft { document, ..self }, notes))

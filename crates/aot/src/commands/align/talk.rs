@@ -521,7 +521,7 @@ fn overlaid(mut proposal: Agreement, given: &Agreement, seen: bool) -> Agreement
 /// A draft as plain data again, to change a part of it.
 fn agreement_of(draft: &Draft, state: &State) -> Agreement {
     let Background { clarifications, scope } = contract::background(&draft.document);
-    let atoms = state.atoms.values().cloned().map(NewAtom::from);
+    let atoms = state.atoms.values().map(|atom| NewAtom::from((**atom).clone()));
     let racing = state.or_groups.iter().filter(|(_, entry)| entry.is_speculative());
     Agreement {
         request: contract::request(&draft.document).to_owned(),

@@ -241,7 +241,7 @@ fn nothing_that_a_terminal_obeys_reaches_a_cell() {
         (check.item, check.why) = (bad.into(), bad.into());
     }
     watched.problem = Some(bad.into());
-    for atom in watched.state.atoms.values_mut() {
+    for atom in watched.state.atoms_mut() {
         atom.description = bad.into();
     }
     for colour in [Colour::On, Colour::Off] {
