@@ -30,8 +30,8 @@ use crate::store::error::FileError;
 use crate::store::home::Home;
 use crate::store::lock::{Held, LockError};
 use crate::store::system::{
-    FileMoment, cannot_exchange, create_private, exchange, is_unwritten_since_moved, open_private,
-    same_device, same_file, sync_folder, take_after, was_moved_within, writable,
+    FileMoment, cannot_exchange, create_private, exchange, open_private, same_device, same_file, sync_folder,
+    take_after, writable,
 };
 use crate::store::text::{Stamp, Text};
 
@@ -153,12 +153,14 @@ impl<'a> Writer<'a> {
         for (index, name) in names.iter().enumerate() {
             let (_, base) = displaced_number(name).expect("only these were retained");
             let path = self.name(name);
+            let now = FileMoment::of(&path);
+            let is_young = now.is_some_and(|now| now.size <= SMALL && now.was_touched_within(DISPLACED_AGE));
             let watch = match index {
                 _ if index < beyond(DISPLACED_LIMIT) => Watching::Over,
-                _ if index < beyond(DISPLACED_KEPT) && !is_young(&path) => Watching::Enough,
+                _ if index < beyond(DISPLACED_KEPT) && !is_young => Watching::Enough,
                 _ => Watching::GoesOn,
             };
-            self.check_displaced(&path, base, watch)?;
+            self.check_displaced(&path, now, base, watch)?;
         }
         self.seen().retain(|seen, _| names.contains(seen));
         Ok(())
@@ -322,12 +324,19 @@ impl<'a> Writer<'a> {
     }
 
     /// A displaced file that holds another text than it did was written into by an editor that had it open.
-    fn check_displaced(&mut self, kept: &Path, base: &str, watch: Watching) -> Result<(), FileError> {
+    fn check_displaced(
+        &mut self,
+        kept: &Path,
+        now: Option<FileMoment>,
+        base: &str,
+        watch: Watching,
+    ) -> Result<(), FileError> {
         let name = kept.file_name().unwrap_or_default().to_string_lossy();
         let name = name.strip_prefix(&self.prefix).unwrap_or(&name);
-        let now = FileMoment::settled(kept);
+        let is_unwritten = now.is_some_and(|now| now.is_unwritten_since_moved());
+        let now = now.filter(FileMoment::is_settled);
         let is_as_seen = now.is_some() && self.seen().get(name).copied() == now;
-        if is_as_seen || is_unwritten_since_moved(kept) {
+        if is_as_seen || is_unwritten {
             return if watch == Watching::GoesOn { Ok(()) } else { remove(kept) };
         }
         let text = Text::read(kept, u64::MAX)?;
@@ -424,11 +433,6 @@ enum Watching {
     /// It was watched long enough, unless somebody is writing into it.
     Enough,
     Over,
-}
-
-/// Whether a displaced file is watched although there are newer ones.
-fn is_young(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.len() <= SMALL) && was_moved_within(path, DISPLACED_AGE)
 }
 
 /// The number and the hash in the name of a displaced file. The number has leading zeros, so that names sort by it.

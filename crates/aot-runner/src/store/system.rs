@@ -3,10 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use crate::plain_file;
 use crate::store::error::FileError;
-use crate::store::text::Stamp;
+use crate::store::text::{QUIET, Stamp};
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
@@ -120,71 +121,53 @@ pub(super) fn is_at(_file: &File, path: &Path) -> io::Result<bool> {
     path.try_exists()
 }
 
-/// Whether a file was moved well after it was last written: a write since would have made both times the same.
-#[cfg(unix)]
-pub(super) fn is_unwritten_since_moved(path: &Path) -> bool {
-    use crate::store::text::QUIET;
-    use std::os::unix::fs::MetadataExt;
-    let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-    fs::metadata(path).is_ok_and(|found| {
-        let written = nanoseconds(found.mtime(), found.mtime_nsec());
-        nanoseconds(found.ctime(), found.ctime_nsec()) - written > QUIET.as_nanos() as i128
-    })
-}
-
 /// A file in one state: whatever is written into it, and whoever moves it, makes this another, unless within the same tick of
 /// the file system's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileMoment {
     number: u64,
-    size: u64,
+    pub size: u64,
     written: i128,
     touched: i128,
 }
 
+impl FileMoment {
+    /// Whether the clock has ticked since it was touched.
+    pub fn is_settled(&self) -> bool {
+        !self.was_touched_within(QUIET)
+    }
+
+    /// Whether it was moved or written within this time.
+    pub fn was_touched_within(&self, age: Duration) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        now.as_nanos() as i128 - self.touched < age.as_nanos() as i128
+    }
+
+    /// Whether it was moved well after it was last written: a write since would have made both times the same.
+    pub fn is_unwritten_since_moved(&self) -> bool {
+        self.touched - self.written > QUIET.as_nanos() as i128
+    }
+}
+
 #[cfg(unix)]
 impl FileMoment {
-    /// `None` while the clock may not have ticked since it was touched.
-    pub fn settled(path: &Path) -> Option<FileMoment> {
-        use crate::store::text::QUIET;
+    pub fn of(path: &Path) -> Option<FileMoment> {
         use std::os::unix::fs::MetadataExt;
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos() as i128;
         let found = fs::symlink_metadata(path).ok()?;
-        let (written, touched) =
-            (nanoseconds(found.mtime(), found.mtime_nsec()), nanoseconds(found.ctime(), found.ctime_nsec()));
-        let moment = FileMoment { number: found.ino(), size: found.size(), written, touched };
-        (now - touched > QUIET.as_nanos() as i128).then_some(moment)
+        Some(FileMoment {
+            number: found.ino(),
+            size: found.size(),
+            written: nanoseconds(found.mtime(), found.mtime_nsec()),
+            touched: nanoseconds(found.ctime(), found.ctime_nsec()),
+        })
     }
 }
 
 /// Unknown on this system.
 #[cfg(not(unix))]
 impl FileMoment {
-    pub fn settled(_path: &Path) -> Option<FileMoment> {
+    pub fn of(_path: &Path) -> Option<FileMoment> {
         None
     }
-}
-
-/// Whether a file was moved or written within this time.
-#[cfg(unix)]
-pub(super) fn was_moved_within(path: &Path, age: std::time::Duration) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    fs::metadata(path).is_ok_and(|found| {
-        let moved = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
-        now.as_nanos() as i128 - moved < age.as_nanos() as i128
-    })
-}
-
-/// Unknown on this system.
-#[cfg(not(unix))]
-pub(super) fn was_moved_within(_path: &Path, _age: std::time::Duration) -> bool {
-    false
-}
-
-/// Unknown on this system.
-#[cfg(not(unix))]
-pub(super) fn is_unwritten_since_moved(_path: &Path) -> bool {
-    false
 }

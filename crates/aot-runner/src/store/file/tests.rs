@@ -253,7 +253,7 @@ fn a_late_write_is_found_in_a_displaced_file_that_was_seen_before() {
         paths.sort();
         paths.into_iter().next().expect("there is one")
     };
-    while FileMoment::settled(&displaced()).is_none() {
+    while !FileMoment::of(&displaced()).is_some_and(|moment| moment.is_settled()) {
         std::thread::yield_now();
     }
     for line in ["second", "third"] {
