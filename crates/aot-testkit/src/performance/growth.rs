@@ -42,7 +42,10 @@ fn agents(bench: &mut Bench) {
     let cost = |agents: &usize| {
         let each = least(bench.of(1, 3), || {
             let project = Project::new(&bench.aot, NO_CAGE);
-            project.write(STATE, &plain_loop(&list, &format!("max_parallel_agents: {agents}")));
+            project.write(
+                STATE,
+                &plain_loop(&list, &format!("max_parallel_agents: {agents}, max_iterations: 100000")),
+            );
             cpu(project.command(&["run", "--json"]).stdin(Stdio::null())) / atoms as f64
         });
         (*agents as f64, each * 1e3)
@@ -111,23 +114,21 @@ fn journal(bench: &mut Bench) {
     show(bench, Curve { name: "journal", title, x: "lines", y: "ms", lines });
 }
 
-/// An atom that always fails, in iteration after iteration.
+/// An atom that always fails, each time in another way, in iteration after iteration.
 fn attempts(bench: &mut Bench) {
     let numbers: &[usize] = bench.of(&[4, 16], &[4, 16, 64, 256]);
     let cost = |attempts: &usize| {
         let project = Project::new(&bench.aot, NO_CAGE);
         let limits = format!("max_parallel_agents: 1, max_iterations: {attempts}, max_stall_count: 100000");
-        project.write(STATE, &plain_loop(&atom("A1", "false"), &limits));
+        project.write(STATE, &plain_loop(&atom("A1", "date +%N; false"), &limits));
         let mut command = project.command(&["run", "--json"]);
         let before = super::measure::cpu_of_children();
         let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts");
         let took = super::measure::cpu_of_children() - before;
         let state = project.read(STATE);
-        let made = state
-            .lines()
-            .filter(|line| line.contains("iteration:"))
-            .find_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        let made = made.unwrap_or(*attempts as f64).max(1.0);
+        let made = state.split_once("control:").and_then(|(_, control)| control.split_once("iteration: "));
+        let digits = made.map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+        let made: f64 = digits.and_then(|digits| digits.parse().ok()).expect("the state tells it");
         (made, took / made * 1e3)
     };
     let points: Points = numbers.iter().map(cost).collect();
