@@ -44,8 +44,8 @@ pub(super) const END: u8 = b'e';
 /// Said to a guard: kill everything now.
 pub(super) const KILL: u8 = b'k';
 
-/// How long a round of killing waits for the killed to be gone, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_micros(200);
+/// How long a round of killing waits for those to be gone that end, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// How much longer an outer guard waits for an inner one to clear before it kills the whole cage.
@@ -569,21 +569,28 @@ fn ended(status: WaitStatus) -> How {
 }
 
 /// Kills until no descendant is left. As their subreaper we are the parent of every orphan, so that having no child at
-/// all means having no descendant.
+/// all means having no descendant. To look for them costs more than a moment, in which most end that were signalled before.
 fn clear() -> usize {
     let mut killed = std::collections::HashSet::new();
     let mut pause = FIRST_PAUSE;
-    loop {
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
-                Ok(None) => break,
-                Err(_) => return killed.len(),
-            }
-        }
-        killed.extend(signal_all(Signal::KILL));
+    while reap() {
         std::thread::sleep(pause);
+        if reap() {
+            killed.extend(signal_all(Signal::KILL));
+        }
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    killed.len()
+}
+
+/// Asks all that have ended how they did. Whether there are others.
+fn reap() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
     }
 }
 
