@@ -145,6 +145,14 @@ impl SessionMemory {
         };
     }
 
+    /// A turn was judged, and what was begun in it is over.
+    pub fn turn_ended(&mut self) {
+        self.started = 0;
+        self.sent_back = false;
+        self.workers.clear();
+        self.began.clear();
+    }
+
     /// Another agent coordinates from now on.
     pub fn set_coordinator(&mut self, agent: Option<&str>) {
         let before = std::mem::replace(&mut self.coordinator, agent.map(str::to_owned));

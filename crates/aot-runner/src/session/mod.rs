@@ -2,6 +2,7 @@
 //! what the state shows in progress; its trees outlive the process that lent them. Decides nothing, has no terminal.
 
 mod memory;
+mod turn;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -32,7 +33,7 @@ use crate::message::{Message, Notice};
 use crate::store::hold;
 use crate::store::lock::{Held, Lock};
 use crate::store::{Foreign, Note, Store, StoreError};
-use crate::tree::{End, Ground, OpenedFor, Tree, Work};
+use crate::tree::{End, Ground, OpenedFor, Project, Tree, Work};
 
 /// A step waits so long for another one of the same session, which may be landing or evaluating.
 const TURN_WAIT: Duration = Duration::from_secs(30 * 60);
@@ -197,9 +198,19 @@ pub fn fail(
     })
 }
 
-/// The coordinating agent has ended its turn: what is still in progress is lost, the iteration is closed and judged.
-pub fn turn_ended(store: Store, config: RunConfig) -> Result<StepReport, RunError> {
-    step_in_turn(store, config, |step| {
+/// The coordinating agent has ended its turn: what is still in progress is lost, the iteration is closed and judged. Settings
+/// are read and git is started only if something follows from that outside of the state file.
+pub fn turn_ended<E: From<RunError>>(
+    mut store: Store,
+    project: &Project,
+    config: impl FnOnce(&State) -> Result<RunConfig, E>,
+) -> Result<StepReport, E> {
+    if let Some(report) = turn::judge_in_file(&mut store, project)? {
+        return Ok(report);
+    }
+    let state = store.load::<Refusal>().map_err(RunError::from)?.1;
+    let config = config(state)?;
+    Ok(step_in_turn(store, config, |step| {
         if step.engine.coordinator.state().control.redirect_requested {
             // Nothing is judged during a redirect; one that no process holds any more ends the loop (D16).
             let held = hold::holder(step.engine.store.file().home()).is_some();
@@ -210,15 +221,10 @@ pub fn turn_ended(store: Store, config: RunConfig) -> Result<StepReport, RunErro
             step.give_up(job, JobOutcome::Lost { reason })?;
         }
         step.engine.run_until_quiet(Event::TurnEnded)?;
-        step.remember(|memory| {
-            memory.started = 0;
-            memory.sent_back = false;
-            memory.workers.clear();
-            memory.began.clear();
-        });
+        step.remember(SessionMemory::turn_ended);
         step.keep_what_was_seen();
         Ok(())
-    })
+    })?)
 }
 
 /// Time has passed: if it is all used up, the loop stops (D12).
@@ -437,8 +443,7 @@ fn collect(notice: Notice<'_>, report: &RefCell<StepReport>, sidecar: &Path, ses
     let mut report = report.borrow_mut();
     match notice {
         Notice::Recorded { changes, .. } => {
-            let counts = |change: &Change| matches!(change, Change::SpentSoFar { .. } | Change::LoopStarted);
-            if changes.iter().any(counts) {
+            if changes.iter().any(counts_time) {
                 let now = Timestamp::now();
                 SessionMemory::change(sidecar, session, |memory| memory.counted = Some(now));
             }
@@ -482,6 +487,11 @@ fn collect(notice: Notice<'_>, report: &RefCell<StepReport>, sidecar: &Path, ses
         | Notice::Notified { .. }
         | Notice::Tick => {}
     }
+}
+
+/// Whether the time that was spent is in the state with this change.
+fn counts_time(change: &Change) -> bool {
+    matches!(change, Change::SpentSoFar { .. } | Change::LoopStarted)
 }
 
 fn name_of(job: &JobId) -> &str {

@@ -12,7 +12,7 @@ use aot_runner::store::Store;
 use serde_json::{Value, json};
 
 use super::hook::text;
-use super::workspace::Workspace;
+use super::workspace::{Workspace, project_of};
 use super::{Invocation, not_aligned};
 use crate::failure::{self, Failure, FailureKind};
 use crate::print::Answer;
@@ -220,6 +220,13 @@ pub fn stop(invocation: &Invocation, now: bool, reason: Option<String>) -> Resul
         }
     };
     Ok(answer(&report, line, json!({"stopping": true, "now": now, "reason": reason})))
+}
+
+/// The turn of whoever coordinates is over.
+pub fn end_turn(invocation: &Invocation, store: Store) -> Result<StepReport, Failure> {
+    let home = store.file().home();
+    let project = project_of(home, place::project_root(home.state()));
+    session::turn_ended(store, &project, |state| run_config(invocation, state))
 }
 
 /// What a step needs from the world.

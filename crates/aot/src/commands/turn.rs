@@ -2,7 +2,6 @@
 
 use aot_core::state::LoopStatus;
 use aot_runner::driver;
-use aot_runner::session;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,7 +38,7 @@ impl Verb for TurnArgs {
         if !typed && !step::owns(invocation)? {
             return Err(step::not_running());
         }
-        let came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
+        let came = step::end_turn(invocation, store)?;
         let (key, text) = match (&came.halted, &came.next) {
             (Some(certificate), _) => ("told", text::halted(certificate)),
             (None, _) if state.control.redirect_requested => ("next", HELD.to_owned()),

@@ -201,7 +201,7 @@ fn stop_idle_session(invocation: &Invocation, mut store: Store, idle: u32) -> Re
 
 fn end_turn(invocation: &Invocation, mut store: Store) -> Result<StepReport, Failure> {
     let state = store.load()?.1.clone();
-    let mut came = session::turn_ended(store, step::run_config(invocation, &state)?)?;
+    let mut came = step::end_turn(invocation, store)?;
     if state.control.redirect_requested {
         // A person is in a dialogue about the loop, so no agent is sent back to work.
         came.next = None;

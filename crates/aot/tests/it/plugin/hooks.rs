@@ -425,6 +425,23 @@ fn changes_of_the_plan_are_no_turn() {
 }
 
 #[test]
+fn a_turn_after_which_only_the_file_changes_opens_no_repository() {
+    let repo = patient();
+    let detach = || repo.git(&["checkout", "-q", "--detach"]);
+    detach();
+    assert_eq!(repo.turn("c1")["decision"], "block", "the next start says what is in the way");
+    assert_eq!(repo.state()["control"]["iteration"], 1);
+    repo.git(&["checkout", "-q", "main"]);
+    repo.step(&["atom", "start", "A1"]);
+    detach();
+    assert_eq!(repo.turn("c1")["decision"], "block", "a result may still be handed in");
+    let before = repo.state();
+    let answer = repo.turn("c1");
+    assert!(shown(&answer).contains("branch"), "its tree cannot be cleared: {answer}");
+    assert_eq!(repo.state(), before);
+}
+
+#[test]
 fn what_is_null_was_not_said() {
     let repo = begun(&atom("A1", "", ""));
     let stop = json!({"background_tasks": null, "agent_id": null, "prompt": null});
