@@ -91,7 +91,7 @@ pub struct Evaluation {
     pub seen: Vec<(Outcome, Evidence)>,
     pub verdict: Verdict,
     pub tree: String,
-    /// Paths that the checks themselves changed.
+    /// Paths that the checks themselves changed. Nobody asks for those of a base case that decides.
     pub changed: Vec<String>,
     pub took: Duration,
     /// The evidence could not be kept; the verdict stands all the same.
@@ -193,19 +193,32 @@ impl Checker<'_> {
         now: Timestamp,
         on: &mut dyn FnMut(Progress<'_>),
     ) -> io::Result<Evaluation> {
+        let tree = Tree::of(self.project, self.guard)?;
+        self.evaluate_on(&tree, state, checks, (whose, occasion), now, on)
+    }
+
+    /// The same on files that were seen just now.
+    pub fn evaluate_on(
+        &self,
+        tree: &Tree,
+        state: &State,
+        checks: &Checks,
+        (whose, occasion): (Whose<'_>, Occasion),
+        now: Timestamp,
+        on: &mut dyn FnMut(Progress<'_>),
+    ) -> io::Result<Evaluation> {
         let began = Instant::now();
         let mut sheet = CheckTree::of(checks);
         if let Whose::Atom(id) = whose {
             // Two atoms may have items of the same name, and so may the base case.
             sheet.leaves.iter_mut().for_each(|leaf| leaf.name = format!("{id}: {}", leaf.name));
         }
-        let tree = Tree::of(self.project, self.guard)?;
         let kept = Kept::of(self.project);
         let believed = match occasion {
             Occasion::Look => kept.passes(tree.hash()),
             Occasion::LookAfresh | Occasion::Decide => kept::Passes::default(),
         };
-        let work = CheckContext { checker: self, state, whose, tree: &tree, now };
+        let work = CheckContext { checker: self, state, whose, tree, now };
         let said: Vec<Option<(Outcome, Evidence)>> =
             sheet.leaves.iter().map(|leaf| work.said(leaf)).collect();
         let mut seen = said.clone();
@@ -257,9 +270,10 @@ impl Checker<'_> {
             .enumerate()
             .map(|(place, seen)| seen.unwrap_or_else(|| work.not_run(&sheet, place, &schedule)))
             .collect();
-        let changed = match may_have_changed {
-            true => tree.changed(&Tree::of(self.project, self.guard)?),
-            false => Vec::new(),
+        let changed = match (whose, occasion) {
+            (Whose::BaseCase, Occasion::Decide) => Vec::new(),
+            _ if !may_have_changed => Vec::new(),
+            _ => tree.changed(&Tree::of(self.project, self.guard)?),
         };
         let lines = sheet.leaves.iter().zip(&seen).map(|(leaf, (outcome, evidence))| kept::EvidenceLine {
             key: work.key(leaf),

@@ -1,6 +1,7 @@
 //! The evaluation of the base case: on what is committed, with the files as they were agreed on. Does not decide what
 //! follows.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use aot_core::coordinator::{self, Event, Usage};
@@ -15,8 +16,8 @@ use crate::checks::facts::has_begun;
 use crate::checks::seal::{self, Altered, Seal};
 use crate::checks::{Checker, Evaluation, Occasion, Progress, Whose};
 use crate::message::{Message, Notice};
-use crate::process::Switch;
-use crate::tree::GroundError;
+use crate::process::{Guard, Switch};
+use crate::tree::{GroundError, Project, Tree};
 
 /// Another loop that is landing in the same checkout may take so long.
 const OTHER_LANDING: Duration = Duration::from_secs(2);
@@ -98,13 +99,13 @@ impl Workers {
         if !altered.is_empty() {
             return Err(NotEvaluated::Tampered(altered));
         }
+        let guard = self.config.guard.under(switch);
         // Before the checks run, which may leave files behind.
-        let uncommitted =
-            Uncommitted { edited: self.uncommitted(switch)?, untracked: self.ground.untracked()? };
+        let (tree, edited) = self.look(&project, &guard, switch)?;
+        let uncommitted = Uncommitted { edited, untracked: self.ground.untracked(&tree)? };
         let Some(checks) = &state.objective.base_case else {
             return Err(NotEvaluated::Lost("there is no base case".into()));
         };
-        let guard = self.config.guard.under(switch);
         let mut on = |progress: Progress<'_>| {
             if let Progress::Ended { leaf, outcome, .. } = progress {
                 let notice = Notice::Checked { item: leaf.name.clone(), outcome };
@@ -125,16 +126,15 @@ impl Workers {
                 jobs: Jobs::default(),
                 confined: &confined,
             };
-            checker.evaluate(state, checks, Whose::BaseCase, Occasion::Decide, Timestamp::now(), &mut on)
+            let decides = (Whose::BaseCase, Occasion::Decide);
+            checker.evaluate_on(&tree, state, checks, decides, Timestamp::now(), &mut on)
         });
         self.ground.after_checks()?;
         self.pass_on_notes();
         if switch.is_off() {
             return Err(NotEvaluated::Lost("it was killed".into()));
         }
-        let evaluation = evaluated.map_err(|error| {
-            NotEvaluated::Lost(format!("the project's files cannot be looked at: {error}"))
-        })?;
+        let evaluation = evaluated.map_err(unseen)?;
         if !has_begun(state) {
             self.name_timeouts(&evaluation);
         }
@@ -152,6 +152,21 @@ impl Workers {
         }
     }
 
+    /// The project's files as they are now, and which edits of them stay.
+    fn look(
+        &self,
+        project: &Project,
+        guard: &Guard,
+        switch: &Switch,
+    ) -> Result<(Tree, Vec<String>), NotEvaluated> {
+        let tree = Tree::of(project, guard).map_err(unseen)?;
+        if self.ground.is_surely_committed(&tree)? {
+            return Ok((tree, Vec::new()));
+        }
+        let edited = self.uncommitted(switch)?;
+        Ok((Tree::of(project, guard).map_err(unseen)?, edited))
+    }
+
     /// Edits that stay. Those of another loop that is landing in the same checkout are committed in a moment.
     fn uncommitted(&self, switch: &Switch) -> Result<Vec<String>, GroundError> {
         let began = Instant::now();
@@ -163,6 +178,10 @@ impl Workers {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+fn unseen(error: io::Error) -> NotEvaluated {
+    NotEvaluated::Lost(format!("the project's files cannot be looked at: {error}"))
 }
 
 pub(super) fn lost(number: u32, reason: String) -> Message {

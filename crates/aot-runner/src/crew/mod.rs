@@ -137,6 +137,9 @@ pub struct PlanQuestion {
 /// So many attempts that are over may be remembered beside as many as run.
 const ATTEMPTS_REMEMBERED: usize = 64;
 
+/// The number of the evaluation with which a run begins.
+const FIRST_EVALUATION: u32 = 1;
+
 const BUG: &str = "aot has a bug; standard error tells where";
 const NO_THREAD: &str = "the system starts no more threads";
 
@@ -291,6 +294,10 @@ impl Crew {
     pub fn verify(&mut self, number: u32, state: State) {
         let switch = Switch::default();
         self.verifying = Some((number, switch.clone()));
+        if number == FIRST_EVALUATION {
+            // Most loops are not done when they begin, and the first attempt need not wait for its tree.
+            self.thread("tree", Fallback::default(), |workers| workers.ground.renew_ahead());
+        }
         let lost = |reason: &str| Some(evaluation::lost(number, reason.into()));
         let end = Fallback { on_panic: lost(BUG), on_refusal: lost(NO_THREAD) };
         self.thread("verify", end, move |workers| workers.verify(number, &state, &switch));

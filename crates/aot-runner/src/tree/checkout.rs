@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::error::GroundError;
 use super::git::{Git, GitError, records, text};
 use super::history::{Difference, FileVersion, GITLINK, differences};
+use super::refs::{self, Head};
 use super::snapshot::{Layout, set};
 
 /// How deep a folder in the way is searched.
@@ -34,7 +35,11 @@ pub(super) enum FollowOutcome {
 impl Checkout {
     /// The branch that is checked out.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
-        Ok(self.git.find(["symbolic-ref", "-q", "HEAD"])?.map(|found| text(&found)))
+        match refs::head(&self.git_dir) {
+            Some(Head::Branch(branch)) => Ok(Some(branch)),
+            Some(Head::Commit(_)) => Ok(None),
+            None => Ok(self.git.find(["symbolic-ref", "-q", "HEAD"])?.map(|found| text(&found))),
+        }
     }
 
     /// Tracked files with uncommitted edits, ours excepted.
@@ -56,6 +61,12 @@ impl Checkout {
             record.splitn(fields, |byte| *byte == b' ').nth(fields - 1).map(<[u8]>::to_vec)
         };
         Ok(records(&status).filter_map(path).filter(|path| !self.layout.is_ours(path)).collect())
+    }
+
+    /// Whether the index is that of the commit. Looks at no file.
+    pub fn has_nothing_staged(&self) -> Result<bool, GitError> {
+        let words = ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"];
+        Ok(self.git.find(words)?.is_some())
     }
 
     /// Files that git neither tracks nor ignores, ours excepted. A folder of them is one entry.

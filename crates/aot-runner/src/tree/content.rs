@@ -1,7 +1,7 @@
 //! The content of a project as one hash: tracked files, and untracked ones that are not ignored. Reads git and changes
 //! nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -31,6 +31,17 @@ pub struct Tree {
     hash: String,
     /// Mode and content id of each path.
     entries: BTreeMap<Vec<u8>, String>,
+    /// Of a repository: files that git knows, as they are in its index or not.
+    tracked: TrackedFiles,
+    /// Of a repository: files that git neither tracks nor ignores.
+    untracked: BTreeSet<Vec<u8>>,
+}
+
+/// How the files that git tracks compare with the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TrackedFiles {
+    AsInIndex,
+    Edited,
 }
 
 /// The project's root, and aot's own paths in it (the state file and its sidecar folder), which never count.
@@ -109,10 +120,10 @@ impl OwnPaths {
 
 impl Tree {
     pub fn of(project: &Project, guard: &Guard) -> io::Result<Tree> {
-        let entries = match in_git(project, guard)? {
+        let (entries, tracked, untracked) = match in_git(project, guard)? {
             // Git lists nothing in a folder that it ignores, so its files are read here.
-            Some(entries) if !entries.is_empty() => entries,
-            Some(_) | None => by_hand(project)?,
+            Some(found) if !found.0.is_empty() => found,
+            Some(_) | None => (by_hand(project)?, TrackedFiles::AsInIndex, BTreeSet::new()),
         };
         let mut hasher = blake3::Hasher::new();
         for (path, id) in &entries {
@@ -122,7 +133,33 @@ impl Tree {
             hasher.update(id.as_bytes());
         }
         let hash = hasher.finalize().to_hex()[..HASH_LENGTH].to_owned();
-        Ok(Tree { hash, entries })
+        Ok(Tree { hash, entries, tracked, untracked })
+    }
+
+    pub(super) fn tracked(&self) -> TrackedFiles {
+        self.tracked
+    }
+
+    /// Files that git neither tracks nor ignores. A folder in which it tracks nothing is one entry.
+    pub(super) fn untracked(&self) -> Vec<String> {
+        let mut is_tracked: HashMap<&[u8], bool> = HashMap::new();
+        let mut found: Vec<&[u8]> = Vec::new();
+        for path in &self.untracked {
+            if found.last().is_some_and(|last| last.ends_with(b"/") && path.starts_with(last)) {
+                continue;
+            }
+            let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
+            let mut folders = ends.map(|end| &path[..end]);
+            let whole = folders
+                .find(|folder| !*is_tracked.entry(*folder).or_insert_with(|| self.tracks_below(folder)));
+            found.push(whole.unwrap_or(path));
+        }
+        found.into_iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+    }
+
+    fn tracks_below(&self, folder: &[u8]) -> bool {
+        let below = self.entries.range(folder.to_vec()..).map(|(path, _)| path);
+        below.take_while(|path| path.starts_with(folder)).any(|path| !self.untracked.contains(path))
     }
 
     pub fn hash(&self) -> &str {
@@ -147,8 +184,11 @@ impl Tree {
     }
 }
 
+/// What a repository has: mode and content id of each path, and what git says of them.
+type Listed = (BTreeMap<Vec<u8>, String>, TrackedFiles, BTreeSet<Vec<u8>>);
+
 /// What git has recorded, corrected by what is on disk; `None` outside of a repository.
-fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<BTreeMap<Vec<u8>, String>>> {
+fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<Listed>> {
     let git = match &project.repository {
         ProjectRepository::Searched => {
             let git = Git::searched(&project.root, guard);
@@ -182,6 +222,7 @@ fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<BTreeMap<Vec<u8
     };
     let ours = OwnPaths::of(project);
     let mut entries = BTreeMap::new();
+    let (mut tracked, mut untracked) = (TrackedFiles::AsInIndex, BTreeSet::new());
     let mut to_hash: Vec<Vec<u8>> = Vec::new();
     let mut gone: Vec<Vec<u8>> = Vec::new();
     for line in listed.split(|byte| *byte == 0).filter(|line| line.len() > 2) {
@@ -202,6 +243,11 @@ fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<BTreeMap<Vec<u8
             // Modified, unmerged or untracked: the content on disk counts.
             _ => to_hash.push(path.to_vec()),
         }
+        match tag {
+            b'H' | b'S' => {}
+            b'?' => drop(untracked.insert(path.to_vec())),
+            _ => tracked = TrackedFiles::Edited,
+        }
     }
     to_hash.sort();
     to_hash.dedup();
@@ -214,7 +260,7 @@ fn in_git(project: &Project, guard: &Guard) -> io::Result<Option<BTreeMap<Vec<u8
     gone.iter().for_each(|path| {
         entries.remove(path);
     });
-    Ok(Some(entries))
+    Ok(Some((entries, tracked, untracked)))
 }
 
 /// The same ids that git would give, so that a commit of the same content is the same tree; but for files that a filter
@@ -402,4 +448,27 @@ fn by_content(path: &Path, meta: &Metadata, budget: &mut u64) -> io::Result<Stri
         };
     }
     Ok(format!("{} {}", mode(meta), hasher.finalize().to_hex()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_in_which_nothing_is_tracked_is_one_entry() {
+        let check = |tracked: &[&str], untracked: &[&str], found: &[&str]| {
+            let bytes = |path: &&str| path.as_bytes().to_vec();
+            let entries = tracked.iter().chain(untracked).map(|path| (bytes(path), String::new())).collect();
+            let untracked = untracked.iter().map(bytes).collect();
+            let tree = Tree { hash: String::new(), entries, tracked: TrackedFiles::AsInIndex, untracked };
+            assert_eq!(tree.untracked(), found, "{tracked:?}");
+        };
+        check(&["a"], &[], &[]);
+        check(&["a"], &["b"], &["b"]);
+        check(&["a/b"], &["a/c", "a.c"], &["a.c", "a/c"]);
+        check(&["a"], &["b/c/d", "b/e", "bc"], &["b/", "bc"]);
+        check(&["a/b/c"], &["a/b/d/e", "a/b/d/f/g", "a/h/i"], &["a/b/d/", "a/h/"]);
+        // A repository within.
+        check(&["a"], &["b/"], &["b/"]);
+    }
 }

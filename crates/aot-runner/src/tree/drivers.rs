@@ -21,6 +21,10 @@ const PLAIN_MERGE: &str = "git merge-file -q --marker-size=%L %A %O %B";
 /// What `filter.NAME.` is followed by, if a program comes after it.
 const COMMANDS: [&str; 3] = ["clean", "smudge", "process"];
 
+/// All settings that are asked for when a repository is opened.
+const SETTINGS: &str =
+    r"^(include(if\..*)?\.path$|(filter|merge)\..*\.|(user|author|committer)\.(name|email)$)";
+
 /// The file that says how filters run, in a folder that no worker with a tree of its own can write.
 const ORDER: &str = "filters.json";
 
@@ -33,13 +37,25 @@ pub(super) struct Drivers {
     pub off: Vec<String>,
 }
 
-/// What the configuration says of programs.
+/// What the configuration says of programs, of files that belong to it, and of the author: asked for in one go.
 #[derive(Debug, Default)]
-struct Configured {
+pub(super) struct Configured {
     /// By the names of their settings.
     commands: BTreeMap<String, String>,
     filters: BTreeSet<String>,
     merges: Vec<String>,
+    /// Whether it names further files of settings.
+    pub has_includes: bool,
+    author: Author,
+}
+
+/// The name and the address for commits, as far as they are plain to see.
+#[derive(Debug, Default)]
+struct Author {
+    name: String,
+    email: String,
+    /// There is one for authors or committers only, which git weighs.
+    is_special: bool,
 }
 
 /// Who runs the filters of a repository.
@@ -54,19 +70,21 @@ pub(super) struct FilterRunner<'f> {
 impl Drivers {
     /// For whoever looks at files and needs no filter.
     pub fn off(git: &Git) -> Result<Drivers, GroundError> {
-        let off = Configured::read(git)?.off();
-        Ok(Drivers { caged: off.clone(), off })
+        Ok(Configured::read(git)?.drivers_off())
     }
 
-    pub fn caged(git: &Git, runner: &FilterRunner<'_>) -> Result<Drivers, GroundError> {
-        let configured = Configured::read(git)?;
-        Ok(Drivers { caged: runner.settings(git, &configured)?, off: configured.off() })
+    pub fn caged(
+        git: &Git,
+        configured: &Configured,
+        runner: &FilterRunner<'_>,
+    ) -> Result<Drivers, GroundError> {
+        Ok(Drivers { caged: runner.settings(git, configured)?, off: configured.off() })
     }
 }
 
 impl Configured {
-    fn read(git: &Git) -> Result<Configured, GroundError> {
-        let output = git.query(["config", "-z", "--get-regexp", r"^(filter|merge)\..*\."])?;
+    pub fn read(git: &Git) -> Result<Configured, GroundError> {
+        let output = git.query(["config", "-z", "--get-regexp", SETTINGS])?;
         let mut found = Configured::default();
         for record in records(&output.stdout) {
             let text = String::from_utf8_lossy(record);
@@ -74,6 +92,15 @@ impl Configured {
             // Git takes the first `=` of a setting for the end of its name.
             let is_odd = name.contains('=') || matches!(text, std::borrow::Cow::Owned(_));
             let Some((section, last)) = name.rsplit_once('.') else { continue };
+            match (section, last) {
+                ("user", "name") => found.author.name = value.to_owned(),
+                ("user", "email") => found.author.email = value.to_owned(),
+                ("author" | "committer", _) => found.author.is_special = true,
+                (_, "path") if section == "include" || section.starts_with("includeif.") => {
+                    found.has_includes = true;
+                }
+                (_, _) => {}
+            }
             let (is_filter, is_merge) = (section.starts_with("filter."), section.starts_with("merge."));
             if is_odd && (is_filter || last == "driver") {
                 return Err(GroundError::OddDriver { name: name.to_owned() });
@@ -88,6 +115,30 @@ impl Configured {
             }
         }
         Ok(found)
+    }
+
+    /// For whoever looks at files and needs no filter.
+    pub fn drivers_off(&self) -> Drivers {
+        let off = self.off();
+        Drivers { caged: off.clone(), off }
+    }
+
+    /// Whether git surely has a name and an address for the author and the committer.
+    pub fn has_identity(&self) -> bool {
+        // Of some characters git makes nothing.
+        let is_plain = |text: &str| text.chars().any(char::is_alphanumeric);
+        let is_known = |(variable, configured): (&str, &str)| match std::env::var_os(variable) {
+            Some(given) => given.to_str().is_some_and(is_plain),
+            None => !self.author.is_special && is_plain(configured),
+        };
+        let Author { name, email, .. } = &self.author;
+        let wanted = [
+            ("GIT_AUTHOR_NAME", name.as_str()),
+            ("GIT_AUTHOR_EMAIL", email),
+            ("GIT_COMMITTER_NAME", name),
+            ("GIT_COMMITTER_EMAIL", email),
+        ];
+        wanted.into_iter().all(is_known)
     }
 
     fn off(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::drivers::Drivers;
+use super::drivers::{Configured, Drivers};
 use crate::process::{Call, CallError, CallLimits, Guard};
 
 /// How long to wait for a lock that another process holds, and the pause between two tries.
@@ -201,7 +201,10 @@ impl Git {
     }
 
     /// With a name for commits, if git knows none.
-    pub fn with_identity(self) -> Result<Git, GitError> {
+    pub fn with_identity(self, configured: &Configured) -> Result<Git, GitError> {
+        if configured.has_identity() {
+            return Ok(self);
+        }
         let known = |which| Ok::<bool, GitError>(self.query(["var", which])?.code == 0);
         let identity = match known("GIT_AUTHOR_IDENT")? && known("GIT_COMMITTER_IDENT")? {
             true => Identity::Configured,

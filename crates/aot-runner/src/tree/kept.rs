@@ -14,7 +14,7 @@ use crate::checks::quoted;
 use crate::process::Guard;
 
 /// References below this prefix are neither shown nor pushed by the user's tools.
-const KEPT: &str = "refs/aot/kept";
+pub(super) const KEPT: &str = "refs/aot/kept";
 
 /// How long it is kept.
 pub(super) const A_WEEK: i64 = 7 * 24 * 60 * 60;

@@ -18,6 +18,7 @@ use super::history::{
     MergeOutcome, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of, work_of,
 };
 use super::kept::keep;
+use super::refs;
 use super::worktrees::{CheckoutPolicy, Worktrees, locked};
 use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiting};
 
@@ -242,7 +243,7 @@ impl Worktrees {
         // The user may have committed or switched branches at this moment: the checkout follows its own HEAD.
         let is_with_us = self.checkout.branch()?.as_ref() == Some(reference);
         if !(matches!(tried, MoveAttempt::Done) && is_with_us)
-            && let Some(head) = commit_of(&self.checkout.git, "HEAD")?
+            && let Some(head) = self.commit_of("HEAD")?
         {
             self.checkout.settle(old, new, &head)?;
         }
@@ -257,6 +258,9 @@ impl Worktrees {
 
     /// The landing that has begun and not ended.
     fn begun(&self) -> Result<Option<BegunLanding>, GroundError> {
+        if refs::are_none_below(&self.common_dir, &self.landings) {
+            return Ok(None);
+        }
         let git = &self.checkout.git;
         let listed = git.read(["for-each-ref", "--format=%(refname) %(objectname)", &self.landings])?;
         let listed = text(&listed);
@@ -292,6 +296,10 @@ impl Worktrees {
         if self.checkout.is_rebasing(&self.reference) {
             return Ok(Some(format!("the branch `{}` is being rebased", self.branch())));
         }
+        let own = (self.checkout_policy == CheckoutPolicy::Follow).then_some(self.checkout.git_dir.as_path());
+        if refs::is_in_no_tree(&self.common_dir, &self.reference, own) {
+            return Ok(None);
+        }
         let own = &self.checkout.layout.top;
         let others = checked_out(&self.checkout.git.read(["worktree", "list", "--porcelain", "-z"])?);
         Ok(others
@@ -303,21 +311,24 @@ impl Worktrees {
     /// Finishes or undoes the landing that a run left when it died.
     pub fn recover(&self) -> Result<(), GroundError> {
         // Taking the record of a landing away locks all references; a git that dies then leaves no record, only the lock.
-        if let Some(tip) = commit_of(&self.checkout.git, "HEAD")? {
-            self.wait_for_lock(&self.common_dir.join("packed-refs.lock"), &tip)?;
+        let packed = self.common_dir.join("packed-refs.lock");
+        if packed.exists()
+            && let Some(tip) = self.commit_of("HEAD")?
+        {
+            self.wait_for_lock(&packed, &tip)?;
         }
         let Some(begun) = self.begun()? else { return Ok(()) };
         self.wait_for_locks(&begun)?;
         let (git, BegunLanding { reference, old, new }) = (&self.checkout.git, &begun);
         let is_here = self.checkout.branch()?.as_ref() == Some(reference);
-        let tip = commit_of(git, reference)?;
+        let tip = self.commit_of(reference)?;
         let between = differences(git, old, new)?;
         let mut has_landed = tip.as_ref() == Some(new);
         if is_here && tip.as_ref() == Some(old) && self.checkout.has_arrived(&between)? {
             git.write(["update-ref", "-m", "aot: a landing that was interrupted", reference, new, old])?;
             has_landed = true;
         }
-        if let Some(head) = commit_of(git, "HEAD")? {
+        if let Some(head) = self.commit_of("HEAD")? {
             self.checkout.settle(old, new, &head)?;
         }
         if !has_landed && let Some((loop_id, work)) = work_of(git, new)? {

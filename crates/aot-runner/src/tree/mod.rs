@@ -25,12 +25,12 @@ mod landing;
 mod look;
 mod needs;
 mod open;
+mod refs;
 mod setup;
 mod shadow;
 mod shown;
 mod slots;
 mod snapshot;
-mod tip;
 mod tree_folder;
 mod undo;
 mod unisolated;
@@ -397,6 +397,14 @@ impl Ground {
         }
     }
 
+    /// Prepares a tree for the next attempt, as far as that costs nothing if none comes.
+    pub fn renew_ahead(&self) {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.renew_ahead(),
+            Inner::InPlace(_) | Inner::Unisolated(_) => {}
+        }
+    }
+
     /// A tree at this commit, for whoever works for a driver on another host; only in a repository.
     pub fn lend_at(&self, work: &Work, commit: Option<&str>) -> Result<Lent, GroundError> {
         match (&self.inner, commit) {
@@ -584,11 +592,20 @@ impl Ground {
         }
     }
 
-    /// Files where the base case is evaluated that no commit has and that git does not ignore, ours excepted; empty in place,
-    /// where the program commits nothing.
-    pub fn untracked(&self) -> Result<Vec<String>, GroundError> {
+    /// Whether these files of where the base case is evaluated, seen just now, are surely as they are committed. If not,
+    /// [`Ground::uncommitted`] looks.
+    pub fn is_surely_committed(&self, tree: &Tree) -> Result<bool, GroundError> {
         match &self.inner {
-            Inner::Worktrees(trees) => trees.untracked(),
+            Inner::Worktrees(trees) => trees.is_surely_committed(tree),
+            Inner::InPlace(_) | Inner::Unisolated(_) => Ok(true),
+        }
+    }
+
+    /// Files where the base case is evaluated, seen just now, that no commit has and that git does not ignore, ours excepted;
+    /// empty in place, where the program commits nothing.
+    pub fn untracked(&self, tree: &Tree) -> Result<Vec<String>, GroundError> {
+        match &self.inner {
+            Inner::Worktrees(trees) => trees.untracked(tree),
             Inner::InPlace(_) | Inner::Unisolated(_) => Ok(Vec::new()),
         }
     }

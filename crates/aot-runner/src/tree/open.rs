@@ -12,20 +12,20 @@ use aot_core::state::IsolationMode;
 use jiff::Timestamp;
 
 use super::checkout::Checkout;
-use super::drivers::{Drivers, FilterRunner};
+use super::drivers::{Configured, Drivers, FilterRunner};
 use super::error::GroundError;
 use super::git::{Git, records, text};
 use super::history::commit_of;
 use super::intents;
-use super::kept::drop_old;
+use super::kept::{KEPT, drop_old};
 use super::landing::checked_out;
 use super::look;
 use super::needs::INCLUDE;
+use super::refs;
 use super::setup::{TreeSetup, paths};
 use super::shadow::{self, Shadow};
 use super::slots;
 use super::snapshot::{Layout, submodules};
-use super::tip::KnownTip;
 use super::tree_folder::{self, TreeFolder};
 use super::undo::UndoGround;
 use super::unisolated::Unisolated;
@@ -71,13 +71,20 @@ impl Repository {
 
     /// As whoever works in place knows it.
     fn known(&self, guard: &Guard) -> Result<KnownRepository, GroundError> {
-        let git = self.git(guard);
-        let drivers = Drivers::off(&git)?;
-        Ok(KnownRepository(git.with_drivers(drivers).without_filters()))
+        let configured = self.configured(guard)?;
+        Ok(KnownRepository(self.git(guard).with_drivers(configured.drivers_off()).without_filters()))
     }
 
-    /// Refuses a configuration that includes files of the work tree: a worker can change them, or make those that are not
-    /// there yet, and a configuration names programs.
+    /// Its settings. Refuses a configuration that includes files of the work tree: a worker can change them, or make those
+    /// that are not there yet, and a configuration names programs.
+    fn configured(&self, guard: &Guard) -> Result<Configured, GroundError> {
+        let configured = Configured::read(&self.git(guard))?;
+        if configured.has_includes {
+            self.check_includes(guard)?;
+        }
+        Ok(configured)
+    }
+
     fn check_includes(&self, guard: &Guard) -> Result<(), GroundError> {
         let words = ["config", "-z", "--show-origin", "--type=path", "--get-regexp", INCLUDES];
         let listed = self.git(guard).query(words)?.stdout;
@@ -112,35 +119,34 @@ pub(super) fn open(
     ports: &Ports,
     entry: OpenedFor,
 ) -> Result<Inner, GroundError> {
-    let known = |repository: &Repository| {
-        repository.check_includes(guard)?;
-        repository.known(guard)
-    };
     if wanted.mode == Some(IsolationMode::None) {
         let watch = Unisolated::watch(project, entry)?;
         let repository = match discover(&project.root, guard) {
-            Ok(Surroundings::Repository(repository)) => ProjectRepository::Known(known(&repository)?),
+            Ok(Surroundings::Repository(repository)) => ProjectRepository::Known(repository.known(guard)?),
             Ok(Surroundings::Outside) | Err(_) => ProjectRepository::Outside,
         };
         return Ok(Inner::Unisolated(Box::new(Unisolated::new(project, watch, repository))));
     }
     let root = project.root.canonicalize().map_err(GroundError::io("find", &project.root))?;
     let project = &Project { root, ..project.clone() };
-    check_version(&Git::searched(&project.root, guard))?;
+    let is_outside = shadow::is_outside(project)?;
+    let check = || check_version(&Git::searched(&project.root, guard));
+    let (version, found) = side_by_side(&check, || (!is_outside).then(|| discover(&project.root, guard)));
+    version?;
     fs::create_dir_all(&project.sidecar).map_err(GroundError::io("make the folder", &project.sidecar))?;
     let in_place = |repository: Option<&Repository>| {
-        let known = repository.map(known).transpose()?;
+        let known = repository.map(|repository| repository.known(guard)).transpose()?;
         let shadow = Shadow::open(project, &wanted.loop_id, known, guard, entry)?;
         Ok(Inner::InPlace(Box::new(shadow)))
     };
     // A `.git` that a worker made is not asked what it says of itself.
-    let found = match shadow::is_outside(project)? {
-        true if entry == OpenedFor::Again => return in_place(None),
-        true => {
+    let found = match found {
+        None if entry == OpenedFor::Again => return in_place(None),
+        None => {
             in_place(None)?;
             discover(&project.root, guard)
         }
-        false => discover(&project.root, guard),
+        Some(found) => found,
     };
     let repository = match (wanted.mode, found) {
         (Some(IsolationMode::None), _) => unreachable!("it was answered above"),
@@ -165,6 +171,17 @@ pub(super) fn open(
         };
     }
     worktrees(project, wanted, guard, ports, repository, entry).map(|trees| Inner::Worktrees(Box::new(trees)))
+}
+
+/// Does two things at a time; one after the other where the system starts no more threads.
+fn side_by_side<A: Send, B>(aside: &(dyn Fn() -> A + Sync), here: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| match std::thread::Builder::new().spawn_scoped(scope, aside) {
+        Ok(thread) => {
+            let here = here();
+            (thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), here)
+        }
+        Err(_) => (aside(), here()),
+    })
 }
 
 /// The repository of a project that lands on a branch other than the one that is checked out, and the branch.
@@ -223,7 +240,6 @@ pub(super) fn to_read(project: &Project, guard: &Guard) -> Result<Option<Git>, G
         return Ok(None);
     }
     let Surroundings::Repository(repository) = discover(&project.root, guard)? else { return Ok(None) };
-    repository.check_includes(guard)?;
     let KnownRepository(git) = repository.known(guard)?;
     Ok(Some(git))
 }
@@ -242,10 +258,7 @@ pub(super) fn for_undo(
         if wanted.mode == Some(IsolationMode::None) || !is_recorded {
             return Err(GroundError::WorkedInPlace { root: project.root.clone() });
         }
-        let known = repository.map(|repository| {
-            repository.check_includes(guard)?;
-            repository.known(guard)
-        });
+        let known = repository.map(|repository| repository.known(guard));
         let shadow = Shadow::open(project, &wanted.loop_id, known.transpose()?, guard, OpenedFor::Run)?;
         Ok(UndoGround::InPlace(Box::new(shadow)))
     };
@@ -291,7 +304,7 @@ pub(super) fn look(
     let mut trees = prepared(project, wanted, guard, &ports, repository, (folder, LeaseLifetime::Run))?;
     trees.reference = reference;
     trees.checkout_policy = CheckoutPolicy::LeaveAlone;
-    know_submodules(&mut trees)?;
+    know_submodules(&mut trees, "HEAD")?;
     Ok(trees)
 }
 
@@ -315,7 +328,7 @@ fn worktrees(
     let mut trees = prepared(project, wanted, guard, ports, repository, (path, lifetime))?;
     trees.folder = folder;
     locked(&trees.notes).extend(note);
-    let Some(head) = commit_of(&trees.checkout.git, "HEAD")? else {
+    let Some(head) = trees.commit_of("HEAD")? else {
         return Err(GroundError::NoCommits { top: trees.checkout.layout.top });
     };
     // Recovery comes before the checks below, which would blame the user for what a killed run left. A later step of a
@@ -346,18 +359,24 @@ fn worktrees(
             trees.reference = named_branch(&trees.checkout.git, &name, &head)?;
         }
         None => {
-            trees.reference = own_branch(&trees.checkout, entry)?;
+            // A look at all files, and a list of them: each is long in a large project.
+            let known = || submodules(&trees.checkout.git, &head).map(drop);
+            let (known, reference) = side_by_side(&known, || own_branch(&trees.checkout, entry));
+            trees.reference = reference?;
+            known?;
         }
     }
-    know_submodules(&mut trees)?;
-    drop_old(&trees.checkout.git, Timestamp::now())?;
+    know_submodules(&mut trees, &head)?;
+    if !refs::are_none_below(&trees.common_dir, KEPT) {
+        drop_old(&trees.checkout.git, Timestamp::now())?;
+    }
     Ok(trees)
 }
 
 /// Refuses submodules whose folders would be empty in every tree.
-fn know_submodules(trees: &mut Worktrees) -> Result<(), GroundError> {
+fn know_submodules(trees: &mut Worktrees, commit: &str) -> Result<(), GroundError> {
     let layout = &trees.checkout.layout;
-    let submodules = submodules(&trees.checkout.git, "HEAD")?;
+    let submodules = submodules(&trees.checkout.git, commit)?;
     trees.submodules = layout.all_seen(submodules.iter().map(Vec::as_slice));
     let mut empty = trees.submodules.clone();
     empty.retain(|path| !trees.provision.share.iter().any(|shared| shared.as_os_str() == path.as_str()));
@@ -376,14 +395,14 @@ fn prepared(
     repository: Repository,
     (folder, lifetime): (PathBuf, LeaseLifetime),
 ) -> Result<Worktrees, GroundError> {
-    repository.check_includes(guard)?;
-    let git = repository.git(guard).with_identity()?;
+    let configured = repository.configured(guard)?;
+    let git = repository.git(guard).with_identity(&configured)?;
     let Repository { top, prefix, git_dir, common_dir } = repository;
     let confined = wanted.confinement.confine(project, Area::Nowhere);
     let confined =
         &confined.map_err(GroundError::io("make a folder for temporary files in", &project.sidecar))?;
     let runner = FilterRunner { guard, confined, common_dir: &common_dir, sidecar: &project.sidecar };
-    let git = git.with_drivers(Drivers::caged(&git, &runner)?);
+    let git = git.with_drivers(Drivers::caged(&git, &configured, &runner)?);
     let checkout = Checkout { git, git_dir, layout: Layout::of(project, &top, &prefix) };
     let share = paths("share", &wanted.share)?;
     let prefix = Path::new(OsStr::from_bytes(&prefix)).to_path_buf();
@@ -421,10 +440,10 @@ fn prepared(
         lease_records: project.sidecar.join("loans"),
         landings: format!("refs/aot/landing/{}", project.key()),
         loop_id: wanted.loop_id,
-        known_tip: KnownTip::default(),
         submodules: Vec::new(),
         provision,
         slots: Mutex::new(SlotPool::default()),
+        ahead: Mutex::new(None),
         notes: Mutex::new(notes),
         lifetime,
         verifying: Mutex::new(None),

@@ -13,6 +13,7 @@ use aot_core::state::AtomId;
 use jiff::Timestamp;
 
 use super::aside::{self, told};
+use super::drivers::Configured;
 use super::error::{GroundError, named};
 use super::git::{Git, records, text};
 use super::history::{
@@ -22,9 +23,9 @@ use super::history::{
 use super::intents::{self, InPlaceIntent};
 use super::kept::{drop_old, keep};
 use super::landing::revert_message;
+use super::refs;
 use super::slots::remove_folder;
 use super::snapshot::{Layout, NotWork, Snapshot, pattern, restore, set, take};
-use super::tip::KnownTip;
 use super::undo::{self, Undoing, reverting};
 use super::walk::{Pipes, remove_pipes};
 use super::worktrees::locked;
@@ -62,7 +63,6 @@ pub(super) struct Shadow {
     around: Option<KnownRepository>,
     note: PathBuf,
     loop_id: String,
-    known_tip: KnownTip,
     /// The files of a tree, by its id.
     listed: Mutex<Option<(String, Vec<u8>)>>,
     lent: Mutex<Option<InPlaceLoan>>,
@@ -118,15 +118,15 @@ impl Shadow {
             let git = Git::searched(&project.sidecar, guard);
             git.write(words.into_iter().chain([git_dir.as_os_str()]))?;
         }
+        let configured = Configured::read(&plain)?;
         let shadow = Shadow {
             root: project.root.clone(),
-            git: plain.with_identity()?,
+            git: plain.with_identity(&configured)?,
             layout: Layout::of(project, &project.root, b""),
             around,
             note: git_dir.join(UNDER_WAY),
             git_dir,
             loop_id: loop_id.to_owned(),
-            known_tip: KnownTip::default(),
             listed: Mutex::default(),
             lent: Mutex::new(None),
             notes: Mutex::new(Vec::new()),
@@ -164,7 +164,7 @@ impl Shadow {
     }
 
     pub fn tip(&self) -> Result<Option<String>, GroundError> {
-        Ok(self.known_tip.of(&self.git, &self.git_dir, LINE)?)
+        Ok(refs::tip(&self.git, (&self.git_dir, &self.git_dir), LINE)?)
     }
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {

@@ -11,16 +11,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::checkout::Checkout;
+use super::content::TrackedFiles;
 use super::error::GroundError;
+use super::git::GitError;
 use super::history::{Difference, GITLINK, commit, differences, found, landed_work, tree_of};
 use super::intents;
 use super::kept::keep;
+use super::refs;
 use super::setup::TreeSetup;
 use super::slots::{self, SetupState, Slot, SlotRecord};
 use super::snapshot::{IgnoredFiles, NotWork, Snapshot};
-use super::tip::KnownTip;
 use super::tree_folder::{TreeFolder, told};
-use super::{End, FoundCommit, KnownRepository, LandedWork, Lent, Loan, Sealed, Work};
+use super::{End, FoundCommit, KnownRepository, LandedWork, Lent, Loan, Sealed, Tree, Work};
 
 #[derive(Debug)]
 pub(super) struct Worktrees {
@@ -40,11 +42,12 @@ pub(super) struct Worktrees {
     /// Below this name is the reference of a landing that has begun.
     pub landings: String,
     pub loop_id: String,
-    pub known_tip: KnownTip,
     /// As they are seen from the project's folder.
     pub submodules: Vec<String>,
     pub provision: TreeSetup,
     pub slots: Mutex<SlotPool>,
+    /// A free tree that was renewed before anybody wanted it. Held while that goes on.
+    pub ahead: Mutex<Option<FreeSlot>>,
     /// What a person should know.
     pub notes: Mutex<Vec<String>>,
     pub lifetime: LeaseLifetime,
@@ -88,15 +91,28 @@ pub(super) struct SlotPool {
     pub made: u32,
 }
 
+/// A tree that nobody works in.
+#[derive(Debug)]
+pub(super) enum FreeSlot {
+    /// Somebody has worked in it.
+    Used(Slot),
+    /// Nobody has, since it was made a clean tree of this commit.
+    Renewed { slot: Slot, commit: String, setup: SetupState },
+}
+
 impl Worktrees {
     pub fn branch(&self) -> &str {
         self.reference.strip_prefix("refs/heads/").unwrap_or(&self.reference)
     }
 
     pub fn tip(&self) -> Result<String, GroundError> {
-        self.known_tip
-            .of(&self.checkout.git, &self.common_dir, &self.reference)?
+        self.commit_of(&self.reference)?
             .ok_or_else(|| GroundError::BranchGone { name: self.branch().to_owned() })
+    }
+
+    /// The commit of `HEAD` or of a branch.
+    pub fn commit_of(&self, name: &str) -> Result<Option<String>, GitError> {
+        refs::tip(&self.checkout.git, (&self.checkout.git_dir, &self.common_dir), name)
     }
 
     pub fn lend(&self, work: &Work) -> Result<Lent, GroundError> {
@@ -109,8 +125,9 @@ impl Worktrees {
             fs::create_dir_all(&self.lease_records)
                 .map_err(GroundError::io("make the folder", &self.lease_records))?;
         }
-        let free = locked(&self.slots).free.pop();
-        let slot = self.ready(free, &base, || match self.lifetime {
+        let at_hand = locked(&self.ahead).take();
+        let at_hand = at_hand.or_else(|| locked(&self.slots).free.pop().map(FreeSlot::Used));
+        let slot = self.ready(at_hand, &base, || match self.lifetime {
             LeaseLifetime::Run => {
                 let mut slots = locked(&self.slots);
                 slots.made += 1;
@@ -122,6 +139,17 @@ impl Worktrees {
             intents::write(&self.lease_record(work), &LeaseRecord { base: base.clone(), slot: slot.keep() })?;
         }
         Ok(self.lent(work, slot, base))
+    }
+
+    /// Renews a free tree for the work that may begin next. What goes wrong is met by whoever wants the tree.
+    pub fn renew_ahead(&self) {
+        let mut ahead = locked(&self.ahead);
+        let Ok(commit) = self.tip() else { return };
+        let Some(mut slot) = locked(&self.slots).free.pop() else { return };
+        match slot.renew(&commit) {
+            Ok(setup) => *ahead = Some(FreeSlot::Renewed { slot, commit, setup }),
+            Err(_) => locked(&self.slots).free.push(slot),
+        }
     }
 
     fn lent(&self, work: &Work, slot: Slot, base: String) -> Lent {
@@ -208,13 +236,14 @@ impl Worktrees {
     /// A clean and set-up tree of this commit: the free one, or a new one.
     fn ready(
         &self,
-        at_hand: Option<Slot>,
+        at_hand: Option<FreeSlot>,
         commit: &str,
         name: impl FnOnce() -> (String, u32),
     ) -> Result<Slot, GroundError> {
         let renewed = match at_hand {
+            Some(FreeSlot::Renewed { slot, commit: known, setup }) if known == commit => Some((slot, setup)),
             // A tree that cannot be cleaned is replaced.
-            Some(mut slot) => match slot.renew(commit) {
+            Some(FreeSlot::Used(mut slot) | FreeSlot::Renewed { mut slot, .. }) => match slot.renew(commit) {
                 Ok(setup) => Some((slot, setup)),
                 Err(_) => {
                     slot.remove()?;
@@ -378,7 +407,8 @@ impl Worktrees {
             return Ok((self.provision.root.clone(), self.known()));
         }
         let mut verifying = locked(&self.verifying);
-        let slot = self.ready(verifying.take(), &self.tip()?, || ("verify".to_owned(), 0))?;
+        let at_hand = verifying.take().map(FreeSlot::Used);
+        let slot = self.ready(at_hand, &self.tip()?, || ("verify".to_owned(), 0))?;
         let found = (self.checkout.layout.root_in(&slot.top), slot.repository());
         *verifying = Some(slot);
         Ok(found)
@@ -392,9 +422,21 @@ impl Worktrees {
         Ok(self.checkout.layout.all_seen(paths.iter().map(Vec::as_slice)))
     }
 
-    pub fn untracked(&self) -> Result<Vec<String>, GroundError> {
+    pub fn is_surely_committed(&self, tree: &Tree) -> Result<bool, GroundError> {
+        if !self.is_checked_out()? {
+            return Ok(true);
+        }
+        // Of a project in a folder of its repository it does not show the rest.
+        let is_whole = self.checkout.layout.prefix.is_empty();
+        Ok(is_whole && tree.tracked() == TrackedFiles::AsInIndex && self.checkout.has_nothing_staged()?)
+    }
+
+    pub fn untracked(&self, tree: &Tree) -> Result<Vec<String>, GroundError> {
         if !self.is_checked_out()? {
             return Ok(Vec::new());
+        }
+        if self.checkout.layout.prefix.is_empty() {
+            return Ok(tree.untracked());
         }
         let paths = self.checkout.untracked()?;
         Ok(self.checkout.layout.all_seen(paths.iter().map(Vec::as_slice)))

@@ -18,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ("what_did_not_land_is_kept_for_a_week", what_did_not_land_is_kept_for_a_week),
     ("many_at_once", many_at_once),
     ("trees_stay_for_the_next_run", trees_stay_for_the_next_run),
+    ("a_tree_is_renewed_before_it_is_wanted", a_tree_is_renewed_before_it_is_wanted),
     ("old_and_strange_trees_are_removed", old_and_strange_trees_are_removed),
     ("what_is_copied_is_each_trees_own", what_is_copied_is_each_trees_own),
     ("worktreeinclude_is_honoured", worktreeinclude_is_honoured),
@@ -56,6 +57,43 @@ fn trees_are_reused_and_clean() {
     assert!(!lent.root().join("cache").exists());
     let other = ground.lend(&work("A3", 1)).expect("a tree");
     assert_ne!(other.top(), first);
+}
+
+fn a_tree_is_renewed_before_it_is_wanted() {
+    let place = Place::with(&[("a.txt", "1\n"), (".gitignore", "made\ncache\n")])
+        .wanting(|wanted| wanted.setup = Some("echo x >> made".into()));
+    let ground = place.ground();
+    ground.renew_ahead();
+    let lent = ground.lend(&work("A1", 1)).expect("there was none to renew");
+    let top = lent.top().to_path_buf();
+    let spoil = || write(&top, "cache", "left\n");
+    spoil();
+    ground.give_back(lent, End::Landed).expect("given back");
+    let commit = |text: &str| {
+        place.write("a.txt", text);
+        place.git(&["commit", "-qam", text]);
+    };
+    commit("2\n");
+    let ground = {
+        ground.close().expect("closed");
+        place.ground()
+    };
+    ground.renew_ahead();
+    assert_eq!((read(&top, "a.txt"), top.join("cache").exists()), ("2\n".into(), false));
+    let lent = ground.lend(&work("A1", 2)).expect("a tree");
+    assert_eq!((lent.top(), read(&top, "made")), (top.as_path(), "x\n".into()), "setup is for whoever works");
+    spoil();
+    ground.give_back(lent, End::Landed).expect("given back");
+    // The branch moves once more before the tree is wanted.
+    ground.renew_ahead();
+    commit("3\n");
+    spoil();
+    let lent = ground.lend(&work("A2", 1)).expect("a tree");
+    assert_eq!((lent.top(), read(&top, "a.txt")), (top.as_path(), "3\n".into()));
+    assert!(!top.join("cache").exists());
+    ground.renew_ahead();
+    let other = ground.lend(&work("A3", 1)).expect("another tree");
+    assert_ne!(other.top(), top);
 }
 
 fn trees_that_were_ruined_are_made_anew() {

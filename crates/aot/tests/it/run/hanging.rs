@@ -192,7 +192,7 @@ fn a_git_that_hangs_while_a_tree_is_made_is_ended() {
 #[test]
 fn a_git_that_hangs_at_the_start_ends_with_an_interrupt() {
     let repo = Repo::with(&Plan::default());
-    let git = HangingGit::new(&repo, "for-each-ref");
+    let git = HangingGit::new(&repo, "ls-tree");
     let live = git.start(&["run", "--json"]);
     let pid = git.hangs();
     assert_eq!(end(&repo, "interrupt", live, || {}), 130);
