@@ -251,29 +251,40 @@ fn until_dead(doomed: &[Pid], kill: impl FnOnce()) -> f64 {
     })
 }
 
-/// An agent that prints without end, in one of several ways.
-const FLOODS: [(&str, &str); 4] = [
-    ("events", r#"yes '{"type":"say","text":"what it does now, in so many words"}'"#),
-    ("a line without end", "cat /dev/zero"),
+/// An agent that prints without end, in one of several ways, and what is different in its profile.
+const FLOODS: [(&str, &str, &str); 5] = [
+    ("events", EVENTS, r#"yes '{"type":"say","text":"what it does now, in so many words"}'"#),
+    ("a line without end", EVENTS, "cat /dev/zero"),
     (
         "long lines",
+        EVENTS,
         r#"while :; do printf '{"type":"say","text":"'; head -c 8000000 /dev/zero | tr '\0' x; echo '"}'; done"#,
     ),
     (
         "lines of many values",
+        EVENTS,
         r#"while :; do printf '{"type":"say","x":['; yes '{"":0},' | head -c 7000000 | tr -d '\n'; echo '0]}'; done"#,
+    ),
+    (
+        "long messages of the client protocol",
+        "kind = \"acp\"\n",
+        r#"while :; do printf '{"jsonrpc":"2.0","method":"session/update","params":{"x":"'; head -c 4000000 /dev/zero | tr '\0' x; echo '"}}'; done"#,
     ),
 ];
 
+const EVENTS: &str = "input = \"prompt\"\nevents = [{ when = { type = \"say\" }, said = \"text\", doing = [\"text\"], \
+                      answer = \"answer\" }]\n";
+
 fn memory(bench: &mut Bench) {
     let (aot, rounds) = (bench.aot.clone(), bench.of(1, 3));
-    let quiet: Vec<f64> = (0..rounds).map(|_| most_memory(&aot, None, Duration::from_secs(1))).collect();
+    let quiet: Vec<f64> =
+        (0..rounds).map(|_| most_memory(&aot, (EVENTS, "exec sleep 3000"), Duration::from_secs(1))).collect();
     let what = "memory of a driver and its reaper, 8 agents at work";
     bench.row(Row::figure(what, &Samples(quiet), Unit::Megabytes, Goal::AtMost(25.0)));
     let seconds = Duration::from_secs(bench.of(2, 5));
     let mut worst = Samples(vec![0.0]);
-    for (name, script) in FLOODS {
-        let most = Samples(vec![most_memory(&aot, Some(script), seconds)]);
+    for (name, profile, script) in FLOODS {
+        let most = Samples(vec![most_memory(&aot, (profile, script), seconds)]);
         println!("  {name}: {:.1} MB", most.median());
         worst = if most.median() > worst.median() { most } else { worst };
     }
@@ -282,7 +293,7 @@ fn memory(bench: &mut Bench) {
 }
 
 /// The most that the driver had in memory, and what its reaper has of its own: the program's pages are the same.
-fn most_memory(aot: &Path, flood: Option<&str>, time: Duration) -> f64 {
+fn most_memory(aot: &Path, (profile, script_of_loud): (&str, &str), time: Duration) -> f64 {
     let project = Project::new(aot, NO_CAGE);
     let script = |name: &str, text: &str| -> PathBuf {
         let path = format!("../{name}");
@@ -291,16 +302,12 @@ fn most_memory(aot: &Path, flood: Option<&str>, time: Duration) -> f64 {
         project.home().join(name)
     };
     let agents = [
-        ("quiet", script("quiet", "exec sleep 3000")),
-        ("loud", script("loud", flood.unwrap_or("exec sleep 3000"))),
+        ("quiet", EVENTS, script("quiet", "exec sleep 3000")),
+        ("loud", profile, script("loud", script_of_loud)),
     ];
     let mut settings = NO_CAGE.to_owned();
-    for (name, program) in &agents {
-        settings += &format!(
-            "[agent.{name}]\nprogram = \"{}\"\ninput = \"prompt\"\n[[agent.{name}.events]]\nwhen = {{ type = \"say\" }}\n\
-             said = \"text\"\ndoing = [\"text\"]\nanswer = \"answer\"\n",
-            program.display()
-        );
+    for (name, profile, program) in &agents {
+        settings += &format!("[agent.{name}]\nprogram = \"{}\"\n{profile}", program.display());
     }
     project.write("../.config/aot/aot.toml", &settings);
     let atom = |number: usize| {

@@ -39,8 +39,9 @@ const QUEUED_OF_AGENT: usize = 1;
 /// A message with more values is a failure, before it is parsed.
 const MOST_VALUES: usize = 100_000;
 
-/// A longer message is a failure: a request or an answer in it would be waited for in vain.
-const LONGEST_LINE: usize = 16 << 20;
+/// A longer message is a failure: a request or an answer in it would be waited for in vain. It is in memory several times
+/// while it is read.
+const LONGEST_LINE: usize = 4 << 20;
 
 /// Bytes kept of the beginning and of the end of each stream.
 const HEAD_KEPT: usize = 16 << 10;
@@ -240,17 +241,17 @@ impl AgentOutput<'_> {
         for line in lines {
             match (stream, line) {
                 (_, SplitLine::Whole(line)) => {
-                    let line = String::from_utf8_lossy(&line);
-                    match line.trim() {
+                    let mut line = String::from_utf8(line)
+                        .unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
+                    line.truncate(line.trim_end().len());
+                    match line.trim_start() {
                         "" => {}
-                        line if stream == Stream::Output && has_more_values(line.as_bytes(), MOST_VALUES) => {
+                        said if stream == Stream::Output && has_more_values(said.as_bytes(), MOST_VALUES) => {
                             let why = format!("it sent a message of more than {MOST_VALUES} values");
                             messages.push(Err(io::Error::other(why)));
                         }
-                        line if stream == Stream::Output && line.starts_with('{') => {
-                            messages.push(Ok(line.to_owned()));
-                        }
-                        line => self.conversation.note(line),
+                        said if stream == Stream::Output && said.starts_with('{') => messages.push(Ok(line)),
+                        said => self.conversation.note(said),
                     }
                 }
                 (Stream::Output, SplitLine::TooLong) => {
