@@ -15,6 +15,9 @@ use super::history::{Difference, FileVersion, GITLINK, differences};
 use super::refs::{self, Head};
 use super::snapshot::{Layout, set};
 
+/// Of more paths than these git is not asked by name.
+const MOST_NAMED: usize = 1_000;
+
 /// How deep a folder in the way is searched.
 const DEEPEST: usize = 64;
 
@@ -85,16 +88,16 @@ impl Checkout {
         })
     }
 
-    /// Paths whose only copy these differences would overwrite: edits, and files that git does not track, ignored or
-    /// not.
+    /// Paths whose only copy these differences from what is checked out would overwrite: edits, and files that git does not
+    /// track, ignored or not.
     pub fn in_the_way(&self, differences: &[Difference]) -> Result<Vec<Vec<u8>>, GroundError> {
-        let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let edited: HashSet<Vec<u8>> = self.uncommitted()?.into_iter().collect();
-        found.extend(differences.iter().filter(|one| edited.contains(&one.path)).map(|one| one.path.clone()));
-        found.extend(self.edited_in_hiding(differences)?);
+        let edited = self.edited(differences)?;
+        let mut found: BTreeSet<Vec<u8>> = edited.iter().map(|path| path.to_vec()).collect();
         let removed: HashSet<&[u8]> =
             differences.iter().filter(|one| one.new.is_none()).map(|one| one.path.as_slice()).collect();
-        for added in differences.iter().filter(|one| one.old.is_none() && !edited.contains(&one.path)) {
+        for added in
+            differences.iter().filter(|one| one.old.is_none() && !edited.contains(one.path.as_slice()))
+        {
             let path = added.path.as_slice();
             let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(place, _)| place);
             for folder in slashes.map(|end| &path[..end]) {
@@ -116,21 +119,41 @@ impl Checkout {
         Ok(found.into_iter().collect())
     }
 
-    /// Edits of files with `assume-unchanged` or `skip-worktree`, which `git status` does not show.
-    fn edited_in_hiding(&self, differences: &[Difference]) -> Result<Vec<Vec<u8>>, GroundError> {
-        let touched: HashMap<&[u8], &Difference> =
-            differences.iter().map(|one| (one.path.as_slice(), one)).collect();
-        let listed = self.git.read(["ls-files", "-v", "-z"])?;
-        let hidden = records(&listed)
-            .filter(|record| record.len() > 2 && record[0] != b'H')
-            .filter_map(|record| touched.get(&record[2..]).copied());
-        let mut found = Vec::new();
-        for difference in hidden {
-            match self.on_disk(&difference.path)? {
-                // A sparse checkout does not have the file.
-                OnDisk::Nothing => {}
-                on_disk if on_disk.is(difference.old.as_ref()) => {}
-                OnDisk::Version(_) | OnDisk::Other => found.push(difference.path.clone()),
+    /// Those of these paths that the user has edited, staged or not; also with `assume-unchanged` or `skip-worktree`, which
+    /// `git status` does not show. Git looks at no other files.
+    fn edited<'d>(&self, differences: &'d [Difference]) -> Result<HashSet<&'d [u8]>, GroundError> {
+        let words = ["ls-files", "-z", "-v", "--stage", "--modified", "--deleted", "--"].map(OsString::from);
+        let path = |one: &Difference| OsString::from_vec([b":(top,literal)", one.path.as_slice()].concat());
+        let named = if differences.len() > MOST_NAMED { &[] } else { differences };
+        let listed = self.git.read(words.into_iter().chain(named.iter().map(path)))?;
+        let mut staged: HashMap<&[u8], FileVersion> = HashMap::new();
+        let (mut edited, mut hidden) = (HashSet::new(), HashSet::new());
+        for record in records(&listed) {
+            let Some(tab) = record.iter().position(|byte| *byte == b'\t') else { continue };
+            let path = &record[tab + 1..];
+            match (record[0], record.get(2..).and_then(staged_version)) {
+                (b'H', Some(entry)) => drop(staged.insert(path, entry)),
+                (b'h' | b'S' | b's', Some(entry)) => {
+                    staged.insert(path, entry);
+                    hidden.insert(path);
+                }
+                // Modified, deleted, unmerged.
+                (_, _) => drop(edited.insert(path)),
+            }
+        }
+        let mut found = HashSet::new();
+        for one in differences {
+            let path = one.path.as_slice();
+            let is_hidden = hidden.contains(path);
+            if staged.get(path) != one.old.as_ref() || (edited.contains(path) && !is_hidden) {
+                found.insert(path);
+            } else if is_hidden {
+                match self.on_disk(path)? {
+                    // A sparse checkout does not have the file.
+                    OnDisk::Nothing => {}
+                    on_disk if on_disk.is(one.old.as_ref()) => {}
+                    OnDisk::Version(_) | OnDisk::Other => drop(found.insert(path)),
+                }
             }
         }
         Ok(found)
@@ -210,10 +233,7 @@ impl Checkout {
         let staged = self.git.read(["ls-files", "-s", "-z"])?;
         let entry = |record: &[u8]| {
             let tab = record.iter().position(|byte| *byte == b'\t')?;
-            let head = String::from_utf8_lossy(&record[..tab]).into_owned();
-            let mut fields = head.split(' ').map(str::to_owned);
-            let held = FileVersion { mode: fields.next()?, id: fields.next()? };
-            (fields.next()? == "0").then(|| (record[tab + 1..].to_vec(), held))
+            Some((record[tab + 1..].to_vec(), staged_version(record)?))
         };
         Ok(records(&staged).filter_map(entry).collect())
     }
@@ -292,6 +312,15 @@ impl Checkout {
     fn full(&self, path: &[u8]) -> PathBuf {
         self.layout.top.join(OsStr::from_bytes(path))
     }
+}
+
+/// `MODE ID STAGE TAB PATH`, as `git ls-files --stage` prints it; nothing of what is unmerged.
+fn staged_version(record: &[u8]) -> Option<FileVersion> {
+    let tab = record.iter().position(|byte| *byte == b'\t')?;
+    let head = String::from_utf8_lossy(&record[..tab]).into_owned();
+    let mut fields = head.split(' ').map(str::to_owned);
+    let held = FileVersion { mode: fields.next()?, id: fields.next()? };
+    (fields.next()? == "0").then_some(held)
 }
 
 /// What is on disk at a path.

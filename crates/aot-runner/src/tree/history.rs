@@ -1,6 +1,6 @@
 //! Commits with our trailers, differences between trees, and three-way merges without a checkout. Knows no folders.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use aot_core::state::AtomId;
@@ -43,16 +43,32 @@ pub(super) fn commit_of(git: &Git, name: &str) -> Result<Option<String>, GitErro
     Ok(found.map(|found| text(&found)))
 }
 
-/// The tree of a commit. That of the last one is remembered: it never becomes another.
+/// Commits and their trees, the newest last: none ever has another one.
+static KNOWN_TREES: Mutex<VecDeque<(String, String)>> = Mutex::new(VecDeque::new());
+
+/// So many are remembered: workers begin at a few of the newest commits.
+const TREES_REMEMBERED: usize = 32;
+
+fn remember_tree(commit: &str, tree: &str) {
+    let mut known = KNOWN_TREES.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= TREES_REMEMBERED {
+        known.pop_front();
+    }
+    known.push_back((commit.to_owned(), tree.to_owned()));
+}
+
+/// The tree of a commit.
 pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
-    static LAST: Mutex<Option<(String, String)>> = Mutex::new(None);
-    let last = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, known)) = last().as_ref().filter(|(known, _)| known == commit) {
-        return Ok(known.clone());
+    let known = || {
+        let known = KNOWN_TREES.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|(known, _)| known == commit).map(|(_, tree)| tree.clone())
+    };
+    if let Some(tree) = known() {
+        return Ok(tree);
     }
     let found = git.read_line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?;
     if is_id(commit) {
-        *last() = Some((commit.to_owned(), found.clone()));
+        remember_tree(commit, &found);
     }
     Ok(found)
 }
@@ -66,7 +82,11 @@ pub(super) fn commit(git: &Git, tree: &str, parents: &[&str], message: &str) -> 
     let mut words = vec!["commit-tree", tree];
     parents.iter().for_each(|parent| words.extend(["-p", parent]));
     words.extend(["-F", "-"]);
-    Ok(text(&git.write_with_input(words, message.as_bytes())?))
+    let commit = text(&git.write_with_input(words, message.as_bytes())?);
+    if is_id(tree) {
+        remember_tree(&commit, tree);
+    }
+    Ok(commit)
 }
 
 /// The differences between two trees, or commits.
@@ -95,13 +115,27 @@ pub(super) fn read_raw(raw: &[u8]) -> Vec<Difference> {
 }
 
 /// Applies what lies between `base` and `theirs` to `ours`. All are trees: a history that was rewritten meanwhile has
-/// no say in what the base is, so three commits are made that have no other ancestor.
+/// no say in what the base is.
 pub(super) fn three_way(git: &Git, base: &str, ours: &str, theirs: &str) -> Result<MergeOutcome, GitError> {
+    match merge(git, &[&format!("--merge-base={base}"), ours, theirs]) {
+        Err(error @ GitError::Refused { .. }) if !error.is_death() => {
+            three_way_by_commits(git, base, ours, theirs)
+        }
+        merged => merged,
+    }
+}
+
+/// The same for a git before 2.45, which merges no trees: three commits are made that have no other ancestor.
+fn three_way_by_commits(git: &Git, base: &str, ours: &str, theirs: &str) -> Result<MergeOutcome, GitError> {
     let base = commit(git, base, &[], "base")?;
     let ours = commit(git, ours, &[&base], "ours")?;
     let theirs = commit(git, theirs, &[&base], "theirs")?;
-    let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", &ours, &theirs];
-    let output = git.try_write(words)?;
+    merge(git, &[&ours, &theirs])
+}
+
+fn merge(git: &Git, what: &[&str]) -> Result<MergeOutcome, GitError> {
+    let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
+    let output = git.try_write(words.iter().chain(what))?;
     let mut lines = records(&output.stdout);
     let tree = lines.next().map(text).unwrap_or_default();
     match output.code {

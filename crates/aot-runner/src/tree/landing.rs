@@ -15,10 +15,12 @@ use super::checkout::FollowOutcome;
 use super::error::{GroundError, named};
 use super::git::{GitError, LOCK_PATIENCE, records, text};
 use super::history::{
-    MergeOutcome, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of, work_of,
+    Difference, MergeOutcome, commit, commit_of, differences, is_reverted, one_line, three_way, tree_of,
+    work_of,
 };
 use super::kept::keep;
 use super::refs;
+use super::snapshot::carry_submodules;
 use super::worktrees::{CheckoutPolicy, Worktrees, locked};
 use super::{CommitMessage, Landing, Lent, Loan, OnWait, Recheck, Reverted, Waiting};
 
@@ -89,7 +91,7 @@ impl Worktrees {
             let reason = format!("`{path}` is the folder of the loop's own files, and stays a folder");
             return Ok(Landing::Conflict { reason });
         }
-        let mut tree = sealed.tree.clone();
+        let (mut tree, mut between) = (sealed.tree.clone(), sealed.differences.clone());
         loop {
             let tip = self.tip()?;
             let Some((_, base, _)) = lent.loan.made() else { return Ok(nothing) };
@@ -110,8 +112,8 @@ impl Worktrees {
                 slot.map_or(Ok(()), |slot| slot.show(&tree, &tip))?;
                 base.clone_from(&tip);
                 sealed.tree.clone_from(&tree);
-                let changed = differences(git, &tip, &tree)?;
-                let changed = layout.all_seen(changed.iter().map(|one| one.path.as_slice()));
+                between = differences(git, &tip, &tree)?;
+                let changed = layout.all_seen(between.iter().map(|one| one.path.as_slice()));
                 if let Err(reason) = recheck(lent, &changed) {
                     return Ok(Landing::Conflict { reason });
                 }
@@ -120,10 +122,10 @@ impl Worktrees {
                 return Ok(nothing);
             }
             let commit = commit(git, &tree, &[&tip], &message.text())?;
-            match self.step(&tip, &commit, &message.atom, on_wait)? {
+            match self.step(&tip, &commit, &between, &message.atom, on_wait)? {
                 BranchMove::Done => {
-                    let paths = differences(git, &tip, &commit)?;
-                    let paths = layout.all_seen(paths.iter().map(|one| one.path.as_slice()));
+                    carry_submodules(&tip, &commit, &between);
+                    let paths = layout.all_seen(between.iter().map(|one| one.path.as_slice()));
                     return Ok(Landing::Landed { commit: Some(commit), paths });
                 }
                 BranchMove::Moved => {}
@@ -160,7 +162,8 @@ impl Worktrees {
                 atom,
             );
             let commit = commit(git, &tree, &[&tip], &message)?;
-            match self.step(&tip, &commit, atom, on_wait)? {
+            let between = differences(git, &tip, &commit)?;
+            match self.step(&tip, &commit, &between, atom, on_wait)? {
                 BranchMove::Done => return Ok(Reverted::Reverted { commit }),
                 BranchMove::Moved => {}
                 BranchMove::GivenUp => return Ok(Reverted::GivenUp),
@@ -173,12 +176,13 @@ impl Worktrees {
         &self,
         old: &str,
         new: &str,
+        between: &[Difference],
         atom: &AtomId,
         on_wait: OnWait<'_>,
     ) -> Result<BranchMove, GroundError> {
         loop {
             let why = format!("aot: {atom}");
-            let tried = self.try_move(old, new, new, &why).or_else(MoveAttempt::refused)?;
+            let tried = self.try_move((old, new), between, new, &why).or_else(MoveAttempt::refused)?;
             match tried {
                 MoveAttempt::Done => return Ok(BranchMove::Done),
                 MoveAttempt::Moved => return Ok(BranchMove::Moved),
@@ -191,12 +195,12 @@ impl Worktrees {
         }
     }
 
-    /// Moves the branch from one commit to another, and the checkout with it. `noted` is a commit on the old one with the files
+    /// Moves the branch from one commit to another, which differs from it so, and the checkout with it. `noted` is a commit on the old one with the files
     /// of the new one: what a recovery finishes with, or takes back.
     pub(super) fn try_move(
         &self,
-        old: &str,
-        new: &str,
+        (old, new): (&str, &str),
+        between: &[Difference],
         noted: &str,
         why: &str,
     ) -> Result<MoveAttempt, GroundError> {
@@ -216,7 +220,7 @@ impl Worktrees {
             return Ok(if swapped { MoveAttempt::Done } else { MoveAttempt::Moved });
         }
         let layout = &self.checkout.layout;
-        let in_the_way = self.checkout.in_the_way(&differences(&self.checkout.git, old, new)?)?;
+        let in_the_way = self.checkout.in_the_way(between)?;
         if !in_the_way.is_empty() {
             let paths = layout.all_seen(in_the_way.iter().map(Vec::as_slice));
             let reason = format!("uncommitted work is in the way: {}", named(&paths));

@@ -259,9 +259,10 @@ impl Slot {
         {
             return Ok(snapshot);
         }
-        // The worker may have broken its index.
+        // The worker may have broken its index, or what it has checked out.
         remove_file(&index)?;
         git.write(["read-tree", base])?;
+        git.write(["update-ref", "--no-deref", "HEAD", base])?;
         take(&git, &self.top, base, layout, &self.not_work)
     }
 

@@ -1,10 +1,10 @@
 //! The content of a work tree as a git tree: tracked files and untracked ones that are not ignored, without aot's own.
 //! Knows neither who changed it nor what it is for.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::LENT;
 use super::error::{GroundError, named};
-use super::git::{Git, records, text};
+use super::git::{Git, GitError, records, text};
 use super::history::{Difference, FileVersion, GITLINK, read_raw, tree_of};
 use super::walk::fingerprint;
 use super::{FoundCommit, Project};
@@ -171,19 +171,20 @@ pub(super) fn take(
     layout: &Layout,
     not_work: &NotWork,
 ) -> Result<Snapshot, GroundError> {
-    if let Some(unchanged) = unchanged(git, base, not_work)? {
-        return Ok(unchanged);
+    let seen = Status::of(git)?;
+    if not_work.submodules.is_empty() && not_work.left_by_setup.is_empty() && seen.is_all_at(base) {
+        let (tree, ignored) = (tree_of(git, base)?, seen.ignored);
+        let (differences, nested, submodules) = (Vec::new(), Vec::new(), Vec::new());
+        return Ok(Snapshot { tree, differences, nested, submodules, ignored });
     }
-    let mut nested = repositories_within(git)?;
     let is_submodule = |path: &[u8]| not_work.submodules.iter().any(|(submodule, _)| submodule == path);
+    let (mut nested, mut edited) = (seen.nested, seen.edited);
     nested.retain(|path| !is_submodule(path));
+    edited.retain(|path| !is_submodule(path));
     let changed = |(path, before): &&(Vec<u8>, String)| fingerprint(top, [path.as_slice()]) != *before;
     let submodules = not_work.submodules.iter().filter(changed).map(|(path, _)| path.clone()).collect();
-    let exclude = |path: &Vec<u8>| OsString::from_vec([b":(top,exclude,literal)", path.as_slice()].concat());
-    // In a sparse checkout a worker may well write what lies outside of its cone.
-    let mut words: Vec<OsString> = vec!["add".into(), "-A".into(), "--sparse".into(), "--".into()];
-    words.extend(nested.iter().chain(not_work.submodules.iter().map(|(path, _)| path)).map(exclude));
-    git.write(&words)?;
+    let beside = nested.iter().chain(not_work.submodules.iter().map(|(path, _)| path));
+    add(git, &edited, &beside.map(Vec::as_slice).collect::<Vec<_>>())?;
     let raw =
         git.read(["diff-index", "--cached", "--raw", "-z", "--full-index", "--no-renames", base, "--"])?;
     let is_repository = |held: &Option<FileVersion>| held.as_ref().is_some_and(|held| held.mode == GITLINK);
@@ -209,42 +210,100 @@ pub(super) fn take(
     nested.sort();
     nested.dedup();
     let tree = text(&git.write(["write-tree"])?);
-    Ok(Snapshot { tree, differences, nested, submodules, ignored: IgnoredFiles::Unknown })
+    Ok(Snapshot { tree, differences, nested, submodules, ignored: seen.ignored })
 }
 
-/// The snapshot if git sees at one look that nothing differs from `base`: the commit that is checked out is still that one, and
-/// neither the index nor any file differs from it. Git looks into no repository within: a worker can have made one.
-fn unchanged(git: &Git, base: &str, not_work: &NotWork) -> Result<Option<Snapshot>, GroundError> {
-    if !not_work.submodules.is_empty() || !not_work.left_by_setup.is_empty() {
-        return Ok(None);
+/// What git sees at one look at a work tree. It looks into no repository within: a worker can have made one.
+#[derive(Debug)]
+struct Status {
+    /// The commit that is checked out.
+    commit: Vec<u8>,
+    /// Whether neither the index nor any file differs from that commit.
+    is_clean: bool,
+    /// Paths whose content is not what the index has.
+    edited: Vec<Vec<u8>>,
+    /// Nested repositories that are neither tracked nor ignored.
+    nested: Vec<Vec<u8>>,
+    ignored: IgnoredFiles,
+}
+
+impl Status {
+    fn of(git: &Git) -> Result<Status, GroundError> {
+        let look = git.read([
+            // What a worker's index says of untracked files is not believed.
+            "-c",
+            "core.untrackedCache=false",
+            "status",
+            "--porcelain=v2",
+            "-z",
+            "--branch",
+            "--no-ahead-behind",
+            "--untracked-files=all",
+            "--ignored=matching",
+            "--ignore-submodules=dirty",
+            "--no-renames",
+        ])?;
+        let mut seen = Status {
+            commit: Vec::new(),
+            is_clean: true,
+            edited: Vec::new(),
+            nested: Vec::new(),
+            ignored: IgnoredFiles::None,
+        };
+        for record in records(&look) {
+            let field = |at: usize| record.splitn(at + 1, |byte| *byte == b' ').nth(at);
+            let (is_edited, path) = match record[0] {
+                b'#' => {
+                    if let Some(commit) = record.strip_prefix(b"# branch.oid ") {
+                        seen.commit = commit.to_vec();
+                    }
+                    continue;
+                }
+                b'!' => {
+                    seen.ignored = IgnoredFiles::Unknown;
+                    continue;
+                }
+                // `1 XY …`: X is what the index changes, Y what the file changes of that.
+                b'1' => (record.get(3) != Some(&b'.'), field(8)),
+                b'u' => (true, field(10)),
+                _ => (true, record.get(2..)),
+            };
+            seen.is_clean = false;
+            let path = path.unwrap_or_default();
+            match path.strip_suffix(b"/") {
+                Some(nested) => seen.nested.push(nested.to_vec()),
+                None if is_edited => seen.edited.push(path.to_vec()),
+                None => {}
+            }
+        }
+        Ok(seen)
     }
-    let look = git.query([
-        "status",
-        "--porcelain=v2",
-        "-z",
-        "--branch",
-        "--no-ahead-behind",
-        "--untracked-files=all",
-        "--ignored=matching",
-        "--ignore-submodules=dirty",
-        "--no-renames",
-    ])?;
-    let (told, entries): (Vec<_>, Vec<_>) =
-        records(&look.stdout).partition(|record| record.starts_with(b"# "));
-    let (ignored, differing): (Vec<&[u8]>, Vec<&[u8]>) =
-        entries.into_iter().partition(|entry| entry.starts_with(b"! "));
-    let is_at_base = told.contains(&format!("# branch.oid {base}").as_bytes());
-    // An index that cannot be read is for the caller.
-    if look.code != 0 || !is_at_base || !differing.is_empty() {
-        return Ok(None);
+
+    fn is_all_at(&self, commit: &str) -> bool {
+        self.is_clean && self.commit == commit.as_bytes()
     }
-    Ok(Some(Snapshot {
-        tree: tree_of(git, base)?,
-        differences: Vec::new(),
-        nested: Vec::new(),
-        submodules: Vec::new(),
-        ignored: if ignored.is_empty() { IgnoredFiles::None } else { IgnoredFiles::Unknown },
-    }))
+}
+
+/// Puts these files into the index as they are. Those that are beside them are left out.
+fn add(git: &Git, edited: &[Vec<u8>], beside: &[&[u8]]) -> Result<(), GroundError> {
+    if edited.is_empty() {
+        return Ok(());
+    }
+    let named = |magic: &str, path: &[u8]| [b":(top,", magic.as_bytes(), b"literal)", path].concat();
+    let lines = |paths: Vec<Vec<u8>>| paths.join(&b"\0"[..]);
+    // In a sparse checkout a worker may well write what lies outside of its cone.
+    let words = ["add", "-A", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"];
+    let only = lines(edited.iter().map(|path| named("", path)).collect());
+    match git.write_with_input(words, &only) {
+        // Git names no file below what has become a link, or none that has gone since. It looks at all files instead.
+        Err(error @ GitError::Refused { .. }) if !error.is_death() => {
+            let all = [b":/".to_vec()].into_iter();
+            let all = lines(all.chain(beside.iter().map(|path| named("exclude,", path))).collect());
+            git.write_with_input(words, &all)?;
+        }
+        added => drop(added?),
+    }
+    Ok(())
 }
 
 /// Puts these entries into the index. `digits` is the length of ids in this repository.
@@ -268,10 +327,23 @@ pub(super) fn set<'a>(
     Ok(())
 }
 
+static LAST_SUBMODULES: Mutex<Option<(String, Vec<Vec<u8>>)>> = Mutex::new(None);
+
+/// A commit that differs so from another has the same submodules, unless one is among the differences.
+pub(super) fn carry_submodules(old: &str, new: &str, between: &[Difference]) {
+    let is_link = |one: &FileVersion| one.mode == GITLINK;
+    if between.iter().any(|one| one.old.iter().chain(&one.new).any(is_link)) {
+        return;
+    }
+    let mut last = LAST_SUBMODULES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((commit, _)) = last.as_mut().filter(|(commit, _)| commit == old) {
+        *commit = new.to_owned();
+    }
+}
+
 /// The submodules of a commit. Those of the last one are remembered: many trees are made of one commit.
 pub(super) fn submodules(git: &Git, commit: &str) -> Result<Vec<Vec<u8>>, GroundError> {
-    static LAST: Mutex<Option<(String, Vec<Vec<u8>>)>> = Mutex::new(None);
-    let last = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = || LAST_SUBMODULES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, known)) = last().as_ref().filter(|(known, _)| known == commit) {
         return Ok(known.clone());
     }
@@ -325,12 +397,6 @@ fn remove_below(top: &Path, path: &[u8]) -> Result<(), GroundError> {
 pub(super) fn has_plain_parents(top: &Path, full: &Path) -> bool {
     let mut folders = full.ancestors().skip(1).take_while(|folder| *folder != top);
     folders.all(|folder| fs::symlink_metadata(folder).is_ok_and(|meta| meta.is_dir()))
-}
-
-/// Nested repositories that are neither tracked nor ignored: git lists their folder and nothing below it.
-fn repositories_within(git: &Git) -> Result<Vec<Vec<u8>>, GroundError> {
-    let others = git.read(["ls-files", "-z", "--others", "--exclude-standard"])?;
-    Ok(records(&others).filter_map(|path| path.strip_suffix(b"/")).map(<[u8]>::to_vec).collect())
 }
 
 /// An ignore rule that matches exactly this path.

@@ -149,7 +149,8 @@ impl Undo {
             plan.commits.iter().map(|one| format!("This reverts commit {}.\n", one.commit)).collect();
         let message = format!("Undo the loop\n\n{reverts}\nAot-Loop: {}\n", trees.loop_id);
         let noted = commit(git, &tree_of(git, &target)?, &[&tip], &message)?;
-        match trees.try_move(&tip, &target, &noted, "aot: undo").or_else(MoveAttempt::refused)? {
+        let between = differences(git, &tip, &target)?;
+        match trees.try_move((&tip, &target), &between, &noted, "aot: undo").or_else(MoveAttempt::refused)? {
             MoveAttempt::Done => Ok(Undone { before: tip, now: target }),
             MoveAttempt::Moved => Err(GroundError::NotUndone {
                 reason: format!("the branch `{}` has moved meanwhile", trees.branch()),

@@ -29,6 +29,7 @@ pub const TESTS: &[Test] = &[
     ),
     ("a_merge_says_what_it_changes", a_merge_says_what_it_changes),
     ("links_in_a_tree_are_not_followed", links_in_a_tree_are_not_followed),
+    ("what_a_worker_has_checked_out_does_not_matter", what_a_worker_has_checked_out_does_not_matter),
 ];
 
 const ATTRIBUTES: &str = "* filter=evil merge=evil diff=evil\n";
@@ -354,6 +355,28 @@ fn a_merge_says_what_it_changes() {
     );
     assert_eq!(landing.expect("an answer"), Landing::Conflict { reason: "protected".into() });
     assert_eq!(seen, ["tests/x.txt"]);
+}
+
+fn what_a_worker_has_checked_out_does_not_matter() {
+    let place = Place::with(&[("a.txt", "1\n"), ("b.txt", "1\n")]);
+    let ground = place.ground();
+    let ways: [fn(&Path, &Path); 4] = [
+        |_, git_dir| fs::write(git_dir.join("HEAD"), "ab".repeat(20)).expect("written"),
+        |_, git_dir| fs::write(git_dir.join("HEAD"), "ref: refs/heads/none\n").expect("written"),
+        |top, _| drop(git(top, &["checkout", "-q", "--orphan", "mine"])),
+        |top, _| drop(git(top, &["commit", "-qam", "by a worker"])),
+    ];
+    for (attempt, way) in (2..).zip(ways) {
+        let mut lent = ground.lend(&work("A1", attempt)).expect("a tree");
+        write(lent.root(), "a.txt", &format!("{attempt}\n"));
+        write(lent.root(), "new.txt", &format!("{attempt}\n"));
+        way(lent.top(), &lent.git_dirs()[0]);
+        let sealed = ground.seal(&mut lent).expect("sealed");
+        assert_eq!(sealed.changed, ["a.txt", "new.txt"], "{attempt}");
+        commit_of(land(&ground, &mut lent));
+        assert_eq!(place.read("a.txt"), format!("{attempt}\n"));
+        ground.give_back(lent, End::Landed).expect("given back");
+    }
 }
 
 fn links_in_a_tree_are_not_followed() {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::repo::{LONG, Live, Plan, Repo, STATE};
+use crate::repo::{LONG, Live, Plan, Repo, STATE, atom, check};
 
 /// What hangs would hang for much longer; a busy machine needs a while.
 const SOON: Duration = Duration::from_secs(60);
@@ -83,6 +83,25 @@ fn a_git_that_dies_in_a_landing_does_not_block_the_next() {
     assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
     assert!(repo.path("../bin/healed").exists(), "no git has died");
     assert!(!repo.path(".git/index.lock").exists());
+}
+
+/// A git before 2.45 merges no trees, and gets commits of them.
+#[test]
+fn a_git_that_merges_no_trees_merges_commits() {
+    let run = |own: &str, other: &str| {
+        format!(
+            "touch ../../../../../{own}; while [ ! -e ../../../../../{other} ]; do sleep 0.02; done; echo {own} > {own}"
+        )
+    };
+    let atoms = atom("A1", "", &run("one", "two")) + &atom("A2", "", &run("two", "one"));
+    let base_case = check("test -e one -a -e two");
+    let repo = Repo::with(&Plan { atoms: &atoms, base_case: &base_case, ..Plan::default() });
+    let asked = repo.path("../asked").display().to_string();
+    let refuses = format!("case \"$*\" in *--merge-base=*) : > {asked}; exit 129 ;; esac");
+    let said = HangingGit::that(&repo, "merge-tree", &refuses).start(&["run", "--json"]).end();
+    assert_eq!(said.exit, 0, "{}{}", said.out, said.err);
+    assert!(repo.path("../asked").exists(), "nothing was merged");
+    assert_eq!((repo.read("one"), repo.read("two")), ("one\n".into(), "two\n".into()));
 }
 
 fn is_gone(pid: &str) -> bool {
