@@ -1,6 +1,7 @@
 //! Work in place, one attempt at a time. A shadow repository beside the state file holds the project as it was before,
 //! and what landed. Never touches the repository that the project may be in.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -25,7 +26,7 @@ use super::kept::{drop_old, keep};
 use super::landing::revert_message;
 use super::refs;
 use super::slots::remove_folder;
-use super::snapshot::{Layout, NotWork, Snapshot, pattern, restore, set, take};
+use super::snapshot::{IgnoredFiles, Layout, NotWork, Snapshot, pattern, restore, set, take};
 use super::undo::{self, Undoing, reverting};
 use super::walk::{Pipes, remove_pipes};
 use super::worktrees::locked;
@@ -256,8 +257,10 @@ impl Shadow {
         if snapshot.differences.is_empty() {
             return Ok(nothing);
         }
+        let old = tree_of(&self.git, &before)?;
         let commit = commit(&self.git, &snapshot.tree, &[&before], &message.text())?;
         self.git.write(["update-ref", LINE, &commit, &before])?;
+        self.carry_list(&old, &snapshot);
         let paths = self.layout.all_seen(snapshot.differences.iter().map(|one| one.path.as_slice()));
         Ok(Landing::Landed { commit: Some(commit), paths })
     }
@@ -447,8 +450,12 @@ impl Shadow {
             return Err(GroundError::Nested { root: self.root.clone(), paths });
         }
         self.note_permissions(&snapshot.tree)?;
-        let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-        write(&self.git_dir.join("aot-ignored"), &self.git.read(ignored)?)?;
+        let words = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+        let ignored = match snapshot.ignored {
+            IgnoredFiles::None => Vec::new(),
+            IgnoredFiles::Unknown => self.git.read(words)?,
+        };
+        write(&self.git_dir.join("aot-ignored"), &ignored)?;
         if let Some(tip) = tip.filter(|_| snapshot.differences.is_empty()) {
             return Ok(tip);
         }
@@ -620,6 +627,18 @@ impl Shadow {
             }
         }
         write(&self.git_dir.join("aot-permissions"), &lines)
+    }
+
+    /// The files of a tree that differs from another in these paths.
+    fn carry_list(&self, old: &str, snapshot: &Snapshot) {
+        let mut listed = locked(&self.listed);
+        let Some((tree, files)) = listed.as_mut().filter(|(tree, _)| tree == old) else { return };
+        let gone: HashSet<&[u8]> = snapshot.differences.iter().map(|one| one.path.as_slice()).collect();
+        let there = snapshot.differences.iter().filter(|one| one.new.is_some());
+        let there: Vec<&[u8]> = there.map(|one| one.path.as_slice()).collect();
+        let kept = records(files).filter(|path| !gone.contains(path)).chain(there);
+        *files = kept.flat_map(|path| [path, b"\0"].concat()).collect();
+        *tree = snapshot.tree.clone();
     }
 
     fn put_permissions_back(&self, is_excepted: &dyn Fn(&[u8]) -> bool) -> Result<(), GroundError> {

@@ -18,8 +18,10 @@ use super::content::KnownRepository;
 use super::error::GroundError;
 use super::git::{Git, records};
 use super::history::{Difference, differences};
+use super::refs;
 use super::snapshot::{Layout, NotWork, Snapshot, has_plain_parents, pattern, restore, submodules, take};
 use super::walk::{Pipes, fingerprint, remove_pipes};
+use crate::atomic_file::{self, Durability};
 use crate::plain_file;
 
 /// How long to retry removing a folder while a dying process still writes into it.
@@ -293,7 +295,14 @@ impl Slot {
         let index = self.git_dir.join(INDEX);
         self.git.with_index(&index).write(["read-tree", "--reset", "-u", tree])?;
         self.clear_unfinished()?;
-        self.git.write(["update-ref", "--no-deref", "HEAD", commit])?;
+        match refs::head(&self.git_dir) {
+            Some(_) => {
+                let head = self.git_dir.join("HEAD");
+                atomic_file::write(&head, &[commit.as_bytes(), b"\n"], Durability::Unsynced)
+                    .map_err(GroundError::io("write", &head))?;
+            }
+            None => drop(self.git.write(["update-ref", "--no-deref", "HEAD", commit])?),
+        }
         let own = self.git_dir.join("index");
         copy(&index, &own).map_err(GroundError::io("write", &own))
     }

@@ -40,7 +40,7 @@ pub(super) struct Snapshot {
     pub ignored: IgnoredFiles,
 }
 
-/// What was seen of files that git ignores.
+/// What was seen of files that git ignores, ours excepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IgnoredFiles {
     None,
@@ -171,7 +171,7 @@ pub(super) fn take(
     layout: &Layout,
     not_work: &NotWork,
 ) -> Result<Snapshot, GroundError> {
-    let seen = Status::of(git)?;
+    let seen = Status::of(git, layout)?;
     if not_work.submodules.is_empty() && not_work.left_by_setup.is_empty() && seen.is_all_at(base) {
         let (tree, ignored) = (tree_of(git, base)?, seen.ignored);
         let (differences, nested, submodules) = (Vec::new(), Vec::new(), Vec::new());
@@ -228,7 +228,7 @@ struct Status {
 }
 
 impl Status {
-    fn of(git: &Git) -> Result<Status, GroundError> {
+    fn of(git: &Git, layout: &Layout) -> Result<Status, GroundError> {
         let look = git.read([
             // What a worker's index says of untracked files is not believed.
             "-c",
@@ -260,7 +260,10 @@ impl Status {
                     continue;
                 }
                 b'!' => {
-                    seen.ignored = IgnoredFiles::Unknown;
+                    let path = record.get(2..).unwrap_or_default();
+                    if !layout.is_ours(path.strip_suffix(b"/").unwrap_or(path)) {
+                        seen.ignored = IgnoredFiles::Unknown;
+                    }
                     continue;
                 }
                 // `1 XY …`: X is what the index changes, Y what the file changes of that.

@@ -13,6 +13,7 @@ use crate::kit::{Place, atom, commit_of, contents, git, guard, land, landed, no_
 
 pub const TESTS: &[Test] = &[
     ("a_failure_is_rolled_back_exactly", a_failure_is_rolled_back_exactly),
+    ("permissions_of_what_landed_are_restored_too", permissions_of_what_landed_are_restored_too),
     ("in_place_the_users_repository_is_not_touched", in_place_the_users_repository_is_not_touched),
     ("edits_of_a_person_are_kept_or_left", edits_of_a_person_are_kept_or_left),
     ("landings_in_place_are_found_again", landings_in_place_are_found_again),
@@ -104,6 +105,32 @@ fn a_failure_is_rolled_back_exactly() {
         assert_eq!(told, [("A1", 1, "red"), ("A1", 2, "red")]);
         ground.close().expect("closed");
     }
+}
+
+fn permissions_of_what_landed_are_restored_too() {
+    let place = Place::plain(&[("a.txt", "1\n"), ("gone.txt", "1\n")]).in_place();
+    let ground = place.ground();
+    let mode =
+        |path: &str| fs::metadata(place.root.join(path)).expect("it is there").permissions().mode() & 0o7777;
+    let set = |path: &str, mode: u32| {
+        fs::set_permissions(place.root.join(path), fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    let mut lent = ground.lend(&work("A1", 1)).expect("the project");
+    write(lent.root(), "d/new.txt", "1\n");
+    fs::remove_file(lent.root().join("gone.txt")).expect("removed");
+    set("d/new.txt", 0o640);
+    commit_of(land(&ground, &mut lent));
+    ground.give_back(lent, End::Landed).expect("given back");
+    let lent = ground.lend(&work("A2", 1)).expect("the project");
+    for path in ["a.txt", "d/new.txt"] {
+        set(path, 0o600);
+        write(lent.root(), path, "spoilt\n");
+    }
+    write(lent.root(), "gone.txt", "again\n");
+    ground.give_back(lent, End::Failed { reason: "red".into() }).expect("given back");
+    assert_eq!((mode("d/new.txt"), mode("a.txt")), (0o640, 0o644));
+    assert_eq!(place.read("d/new.txt"), "1\n");
+    assert!(!place.root.join("gone.txt").exists());
 }
 
 fn in_place_the_users_repository_is_not_touched() {
