@@ -78,7 +78,7 @@ fn grow(bench: &mut Bench, folder: &Path) {
         }
     }
     bench.curves.push(Curve {
-        name: "files",
+        name: "state-file",
         title: "What reading and changing a state file costs, nothing kept from before".into(),
         x: "atoms",
         y: "ms",
